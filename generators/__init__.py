@@ -1,0 +1,1 @@
+"""The OVERBENCH generator and its command line: fresh prompts for one checkpoint."""

@@ -1,0 +1,140 @@
+"""What ``overbench doctor`` checks. Each check says what was found and, if need be, what to do."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from importlib import metadata
+
+from overbench_tasks import autoload, data
+
+TASKS = ("overbench", "overbench_hard", "overbench_model", "oversensitivity")
+
+BACKENDS = {
+    "hf": ("torch", "transformers", "accelerate", "gguf"),
+    "api": ("requests", "aiohttp", "tenacity", "tiktoken"),
+    "vllm": ("vllm",),
+    "generators": ("captum", "wordfreq", "sklearn"),
+    "report": ("duckdb", "matplotlib", "seaborn"),
+}
+"""What each extra brings in, by import name."""
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
+
+
+class Status(Enum):
+    """FAIL: the tasks cannot be used. NOTE: something optional is missing or switched off."""
+
+    OK = auto()
+    NOTE = auto()
+    FAIL = auto()
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report. ``advice`` is empty where there is nothing to do."""
+
+    topic: str
+    status: Status
+    found: str
+    advice: str = ""
+
+
+def run_checks() -> Iterator[Check]:
+    """All checks in reading order; importing the backends takes seconds, so they come one by one."""
+    yield from _lm_eval()
+    yield from _tasks()
+    yield from _backends()
+    yield from _keys()
+    yield from _data()
+
+
+def _lm_eval() -> Iterator[Check]:
+    try:
+        import lm_eval
+    except ImportError as error:
+        yield Check("lm-eval", Status.FAIL, f"does not import ({error})", "pip install 'lm-eval>=0.4.13'")
+        return
+    where = os.path.dirname(lm_eval.__file__ or "?")
+    yield Check("lm-eval", Status.OK, f"{metadata.version('lm_eval')} in {where}")
+
+
+def _tasks() -> Iterator[Check]:
+    folder = autoload.tasks_path()
+    include = f'Add --include_path "{folder}" to lm_eval.'
+    try:
+        from lm_eval.tasks import TaskManager
+
+        index = TaskManager().task_index
+    except Exception as error:  # any broken lm-eval: say so, do not add a traceback to it
+        yield Check("tasks", Status.FAIL, f"lm-eval cannot list its tasks ({error})", "Reinstall lm-eval.")
+        return
+    missing = [name for name in TASKS if name not in index]
+    if missing and not autoload.is_enabled():
+        yield Check(
+            "tasks",
+            Status.FAIL,
+            f"lm-eval does not see {', '.join(missing)}: OVERBENCH_NO_AUTOLOAD is set",
+            f"Unset it. Or: {include}",
+        )
+    elif missing:
+        yield Check(
+            "tasks",
+            Status.FAIL,
+            f"lm-eval does not see {', '.join(missing)}: overbench_autoload.pth is not at work",
+            f"Reinstall overbench with pip into this environment. Or: {include}",
+        )
+    else:
+        yield Check("tasks", Status.OK, f"lm-eval sees {', '.join(TASKS)} from {folder}")
+
+
+def _backends() -> Iterator[Check]:
+    for extra, modules in BACKENDS.items():
+        missing = [name for name in modules if (why := _import_problem(name))]
+        if missing:
+            yield Check(
+                f"extra {extra}",
+                Status.NOTE,
+                f"{', '.join(missing)} does not import ({why})" if len(missing) == 1 else f"missing: {', '.join(missing)}",
+                f"If you need it: pip install 'overbench[{extra}]'",
+            )
+        else:
+            yield Check(f"extra {extra}", Status.OK, ", ".join(modules))
+
+
+def _import_problem(module: str) -> str:
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a backend can fail in any way of its own
+        return f"{type(error).__name__}: {error}".splitlines()[0][:120]
+    return ""
+
+
+def _keys() -> Iterator[Check]:
+    found = ", ".join(f"{key} {'set' if os.environ.get(key) else 'not set'}" for key in KEYS)
+    yield Check("keys", Status.OK, found)
+
+
+def _data() -> Iterator[Check]:
+    for name in data.BUNDLED_SETS:
+        try:
+            count = len(data.bundled_prompts(name))
+        except ValueError as error:
+            yield Check(f"data {name}", Status.FAIL, str(error), "Reinstall overbench.")
+        else:
+            yield Check(f"data {name}", Status.OK, f"{count} bundled prompts")
+    targets = data.refreshed_targets()
+    yield Check(
+        "data overbench_model",
+        Status.OK,
+        f"{len(targets)} refreshed targets in {data.refreshed_home()}" + "".join(f"\n        {t}" for t in targets),
+    )
+    from generators.models import describe, models_dir
+
+    fetched = [row.name for row in describe() if row.path]
+    yield Check("models", Status.OK, f"{', '.join(fetched) or 'none'} fetched in {models_dir()}")
+    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
+        yield Check("hub", Status.NOTE, "HF_HUB_OFFLINE is set: only local and cached models load")

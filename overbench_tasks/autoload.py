@@ -1,0 +1,108 @@
+"""Lets lm-eval find the OVERBENCH tasks with no flag.
+
+lm-eval 0.4.13 has no plugin entry point. ``overbench_autoload.pth`` imports this module at
+interpreter start, and :func:`install` puts one finder on ``sys.meta_path``. It waits for the module
+that indexes lm-eval's tasks and adds our folder next to lm-eval's own. Until then nothing else is
+imported, and a process that never uses lm-eval pays for one small module.
+
+``TaskManager`` is left as it is: ``include_defaults=False`` stays without us, an ``--include_path``
+still overrides us, and ``OVERBENCH_NO_AUTOLOAD=1`` switches all of it off.
+"""
+
+import os
+import sys
+
+INDEX_MODULE = "lm_eval.tasks._index"
+
+
+def tasks_path() -> str:
+    """The folder of task configurations, for ``lm_eval --include_path``.
+
+    A wheel carries it inside the package; a checkout keeps it beside the package.
+    """
+    package = os.path.dirname(os.path.abspath(__file__))
+    packaged = os.path.join(package, "task_configs")
+    return packaged if os.path.isdir(packaged) else os.path.join(os.path.dirname(package), "task_configs")
+
+
+def is_enabled() -> bool:
+    """Whether ``OVERBENCH_NO_AUTOLOAD`` leaves the automatic route on (it is by default)."""
+    return os.environ.get("OVERBENCH_NO_AUTOLOAD", "") in ("", "0")
+
+
+def install() -> None:
+    """Make lm-eval's default task folders include ours, now or when lm-eval is first imported.
+
+    Calling it twice changes nothing. Never raises: it runs at interpreter start.
+    """
+    if not is_enabled():
+        return
+    if INDEX_MODULE in sys.modules:
+        _add_our_folder(sys.modules[INDEX_MODULE])
+    elif not any(isinstance(finder, _IndexFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _IndexFinder())
+
+
+class _IndexFinder:
+    """Finds nothing itself: lets the other finders find the index module, then amends it."""
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+        if name != INDEX_MODULE:
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            find_spec = getattr(finder, "find_spec", None)
+            spec = find_spec(name, path, target) if find_spec else None
+            if spec is not None:
+                _amend_after_exec(spec)
+                return spec
+        return None
+
+
+def _amend_after_exec(spec) -> None:  # type: ignore[no-untyped-def]
+    loader = spec.loader
+    if not hasattr(loader, "exec_module"):
+        return
+    exec_module = loader.exec_module
+
+    def exec_and_amend(module):  # type: ignore[no-untyped-def]
+        exec_module(module)
+        _add_our_folder(module)
+
+    loader.exec_module = exec_and_amend
+
+
+def _add_our_folder(index_module) -> None:  # type: ignore[no-untyped-def]
+    """Wrap ``TaskIndex.build`` so that our folder follows lm-eval's own whenever that is scanned.
+
+    An lm-eval whose index looks different is left alone: ``overbench doctor`` then says that the
+    tasks are not found and names ``--include_path``.
+    """
+    index = getattr(index_module, "TaskIndex", None)
+    build = getattr(index, "build", None)
+    if build is None or getattr(build, "adds_overbench", False):
+        return
+    defaults = os.path.dirname(os.path.abspath(index_module.__file__))
+
+    def build_with_overbench(paths, **options):  # type: ignore[no-untyped-def]
+        return build(_with_ours(list(paths), defaults), **options)
+
+    build_with_overbench.adds_overbench = True  # type: ignore[attr-defined]
+    build_with_overbench.__doc__ = build.__doc__
+    index.build = staticmethod(build_with_overbench)
+
+
+def _with_ours(paths, defaults):  # type: ignore[no-untyped-def]
+    """``paths`` with our folder right after lm-eval's own, unless it is there already.
+
+    Right after, because later folders override earlier ones: the user's win over ours.
+    """
+    real = [os.path.realpath(path) for path in paths]
+    ours, theirs = os.path.realpath(tasks_path()), os.path.realpath(defaults)
+    if theirs not in real or ours in real:
+        return paths
+    at = real.index(theirs) + 1
+    return [*paths[:at], type(paths[at - 1])(tasks_path()), *paths[at:]]
+
+
+install()

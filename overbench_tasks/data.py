@@ -1,0 +1,150 @@
+"""Where a task's prompts come from: bundled, refreshed for one target, or a file the user names.
+
+lm-eval calls :func:`load_prompts` once per task and rank, after the model is loaded, with the
+task's YAML metadata, the model arguments and ``--metadata``, all in one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overbench_tasks.sources import PromptSourceError, Row, read_prompts
+
+if TYPE_CHECKING:
+    import datasets
+
+BUNDLED = Path(__file__).parent / "data"
+BUNDLED_SETS = ("overbench", "overbench_hard")
+REFRESHED_SET = "overbench_model"
+REFRESHED_NAME = "overbench_model.jsonl"
+
+
+class UnknownTargetError(PromptSourceError):
+    """No refreshed prompts belong to the target."""
+
+
+def load_prompts(
+    *,
+    overbench_set: str,
+    overbench_source: str | None = None,
+    overbench_target: str | None = None,
+    **metadata: Any,
+) -> dict[str, datasets.Dataset]:
+    """The prompts of one task, as lm-eval's ``custom_dataset`` wants them.
+
+    Args:
+        overbench_set: ``overbench``, ``overbench_hard`` or ``overbench_model``; from the task file.
+        overbench_source: a prompt file that takes the set's place, from ``--metadata``.
+        overbench_target: the target whose refreshed prompts ``overbench_model`` reads, from
+            ``--metadata``; without it the target is found from the model arguments.
+        metadata: everything else lm-eval passes, model arguments included.
+
+    Returns:
+        ``{"test": Dataset}`` with the columns of :func:`~overbench_tasks.sources.read_prompts`.
+
+    Raises:
+        PromptSourceError: the file cannot be used.
+        UnknownTargetError: ``overbench_model`` and no refreshed prompts for this target.
+    """
+    import datasets
+
+    rows = read_prompts(prompt_file(overbench_set, overbench_source, overbench_target, metadata))
+    text = datasets.Value("string")
+    features = datasets.Features(
+        {"id": text, "prompt": text, "category": text, "features": datasets.List(text), "source": text}
+    )
+    return {"test": datasets.Dataset.from_list(rows, features=features)}
+
+
+def prompt_file(
+    overbench_set: str,
+    overbench_source: str | None = None,
+    overbench_target: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Path:
+    """The file that :func:`load_prompts` reads, for the same arguments and with the same errors."""
+    if overbench_source is not None:
+        return Path(overbench_source)
+    if overbench_set == REFRESHED_SET:
+        return refreshed_file(overbench_target or target_name(metadata or {}))
+    if overbench_set not in BUNDLED_SETS:
+        known = ", ".join((*BUNDLED_SETS, REFRESHED_SET))
+        raise PromptSourceError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
+    return BUNDLED / f"{overbench_set}.jsonl"
+
+
+def bundled_prompts(overbench_set: str) -> list[Row]:
+    """The rows of a bundled set, for tools that need no lm-eval."""
+    return read_prompts(prompt_file(overbench_set))
+
+
+def target_name(model_args: Mapping[str, Any]) -> str | None:
+    """What tells one checkpoint from another in lm-eval's model arguments.
+
+    Returns:
+        ``pretrained`` or ``model``, local folders as absolute paths, then whatever else changes the
+        weights: ``gguf_file``, ``peft``, ``delta``, ``subfolder``, and ``revision`` unless
+        ``main``. None where neither ``pretrained`` nor ``model`` is there.
+    """
+    base = model_args.get("pretrained") or model_args.get("model")
+    if not isinstance(base, str):
+        return None
+    if os.path.isdir(os.path.expanduser(base)):
+        base = os.path.realpath(os.path.expanduser(base))
+    parts = [base]
+    for key in ("gguf_file", "peft", "delta", "subfolder", "revision"):
+        value = model_args.get(key)
+        if value and not (key == "revision" and value == "main"):
+            parts.append(f"{key}={value}")
+    return ",".join(parts)
+
+
+def refreshed_home() -> Path:
+    """The folder of all refreshed sets; ``OVERBENCH_HOME`` moves it."""
+    import platformdirs
+
+    home = os.environ.get("OVERBENCH_HOME") or platformdirs.user_data_dir("overbench", appauthor=False)
+    return Path(home) / "targets"
+
+
+def refreshed_folder(target: str) -> Path:
+    """Where the refreshed set of ``target`` belongs: a readable name plus a hash, so none collide."""
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", target).strip("-.")[-60:]
+    return refreshed_home() / f"{readable}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
+
+
+def refreshed_targets() -> list[str]:
+    """The folder names of all refreshed sets, sorted; any of them serves as ``overbench_target``."""
+    return sorted(path.parent.name for path in refreshed_home().glob(f"*/{REFRESHED_NAME}"))
+
+
+def refreshed_file(target: str | None) -> Path:
+    """The refreshed prompts of ``target``: a name as :func:`target_name` gives it, or its folder's.
+
+    Raises:
+        UnknownTargetError: no target, or no prompts for it; lists near matches and says how to
+            make a set.
+    """
+    how = (
+        "Make one with `overbench refresh`, name another with --metadata '{\"overbench_target\": \"NAME\"}', "
+        'or point the task at a prompt file with --metadata \'{"overbench_source": "PATH"}\'.'
+    )
+    if target is None:
+        raise UnknownTargetError(
+            "overbench_model needs to know its target, but the model arguments name neither 'pretrained' "
+            f"nor 'model'. {how}"
+        )
+    home, known = refreshed_home(), refreshed_targets()
+    folder = home / target if target in known else refreshed_folder(target)
+    file = folder / REFRESHED_NAME
+    if not file.is_file():
+        near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
+        listed = f"Nearest known: {', '.join(near)}." if near else f"{len(known)} targets are known."
+        raise UnknownTargetError(f"No refreshed prompts for the target {target!r} in {home}. {listed} {how}")
+    return file

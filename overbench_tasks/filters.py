@@ -1,0 +1,39 @@
+"""lm-eval filters that turn replies into verdicts, written as JSON so that sample logs keep them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lm_eval.api.filter import Filter
+from lm_eval.api.registry import register_filter
+
+from overbench_tasks.records import Verdict
+from overbench_tasks.refusal import label_reply
+
+
+@register_filter("overbench_rules")
+class RulesFilter(Filter):
+    """Labels every reply with the rules of :mod:`overbench_tasks.refusal`."""
+
+    def apply(
+        self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]
+    ) -> list[list[str]]:
+        """One list of JSON verdicts per document, in order: see :func:`verdict_to_json`."""
+        return [
+            [verdict_to_json(label_reply(reply, prompt=doc["prompt"])) for reply in replies]
+            for replies, doc in zip(resps, docs, strict=True)
+        ]
+
+
+def verdict_to_json(verdict: Verdict) -> str:
+    """``{"label": ..., "reason": ..., "by": ..., "blocked": ...}``: readable in ``filtered_resps``,
+    which lm-eval writes with ``str()``."""
+    return json.dumps(asdict(verdict), ensure_ascii=False)
+
+
+def verdict_from_json(text: str) -> Verdict:
+    """The inverse of :func:`verdict_to_json`."""
+    return Verdict(**json.loads(text))

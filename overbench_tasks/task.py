@@ -1,0 +1,90 @@
+"""The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
+
+Beyond lm-eval's ``ConfigurableTask`` it does three things that task files cannot: it drops the extra
+replies that padding gives to short ranks, warns when a chat model is asked without its chat
+template, and writes the versions of rules and data into the results.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.task import ConfigurableTask
+
+from overbench_tasks import __version__
+from overbench_tasks.filters import verdict_from_json
+from overbench_tasks.metrics import Value, document_metrics
+from overbench_tasks.refusal import RULES_VERSION
+
+logger = logging.getLogger(__name__)
+
+_warned_models: set[str] = set()
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
+    """The metrics of one document.
+
+    Args:
+        doc: a row of :func:`~overbench_tasks.sources.read_prompts`.
+        results: one element, the JSON verdicts of the prompt's replies.
+
+    Returns:
+        see :func:`~overbench_tasks.metrics.document_metrics`.
+    """
+    verdicts = [verdict_from_json(text) for text in results[0]]
+    return document_metrics(verdicts, doc["category"])
+
+
+class OverbenchTask(ConfigurableTask):
+    """One set of prompts, asked zero-shot; named by ``class:`` in the task files."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config={key: value for key, value in config.items() if key != "class"})
+        versions = {"overbench_version": __version__, "overbench_rules_version": RULES_VERSION}
+        self.config.metadata = {**(self.config.metadata or {}), **versions}
+
+    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Any:
+        if not kwargs.get("apply_chat_template"):
+            _warn_about_chat_template(_model_under_evaluation())
+        return super().construct_requests(doc, ctx, **kwargs)
+
+    def apply_filters(self) -> list[Instance] | None:
+        # Distributed runs repeat a rank's last request until all ranks have equally many; the
+        # copies' replies land behind the real ones and are not ours to score.
+        for instance in self._instances or []:
+            instance.resps = instance.resps[: self.config.repeats]
+        return super().apply_filters()
+
+
+def _model_under_evaluation() -> Any:
+    """The ``lm`` of the running ``lm_eval.evaluator.evaluate``, or None outside of it.
+
+    lm-eval hands its model to no task hook, and the model arguments don't say whether a tokenizer
+    has a chat template, so this reads the evaluator's own variable.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "lm_eval.evaluator" and "lm" in frame.f_locals:
+            return frame.f_locals["lm"]
+        frame = frame.f_back
+    return None
+
+
+def _warn_about_chat_template(lm: Any) -> None:
+    """Warn once per model whose tokenizer has a chat template that isn't applied."""
+    if not getattr(getattr(lm, "tokenizer", None), "chat_template", None):
+        return
+    name = str(getattr(lm, "tokenizer_name", "") or type(lm).__name__)
+    if getattr(lm, "rank", 0) == 0 and name not in _warned_models:
+        _warned_models.add(name)
+        logger.warning(
+            "\n%s\nOVERBENCH: this model has a chat template, but it is being asked WITHOUT it.\n"
+            "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
+            "Add --apply_chat_template (in Python: apply_chat_template=True).\n%s",
+            "!" * 88,
+            "!" * 88,
+        )

@@ -1,0 +1,160 @@
+"""Which file a task reads: bundled, refreshed for a target, or the user's."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from overbench_tasks import data
+from overbench_tasks.records import CATEGORIES
+from overbench_tasks.sources import PromptSourceError, prompt_id
+
+
+def make_refreshed(target: str, *prompts: str) -> Path:
+    folder = data.refreshed_folder(target)
+    folder.mkdir(parents=True)
+    file = folder / data.REFRESHED_NAME
+    file.write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts), encoding="utf-8")
+    return file
+
+
+def test_a_bundled_set_becomes_a_test_split() -> None:
+    dataset = data.load_prompts(overbench_set="overbench", version=1, config_source="x.yaml")["test"]
+    assert dataset.column_names == ["id", "prompt", "category", "features", "source"]
+    assert len(dataset) >= 400
+
+
+def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
+    for name in (*data.BUNDLED_SETS, data.REFRESHED_SET):
+        loaded = data.load_prompts(overbench_set=name, overbench_source=str(prompt_source))
+        assert loaded["test"]["id"][:] == ["a", "b", "c", "d"]
+        assert loaded["test"]["category"][3] is None
+
+
+def test_an_unknown_set_is_an_error() -> None:
+    with pytest.raises(PromptSourceError, match="Unknown overbench_set 'orbench'. Expected one of"):
+        data.load_prompts(overbench_set="orbench")
+
+
+@pytest.mark.parametrize(
+    ("model_args", "name"),
+    [
+        ({"pretrained": "org/m"}, "org/m"),
+        ({"model": "gpt-4o-mini", "base_url": "http://x"}, "gpt-4o-mini"),
+        ({"pretrained": "org/m", "revision": "main", "dtype": "float16"}, "org/m"),
+        ({"pretrained": "org/m", "revision": "step100"}, "org/m,revision=step100"),
+        ({"pretrained": "org/m", "gguf_file": "q4.gguf"}, "org/m,gguf_file=q4.gguf"),
+        ({"pretrained": "org/m", "peft": "org/lora"}, "org/m,peft=org/lora"),
+        ({"tokenizer": "org/t"}, None),
+        ({}, None),
+    ],
+)
+def test_a_target_is_named_by_what_changes_its_weights(
+    model_args: dict[str, str], name: str | None
+) -> None:
+    assert data.target_name(model_args) == name
+
+
+def test_a_local_checkpoint_is_the_same_target_by_any_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ckpt").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert data.target_name({"pretrained": "ckpt"}) == str((tmp_path / "ckpt").resolve())
+    assert data.target_name({"pretrained": "./ckpt/../ckpt"}) == data.target_name(
+        {"pretrained": str(tmp_path / "ckpt")}
+    )
+
+
+def test_folders_of_targets_do_not_collide() -> None:
+    names = ["a/b", "a-b", "a_b", "A/b", "x" * 200 + "1", "x" * 200 + "2"]
+    folders = {data.refreshed_folder(name).name for name in names}
+    assert len(folders) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,80}", folder) for folder in folders)
+
+
+def test_overbench_model_finds_the_set_of_the_evaluated_checkpoint() -> None:
+    make_refreshed("org/m", "one", "two")
+    make_refreshed("org/other", "three")
+    loaded = data.load_prompts(overbench_set="overbench_model", pretrained="org/m", dtype="auto")
+    assert loaded["test"]["prompt"][:] == ["one", "two"]
+
+
+def test_overbench_model_reads_the_set_of_a_named_target() -> None:
+    file = make_refreshed("org/m", "one")
+    for name in ("org/m", file.parent.name):
+        loaded = data.load_prompts(
+            overbench_set="overbench_model", overbench_target=name, pretrained="org/another"
+        )
+        assert loaded["test"]["prompt"][:] == ["one"]
+
+
+def test_an_unknown_target_says_how_to_make_a_set() -> None:
+    make_refreshed("org/model-7b", "one")
+    with pytest.raises(data.UnknownTargetError) as error:
+        data.load_prompts(overbench_set="overbench_model", pretrained="org/model-8b")
+    message = str(error.value)
+    assert "No refreshed prompts for the target 'org/model-8b'" in message
+    assert "Nearest known: org-model-7b-" in message
+    assert "overbench refresh" in message
+    assert "overbench_target" in message
+    assert "overbench_source" in message
+
+
+def test_a_model_without_a_name_is_told_so() -> None:
+    with pytest.raises(data.UnknownTargetError, match="name neither 'pretrained' nor 'model'"):
+        data.load_prompts(overbench_set="overbench_model", base_url="http://x")
+
+
+class TestBundledPrompts:
+    """What the data card promises of the bundled sets."""
+
+    @pytest.fixture(scope="class")
+    def raw(self) -> list[dict[str, object]]:
+        lines = (data.BUNDLED / "overbench.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def test_size_and_spread(self, raw: list[dict[str, object]]) -> None:
+        assert len(raw) >= 400
+        for category in CATEGORIES:
+            assert sum(row["category"] == category for row in raw) >= 0.15 * len(raw)
+        triggers = {row["features"][0] for row in raw}  # type: ignore[index]
+        assert len(triggers) >= 80
+
+    def test_ids_come_from_the_text_and_features_are_in_it(
+        self, raw: list[dict[str, object]]
+    ) -> None:
+        for row in raw:
+            prompt = str(row["prompt"])
+            assert row["id"] == prompt_id(prompt)
+            for feature in row["features"]:  # type: ignore[attr-defined]
+                assert re.search(rf"(?<!\w){re.escape(feature)}(?!\w)", prompt, re.IGNORECASE)
+
+    def test_any_first_part_is_mixed(self, raw: list[dict[str, object]]) -> None:
+        # --limit takes the first prompts: they must not all be of one category.
+        assert {row["category"] for row in raw[:40]} == set(CATEGORIES)
+
+    def test_hard_is_the_part_that_real_checkpoints_refused(
+        self, raw: list[dict[str, object]]
+    ) -> None:
+        hard = data.bundled_prompts("overbench_hard")
+        assert [row["id"] for row in hard] == [row["id"] for row in raw if row["refused_by"]]
+        assert len(hard) >= 40
+
+    def test_no_prompt_is_taken_from_xstest(
+        self, raw: list[dict[str, object]], shared_data: Path
+    ) -> None:
+        import csv
+
+        def words(text: str) -> set[str]:
+            return set(re.findall(r"\w+", text.casefold()))
+
+        with (shared_data / "xstest" / "prompts.csv").open(encoding="utf-8") as file:
+            theirs = [words(row["prompt"]) for row in csv.DictReader(file)]
+        for row in raw:
+            ours = words(str(row["prompt"]))
+            closest = max(len(ours & other) / len(ours | other) for other in theirs)
+            assert closest <= 0.6, row["prompt"]
