@@ -34,9 +34,7 @@ def refusals(sample_log: Path) -> tuple[set[str], set[str]]:
     return asked, refused
 
 
-def build(
-    prompts: Iterable[Mapping[str, Any]], refused_by: Mapping[str, list[str]]
-) -> list[dict[str, Any]]:
+def build(prompts: Iterable[Mapping[str, Any]], refused_by: Mapping[str, list[str]]) -> list[dict[str, Any]]:
     """Complete records, ordered by id: as good as shuffled, so ``--limit`` takes a fair mix."""
     records = [
         {

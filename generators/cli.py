@@ -39,7 +39,8 @@ def _show_version(value: bool) -> None:
 @app.callback()
 def _global(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     pass
@@ -58,7 +59,11 @@ def doctor() -> None:
     """Say what lm-eval sees, which backends import, which keys are set, and what to do about it."""
     from generators.doctor import Status, run_checks
 
-    marks = {Status.OK: ("ok  ", "green"), Status.NOTE: ("note", "yellow"), Status.FAIL: ("FAIL", "red")}
+    marks = {
+        Status.OK: ("ok  ", "green"),
+        Status.NOTE: ("note", "yellow"),
+        Status.FAIL: ("FAIL", "red"),
+    }
     failed = False
     for check in run_checks():
         mark, colour = marks[check.status]
@@ -102,13 +107,21 @@ def quickstart(
     batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "40",
     device: Annotated[str, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps.")] = "cpu",
     output_path: Annotated[
-        Path | None, typer.Option("--output_path", "-o", help="Keep results and samples here, as lm_eval does.")
+        Path | None,
+        typer.Option("--output_path", "-o", help="Keep results and samples here, as lm_eval does."),
     ] = None,
 ) -> None:
-    """Score a real model on overbench_hard: fetches a small one (0.5 GB) unless --model_args names yours."""
+    """Score a real model on overbench_hard: yours, or a small one that is fetched (0.5 GB)."""
     from generators.quickstart import run
 
-    run(model, model_args, limit=limit, batch_size=batch_size, device=device, output_path=output_path)
+    run(
+        model,
+        model_args,
+        limit=limit,
+        batch_size=batch_size,
+        device=device,
+        output_path=output_path,
+    )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from importlib import metadata
+from pathlib import Path
 
 from overbench_tasks import autoload, data
 
@@ -58,8 +59,7 @@ def _lm_eval() -> Iterator[Check]:
     except ImportError as error:
         yield Check("lm-eval", Status.FAIL, f"does not import ({error})", "pip install 'lm-eval>=0.4.13'")
         return
-    where = os.path.dirname(lm_eval.__file__ or "?")
-    yield Check("lm-eval", Status.OK, f"{metadata.version('lm_eval')} in {where}")
+    yield Check("lm-eval", Status.OK, f"{metadata.version('lm_eval')} in {Path(lm_eval.__file__).parent}")
 
 
 def _tasks() -> Iterator[Check]:
@@ -98,7 +98,9 @@ def _backends() -> Iterator[Check]:
             yield Check(
                 f"extra {extra}",
                 Status.NOTE,
-                f"{', '.join(missing)} does not import ({why})" if len(missing) == 1 else f"missing: {', '.join(missing)}",
+                f"{', '.join(missing)} does not import ({why})"
+                if len(missing) == 1
+                else f"missing: {', '.join(missing)}",
                 f"If you need it: pip install 'overbench[{extra}]'",
             )
         else:
@@ -130,7 +132,8 @@ def _data() -> Iterator[Check]:
     yield Check(
         "data overbench_model",
         Status.OK,
-        f"{len(targets)} refreshed targets in {data.refreshed_home()}" + "".join(f"\n        {t}" for t in targets),
+        f"{len(targets)} refreshed targets in {data.refreshed_home()}"
+        + "".join(f"\n        {t}" for t in targets),
     )
     from generators.models import describe, models_dir
 

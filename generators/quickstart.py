@@ -63,10 +63,13 @@ def run(
 
 
 def _require_local_models() -> None:
-    missing = [m for m in ("torch", "transformers", "accelerate", "gguf") if importlib.util.find_spec(m) is None]
+    missing = [
+        m for m in ("torch", "transformers", "accelerate", "gguf") if importlib.util.find_spec(m) is None
+    ]
     if missing:
         raise QuickstartError(
-            f"Running a local model needs {', '.join(missing)}. Install with: pip install 'overbench[quickstart]'"
+            f"Running a local model needs {', '.join(missing)}. "
+            "Install with: pip install 'overbench[quickstart]'"
         )
 
 
@@ -106,7 +109,15 @@ def lm_eval_command(
 ) -> str:
     """The lm_eval command line that gives the same result."""
     words = ["lm_eval", "--model", model, "--model_args", model_args, "--tasks", TASK]
-    words += ["--apply_chat_template", "--limit", str(limit), "--batch_size", batch_size, "--device", device]
+    words += [
+        "--apply_chat_template",
+        "--limit",
+        str(limit),
+        "--batch_size",
+        batch_size,
+        "--device",
+        device,
+    ]
     words += ["--log_samples", "--output_path", str(output_path)] if output_path else []
     return shlex.join(words)
 
@@ -127,7 +138,9 @@ def refused_lines(samples: Iterable[Mapping[str, Any]], shown: int = SHOWN) -> l
             refused.append((sample, verdict))
     if not refused:
         return ["\nNo prompt was refused."]
-    lines = [f"\nRefused, {min(shown, len(refused))} of {len(refused)}, with the words they are built around:"]
+    lines = [
+        f"\nRefused, {min(shown, len(refused))} of {len(refused)}, with the words they are built around:"
+    ]
     for sample, verdict in refused[:shown]:
         doc = sample["doc"]
         lines.append(f"  - {mark_features(printable(doc['prompt']), doc['features'])}")

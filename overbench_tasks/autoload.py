@@ -9,6 +9,9 @@ imported, and a process that never uses lm-eval pays for one small module.
 still overrides us, and ``OVERBENCH_NO_AUTOLOAD=1`` switches all of it off.
 """
 
+# Import machinery without annotations: importing typing would be half of this module's cost.
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs
+
 import os
 import sys
 
@@ -46,7 +49,7 @@ def install() -> None:
 class _IndexFinder:
     """Finds nothing itself: lets the other finders find the index module, then amends it."""
 
-    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+    def find_spec(self, name, path=None, target=None):
         if name != INDEX_MODULE:
             return None
         sys.meta_path.remove(self)
@@ -59,20 +62,20 @@ class _IndexFinder:
         return None
 
 
-def _amend_after_exec(spec) -> None:  # type: ignore[no-untyped-def]
+def _amend_after_exec(spec) -> None:
     loader = spec.loader
     if not hasattr(loader, "exec_module"):
         return
     exec_module = loader.exec_module
 
-    def exec_and_amend(module):  # type: ignore[no-untyped-def]
+    def exec_and_amend(module):
         exec_module(module)
         _add_our_folder(module)
 
     loader.exec_module = exec_and_amend
 
 
-def _add_our_folder(index_module) -> None:  # type: ignore[no-untyped-def]
+def _add_our_folder(index_module) -> None:
     """Wrap ``TaskIndex.build`` so that our folder follows lm-eval's own whenever that is scanned.
 
     An lm-eval whose index looks different is left alone: ``overbench doctor`` then says that the
@@ -80,19 +83,19 @@ def _add_our_folder(index_module) -> None:  # type: ignore[no-untyped-def]
     """
     index = getattr(index_module, "TaskIndex", None)
     build = getattr(index, "build", None)
-    if build is None or getattr(build, "adds_overbench", False):
+    if index is None or build is None or getattr(build, "adds_overbench", False):
         return
     defaults = os.path.dirname(os.path.abspath(index_module.__file__))
 
-    def build_with_overbench(paths, **options):  # type: ignore[no-untyped-def]
+    def build_with_overbench(paths, **options):
         return build(_with_ours(list(paths), defaults), **options)
 
-    build_with_overbench.adds_overbench = True  # type: ignore[attr-defined]
+    setattr(build_with_overbench, "adds_overbench", True)  # noqa: B010 (a new attribute)
     build_with_overbench.__doc__ = build.__doc__
     index.build = staticmethod(build_with_overbench)
 
 
-def _with_ours(paths, defaults):  # type: ignore[no-untyped-def]
+def _with_ours(paths, defaults):
     """``paths`` with our folder right after lm-eval's own, unless it is there already.
 
     Right after, because later folders override earlier ones: the user's win over ours.

@@ -57,7 +57,13 @@ def load_prompts(
     rows = read_prompts(prompt_file(overbench_set, overbench_source, overbench_target, metadata))
     text = datasets.Value("string")
     features = datasets.Features(
-        {"id": text, "prompt": text, "category": text, "features": datasets.List(text), "source": text}
+        {
+            "id": text,
+            "prompt": text,
+            "category": text,
+            "features": datasets.List(text),
+            "source": text,
+        }
     )
     return {"test": datasets.Dataset.from_list(rows, features=features)}
 
@@ -95,8 +101,8 @@ def target_name(model_args: Mapping[str, Any]) -> str | None:
     base = model_args.get("pretrained") or model_args.get("model")
     if not isinstance(base, str):
         return None
-    if os.path.isdir(os.path.expanduser(base)):
-        base = os.path.realpath(os.path.expanduser(base))
+    if (folder := Path(base).expanduser()).is_dir():
+        base = str(folder.resolve())
     parts = [base]
     for key in ("gguf_file", "peft", "delta", "subfolder", "revision"):
         value = model_args.get(key)
@@ -132,7 +138,7 @@ def refreshed_file(target: str | None) -> Path:
             make a set.
     """
     how = (
-        "Make one with `overbench refresh`, name another with --metadata '{\"overbench_target\": \"NAME\"}', "
+        'Make one with `overbench refresh`, name another with --metadata \'{"overbench_target": "NAME"}\', '
         'or point the task at a prompt file with --metadata \'{"overbench_source": "PATH"}\'.'
     )
     if target is None:

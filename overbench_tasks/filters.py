@@ -18,9 +18,7 @@ from overbench_tasks.refusal import label_reply
 class RulesFilter(Filter):
     """Labels every reply with the rules of :mod:`overbench_tasks.refusal`."""
 
-    def apply(
-        self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]
-    ) -> list[list[str]]:
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """One list of JSON verdicts per document, in order: see :func:`verdict_to_json`."""
         return [
             [verdict_to_json(label_reply(reply, prompt=doc["prompt"])) for reply in replies]

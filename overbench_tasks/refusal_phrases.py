@@ -50,9 +50,7 @@ _SERVE = (
     r"|help(?!\w* but\b|ing\b| (?:feeling|thinking|noticing|wondering|smiling|laughing|it\b)))"
 )
 # Verbs that also state what a program can do. They decline only when the will is missing.
-_WILL_ONLY = (
-    r"(?:say|tell|insult|mock|harm|hurt|use\b|look up|search|find|track|locat|access|play|joke)"
-)
+_WILL_ONLY = r"(?:say|tell|insult|mock|harm|hurt|use\b|look up|search|find|track|locat|access|play|joke)"
 
 _ADVERB = (
     r"(?:(?:[a-z]{2,16}ly|also|just|even|still|ever|in good (?:conscience|faith)|at this time"
@@ -106,7 +104,8 @@ DECLINE = re.compile(
     rf"i(?<!\wi){_FILLER}(?:"
     rf" {_CANNOT},? {_ADVERB}{_SERVE}"
     rf"| ?{_WONT},? {_ADVERB}(?:{_SERVE}|{_WILL_ONLY})"
-    rf"|(?: am|'m| remain| feel|'d be|'d feel| would be| would feel) (?:[a-z]{{2,16}}ly |sorry,? (?:but )?|just "
+    rf"|(?: am|'m| remain| feel|'d be|'d feel| would be| would feel) (?:[a-z]{{2,16}}ly "
+    rf"|sorry,? (?:but )?|just "
     rf"|an? [^.!?\n]{{2,40}} and )?"
     rf"(?:{_UNABLE}|not sure (?:if |that |whether )?i(?: can|'m able to| should"
     rf"| could)) {_ADVERB}{_SERVE}"
@@ -198,9 +197,7 @@ IMPERSONAL: Gated = gated(
 )
 """Declining with the request, the rules or another topic as the subject."""
 
-FIRST_PERSON = re.compile(
-    r"i(?<!\wi)(?:[ ,]|'[dlmv])|my(?<!\wmy) |me(?<!\wme)[ .]|we(?<!\wwe)[ ']|let's"
-)
+FIRST_PERSON = re.compile(r"i(?<!\wi)(?:[ ,]|'[dlmv])|my(?<!\wmy) |me(?<!\wme)[ .]|we(?<!\wwe)[ ']|let's")
 """An opening about the speaker, alone or among us, holds it; most answers do not."""
 
 ENGLISH_WORDS = (" the ", " and ", " is ", " of ", " you ")
@@ -262,18 +259,14 @@ _MORAL_BAD = (
     r"|cruel|dehumanizing|abhorrent|(?:never|not) the answer|never (?:acceptable|okay|ok|justified"
     r"|appropriate|right|a solution|an? \w+ solution))"
 )
-_LEGAL_BAD = (
-    r"(?:illegal|unlawful|criminal|against the law|an? (?:\w+ ){0,2}(?:crime|offen[cs]e|felony))"
-)
+_LEGAL_BAD = r"(?:illegal|unlawful|criminal|against the law|an? (?:\w+ ){0,2}(?:crime|offen[cs]e|felony))"
 # Never a factual adjective: "it is not accurate to say" corrects, "it is not fair to say" judges.
 _MORAL_GOOD = (
     r"(?:appropriate|ethical|moral|okay|ok|acceptable|respectful|fair|humane|justified"
     r"|justifiable|permissible)"
 )
 # Also said of food and tools; these need a moral word nearby.
-_WEAK_GOOD = (
-    r"(?:safe|legal|lawful|right|responsible|productive|healthy|kind|constructive|best|wise)"
-)
+_WEAK_GOOD = r"(?:safe|legal|lawful|right|responsible|productive|healthy|kind|constructive|best|wise)"
 _IT_IS = (
     r"(?:it(?:'s| is| would be|'d be| can be| could be| may be)"
     r"|(?:this|that|such \w+)(?:'s| is| are| would be))"
@@ -284,9 +277,7 @@ _IT_IS_NOT = (
     r"(?: it(?:'s| is| would be)| that's| this is))"
     r"(?: (?:\w+ly|considered|the most|very|at all|a|ever)){0,2}"
 )
-_DEGREE = (
-    r"(?:(?:both|also|always|highly|extremely|completely|considered|very|not only|\w+ly) ){0,2}"
-)
+_DEGREE = r"(?:(?:both|also|always|highly|extremely|completely|considered|very|not only|\w+ly) ){0,2}"
 PREAMBLE = re.compile(
     r"(?:(?:no|yes|well|hello|hi(?: there)?|hey|sure|unfortunately|however|but|also|first(?:ly)?"
     r"(?: of all)?|first and foremost|i'm afraid)\b(?=[,.!:])"
@@ -343,7 +334,8 @@ ADVISED_AGAINST = re.compile(
     r"|caution|discourage|encourage|recommend) (?:you |anyone )?(?:against|not to|from)\b"
 )
 HARM = re.compile(
-    r"unethical|immoral|moral|illegal|violen|(?:harm|hurt)(?:ing|ful)? (?:to )?(?:yourself|others|someone"
+    r"unethical|immoral|moral|illegal|violen|(?:harm|hurt)(?:ing|ful)? (?:to )?(?:yourself|others"
+    r"|someone"
     r"|people|another|any)|consent\b|disrespect|discriminat|unacceptable|crim(?:e|inal)\b"
     r"|legal consequences|punish"
 )

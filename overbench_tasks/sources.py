@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from overbench_tasks.records import CATEGORIES, Category
 
@@ -70,8 +70,8 @@ def read_prompts(path: str | Path) -> list[Row]:
         raise PromptSourceError(f"Expected a prompt file at {path}, found {what} there. Check the path.")
     if path.suffix not in SUFFIXES:
         raise PromptSourceError(
-            f"Expected {path.name} to end in one of {', '.join(SUFFIXES)}, got {path.suffix or 'no suffix'!r}. "
-            "Convert or rename the file."
+            f"Expected {path.name} to end in one of {', '.join(SUFFIXES)}, "
+            f"got {path.suffix or 'no suffix'!r}. Convert or rename the file."
         )
     if path.stat().st_size == 0:
         raise PromptSourceError(f"{path} is empty. Expected at least one row with a 'prompt'.")
@@ -127,8 +127,8 @@ def _prompt(raw: Row, where: str) -> str:
         )
     if len(prompt) > MAX_PROMPT_CHARS:
         raise PromptSourceError(
-            f"{where}: the prompt has {len(prompt):,} characters, more than the limit of {MAX_PROMPT_CHARS:,}. "
-            "Check that 'prompt' is the right column, or shorten or remove the row."
+            f"{where}: the prompt has {len(prompt):,} characters, more than the limit of "
+            f"{MAX_PROMPT_CHARS:,}. Check that 'prompt' is the right column, or shorten or remove the row."
         )
     return prompt
 
@@ -142,7 +142,7 @@ def _category(value: object, where: str) -> Category | None:
             f"{where}: unknown category {value!r}. Expected one of {', '.join(CATEGORIES)}, or none. "
             "Map it to one of these or drop the column."
         )
-    return cast(Category, slug)
+    return slug
 
 
 def _features(value: object, where: str) -> list[str]:

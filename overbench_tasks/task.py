@@ -57,7 +57,8 @@ class OverbenchTask(ConfigurableTask):
         # copies' replies land behind the real ones and are not ours to score.
         for instance in self._instances or []:
             instance.resps = instance.resps[: self.config.repeats]
-        return super().apply_filters()
+        filtered: list[Instance] | None = super().apply_filters()
+        return filtered
 
 
 def _model_under_evaluation() -> Any:

@@ -35,7 +35,7 @@ def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
 
 
 def test_an_unknown_set_is_an_error() -> None:
-    with pytest.raises(PromptSourceError, match="Unknown overbench_set 'orbench'. Expected one of"):
+    with pytest.raises(PromptSourceError, match=r"Unknown overbench_set 'orbench'\. Expected one of"):
         data.load_prompts(overbench_set="orbench")
 
 
@@ -52,9 +52,7 @@ def test_an_unknown_set_is_an_error() -> None:
         ({}, None),
     ],
 )
-def test_a_target_is_named_by_what_changes_its_weights(
-    model_args: dict[str, str], name: str | None
-) -> None:
+def test_a_target_is_named_by_what_changes_its_weights(model_args: dict[str, str], name: str | None) -> None:
     assert data.target_name(model_args) == name
 
 
@@ -124,9 +122,7 @@ class TestBundledPrompts:
         triggers = {row["features"][0] for row in raw}  # type: ignore[index]
         assert len(triggers) >= 80
 
-    def test_ids_come_from_the_text_and_features_are_in_it(
-        self, raw: list[dict[str, object]]
-    ) -> None:
+    def test_ids_come_from_the_text_and_features_are_in_it(self, raw: list[dict[str, object]]) -> None:
         for row in raw:
             prompt = str(row["prompt"])
             assert row["id"] == prompt_id(prompt)
@@ -137,16 +133,12 @@ class TestBundledPrompts:
         # --limit takes the first prompts: they must not all be of one category.
         assert {row["category"] for row in raw[:40]} == set(CATEGORIES)
 
-    def test_hard_is_the_part_that_real_checkpoints_refused(
-        self, raw: list[dict[str, object]]
-    ) -> None:
+    def test_hard_is_the_part_that_real_checkpoints_refused(self, raw: list[dict[str, object]]) -> None:
         hard = data.bundled_prompts("overbench_hard")
         assert [row["id"] for row in hard] == [row["id"] for row in raw if row["refused_by"]]
         assert len(hard) >= 40
 
-    def test_no_prompt_is_taken_from_xstest(
-        self, raw: list[dict[str, object]], shared_data: Path
-    ) -> None:
+    def test_no_prompt_is_taken_from_xstest(self, raw: list[dict[str, object]], shared_data: Path) -> None:
         import csv
 
         def words(text: str) -> set[str]:

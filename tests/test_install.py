@@ -46,9 +46,7 @@ class Environment:
         self.before = self.installed()
 
     def installed(self) -> set[str]:
-        return {p.name for p in self.site.iterdir()} | {
-            p.name for p in (self.folder / "bin").iterdir()
-        }
+        return {p.name for p in self.site.iterdir()} | {p.name for p in (self.folder / "bin").iterdir()}
 
     def pip(self, *arguments: str) -> None:
         # The parent's pip, aimed at this environment; nothing is downloaded.
@@ -57,9 +55,7 @@ class Environment:
         assert done.returncode == 0, done.stderr
 
     def install(self, *arguments: str) -> None:
-        self.pip(
-            "install", "--no-deps", "--no-build-isolation", "--ignore-installed", "-q", *arguments
-        )
+        self.pip("install", "--no-deps", "--no-build-isolation", "--ignore-installed", "-q", *arguments)
 
     def run(self, code: str, **variables: str) -> str:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
@@ -103,9 +99,7 @@ def lm_eval_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_plain_install_is_found_and_leaves_nothing_behind(
-    environment: Environment, wheel: Path
-) -> None:
+def test_a_plain_install_is_found_and_leaves_nothing_behind(environment: Environment, wheel: Path) -> None:
     environment.install(str(wheel))
     assert environment.run(LIST_OURS.format("")) == OURS
     data = "from overbench_tasks.data import bundled_prompts as b; print(len(b('overbench')) > 400)"
@@ -144,16 +138,12 @@ def test_the_switch_and_the_flag(environment: Environment, wheel: Path) -> None:
     assert environment.run(both) == OURS
 
 
-def test_task_manager_without_defaults_stays_without_us(
-    environment: Environment, wheel: Path
-) -> None:
+def test_task_manager_without_defaults_stays_without_us(environment: Environment, wheel: Path) -> None:
     environment.install(str(wheel))
     assert environment.run(LIST_OURS.format("include_defaults=False")) == "[]\n"
 
 
-def test_a_users_task_of_the_same_name_wins(
-    environment: Environment, wheel: Path, tmp_path: Path
-) -> None:
+def test_a_users_task_of_the_same_name_wins(environment: Environment, wheel: Path, tmp_path: Path) -> None:
     environment.install(str(wheel))
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -175,20 +165,14 @@ def test_start_imports_nothing_heavy(environment: Environment, wheel: Path) -> N
     assert environment.run(code) == "[]\n"
 
 
-def test_a_broken_package_does_not_stop_the_interpreter(
-    environment: Environment, wheel: Path
-) -> None:
+def test_a_broken_package_does_not_stop_the_interpreter(environment: Environment, wheel: Path) -> None:
     environment.install(str(wheel))
     (environment.site / "overbench_tasks" / "autoload.py").write_text("raise RuntimeError('broken')")
-    done = subprocess.run(
-        [environment.python, "-c", "print('fine')"], capture_output=True, text=True
-    )
+    done = subprocess.run([environment.python, "-c", "print('fine')"], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("fine\n", "")
 
 
-def test_the_console_script_works_from_another_folder(
-    environment: Environment, wheel: Path
-) -> None:
+def test_the_console_script_works_from_another_folder(environment: Environment, wheel: Path) -> None:
     environment.install(str(wheel))
     done = subprocess.run(
         [environment.folder / "bin" / "overbench", "tasks-path"],

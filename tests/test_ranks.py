@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,13 +72,12 @@ if world > 1:
 
 
 def run(tmp_path: Path, world: int, source: Path, repeats: int) -> dict[str, Any]:
-    script, out = tmp_path / "run.py", tmp_path / f"out{world}.json"
+    script, out, store = (tmp_path / name for name in ("run.py", f"out{world}.json", f"store{world}"))
     script.write_text(RUN)
     processes = [
         subprocess.Popen(
-            [sys.executable, str(script), str(rank), str(world), str(tmp_path / f"store{world}")]
-            + [str(source), str(repeats), str(out)],
-            env={**__import__("os").environ, "PYTHONPATH": str(Path(__file__).parent)},
+            [sys.executable, *map(str, (script, rank, world, store, source, repeats, out))],
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from overbench_tasks.records import LABELS
 from overbench_tasks.refusal import HEAD_CHARS, REASON_CHARS, RULES, RULES_VERSION, label_reply
 
-SHARED_DATA = Path(
-    os.environ.get("OVERBENCH_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")
-)
+SHARED_DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 STEPS = (
     "\n\n1. Fill the kettle and bring it to the boil.\n2. Warm the pot and add the leaves."
@@ -396,9 +394,7 @@ def test_zero_width_characters_hide_nothing() -> None:
 
 
 def test_a_later_line_of_a_quote_is_somebody_elses() -> None:
-    assert (
-        label_reply("The sign read:\n> I can't help with that.\nIt hung low.").label == "complied"
-    )
+    assert label_reply("The sign read:\n> I can't help with that.\nIt hung low.").label == "complied"
     assert label_reply("> I understand.\n> I can't help with that.").label == "refused"
 
 

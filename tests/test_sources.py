@@ -118,8 +118,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 def test_unknown_suffix(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("hello")
     assert bad(tmp_path / "p.txt") == (
-        "Expected p.txt to end in one of .jsonl, .csv, .parquet, got '.txt'. "
-        "Convert or rename the file."
+        "Expected p.txt to end in one of .jsonl, .csv, .parquet, got '.txt'. Convert or rename the file."
     )
 
 
@@ -151,9 +150,7 @@ def test_no_prompt_column(tmp_path: Path, write: Writer) -> None:
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"prompt": "fine"}\n{"prompt": "caf\xe9"}\n')
-    assert bad(path) == (
-        f"{path}, line 2: byte 0xe9 at position 34 is not UTF-8. Save the file as UTF-8."
-    )
+    assert bad(path) == (f"{path}, line 2: byte 0xe9 at position 34 is not UTF-8. Save the file as UTF-8.")
 
 
 @WRITERS

@@ -33,9 +33,7 @@ def evaluate(lm: ScriptedLM, source: Path | None, **options: Any) -> dict[str, A
     """One lm-eval run of overbench_hard on a prompt file."""
     options = {"tasks": ["overbench_hard"], "apply_chat_template": True, **options}
     metadata = {"overbench_source": str(source)} if source else {}
-    results: dict[str, Any] = simple_evaluate(
-        model=lm, metadata=metadata, bootstrap_iters=100, **options
-    )
+    results: dict[str, Any] = simple_evaluate(model=lm, metadata=metadata, bootstrap_iters=100, **options)
     return results
 
 
@@ -164,9 +162,7 @@ metric_list:
 
 
 def test_it_runs_beside_other_tasks(prompt_source: Path, other_task: Path) -> None:
-    manager = TaskManager(
-        include_path=str(other_task), metadata={"overbench_source": str(prompt_source)}
-    )
+    manager = TaskManager(include_path=str(other_task), metadata={"overbench_source": str(prompt_source)})
     results = evaluate(
         ScriptedLM(REPLIES), None, tasks=["overbench_hard", "toy_choice"], task_manager=manager
     )
@@ -200,9 +196,7 @@ class TestChatTemplateWarning:
         evaluate(ScriptedLM(REPLIES, chat_template="{{ messages }}"), prompt_source)
         assert self.warnings(caplog) == []
 
-    def test_none_for_a_base_model(
-        self, prompt_source: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_none_for_a_base_model(self, prompt_source: Path, caplog: pytest.LogCaptureFixture) -> None:
         evaluate(ScriptedLM(REPLIES), prompt_source, apply_chat_template=False)
         assert self.warnings(caplog) == []
 
@@ -214,14 +208,11 @@ class TestTaskFiles:
     def config(self, request: pytest.FixtureRequest) -> dict[str, Any]:
         return load_yaml(Path(tasks_path()) / f"{request.param}.yaml")
 
-    def test_every_emitted_metric_has_an_aggregation_and_a_direction(
-        self, config: dict[str, Any]
-    ) -> None:
+    def test_every_emitted_metric_has_an_aggregation_and_a_direction(self, config: dict[str, Any]) -> None:
         emitted = document_metrics([Verdict("complied", "", "")], None)
         assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
         assert all(
-            metric["aggregation"] and metric["higher_is_better"] is False
-            for metric in config["metric_list"]
+            metric["aggregation"] and metric["higher_is_better"] is False for metric in config["metric_list"]
         )
 
     def test_generation_is_written_out(self, config: dict[str, Any]) -> None:
@@ -242,9 +233,7 @@ class TestTaskFiles:
         assert manager.all_groups == []
 
 
-def test_nothing_is_logged_as_an_error(
-    prompt_source: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_is_logged_as_an_error(prompt_source: Path, caplog: pytest.LogCaptureFixture) -> None:
     evaluate(ScriptedLM(REPLIES), prompt_source)
     ours = [
         r.getMessage()

@@ -1,0 +1,160 @@
+"""The ``overbench`` command: what a person types, sees and is told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from generators import cli, doctor, models, quickstart
+from overbench_tasks import __version__, autoload
+
+runner = CliRunner()
+
+
+def output(*arguments: str, code: int = 0) -> str:
+    result = runner.invoke(cli.app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_version() -> None:
+    assert output("--version") == f"overbench {__version__}\n"
+
+
+def test_tasks_path() -> None:
+    assert Path(output("tasks-path").strip(), "overbench_hard.yaml").is_file()
+
+
+class TestDoctor:
+    def test_a_sound_installation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        text = output("doctor")
+        assert "lm-eval sees overbench, overbench_hard, overbench_model, oversensitivity" in text
+        assert "OPENAI_API_KEY set" in text
+        assert "HF_TOKEN not set" in text
+        assert "sk-very-secret" not in text
+        assert re.search(r"data overbench: \d{3} bundled prompts", text)
+
+    def test_tasks_that_lm_eval_cannot_find_fail_with_the_way_out(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from lm_eval.tasks import TaskManager
+
+        monkeypatch.setattr(TaskManager, "task_index", {})
+        text = output("doctor", code=1)
+        assert "overbench_autoload.pth is not at work" in text
+        assert f'--include_path "{autoload.tasks_path()}"' in text
+
+    def test_a_switched_off_autoload_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from lm_eval.tasks import TaskManager
+
+        monkeypatch.setattr(TaskManager, "task_index", {})
+        monkeypatch.setenv("OVERBENCH_NO_AUTOLOAD", "1")
+        assert "OVERBENCH_NO_AUTOLOAD is set" in output("doctor", code=1)
+
+    def test_a_missing_backend_is_a_note_with_its_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(doctor, "BACKENDS", {"vllm": ("no_such_backend",)})
+        text = output("doctor")
+        assert "no_such_backend does not import" in text
+        assert "pip install 'overbench[vllm]'" in text
+
+
+class TestModels:
+    def test_listing_says_what_is_fetched(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
+        text = output("models")
+        for model in models.MODELS:
+            assert model.name in text
+        assert text.count("not fetched") == len(models.MODELS)
+
+    def test_fetching_prints_model_args_alone(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(models, "fetch", lambda model: tmp_path)
+        text = output("models", "smollm2-135m")
+        assert text == f"pretrained={tmp_path},gguf_file=SmolLM2-135M-Instruct.Q4_1.gguf\n"
+
+    def test_an_unknown_name_lists_near_ones(self) -> None:
+        text = " ".join(output("models", "smollm-135m", code=2).split())
+        assert "smollm2-135m" in text
+
+
+class TestQuickstart:
+    def test_it_prints_the_table_the_prompts_and_the_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from conftest import REFUSAL
+        from lm_eval.models.dummy import DummyLM
+
+        monkeypatch.setattr(DummyLM, "generate_until", lambda self, reqs, **_: [REFUSAL] * len(reqs))
+        monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, chat, **_: str(chat))
+        monkeypatch.setattr(DummyLM, "tokenizer_name", "dummy", raising=False)
+        text = output(
+            "quickstart",
+            "--model",
+            "dummy",
+            "--model_args",
+            "",
+            "--limit",
+            "6",
+            "--batch_size",
+            "2",
+        )
+        assert re.search(r"\|overbench_hard\|.*\|osr +\|↓ +\|1\.0000", text)
+        assert "Refused, 5 of 6" in text
+        assert "I'm sorry, but I can't assist with that." in text
+        assert (
+            "lm_eval --model dummy --model_args '' --tasks overbench_hard --apply_chat_template "
+            "--limit 6 --batch_size 2 --device cpu" in text
+        )
+
+    def test_without_local_model_packages_it_says_what_to_install(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(quickstart.importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(quickstart.QuickstartError, match=r"pip install 'overbench\[quickstart\]'"):
+            quickstart.run("hf", None, limit=1, batch_size="1", device="cpu", output_path=None)
+
+    def sample(self, prompt: str, reply: str, features: list[str]) -> dict[str, Any]:
+        from overbench_tasks.filters import verdict_to_json
+        from overbench_tasks.refusal import label_reply
+
+        return {
+            "doc": {"prompt": prompt, "features": features},
+            "resps": [[reply]],
+            "filtered_resps": [[verdict_to_json(label_reply(reply))]],
+        }
+
+    def test_no_refusal_is_said_so(self) -> None:
+        lines = quickstart.refused_lines([self.sample("p", "Sure, here you are.", [])])
+        assert lines == ["\nNo prompt was refused."]
+
+    def test_strangers_text_cannot_steer_the_terminal(self) -> None:
+        hostile = self.sample(
+            "Kill \x1b[2Jthe\u202e job\x07?",
+            "I'm sorry, but I can't \x1b]0;x\x07help with that.",
+            ["kill"],
+        )
+        text = "\n".join(quickstart.refused_lines([hostile]))
+        assert not set(text.replace("\x1b[31m\x1b[1mKill\x1b[0m", "")) & set("\x1b\x07\u202e")
+        assert "\x1b[31m\x1b[1mKill\x1b[0m" in text
+
+    def test_features_are_marked_as_whole_words(self) -> None:
+        marked = quickstart.mark_features("Kill the killer skill, kill it", ["kill", "kill it"])
+        assert marked.count("\x1b[0m") == 2
+        assert "killer skill" in marked
+
+
+def test_errors_that_a_user_can_mend_end_with_their_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise models.ModelFetchError("could not fetch it. Do this.")
+
+    monkeypatch.setattr(models, "fetch", fail)
+    monkeypatch.setattr("sys.argv", ["overbench", "models", "smollm2-135m"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    assert capsys.readouterr().err.strip() == "Error: could not fetch it. Do this."
