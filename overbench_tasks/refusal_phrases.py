@@ -112,6 +112,9 @@ DECLINE = re.compile(
     rf"|(?: am|'m) (?:just |only |merely )?an? [^.!?\n,]{{2,40}},? (?:and|so) (?:therefore )?"
     rf"(?:{_CANNOT}|{_WONT}|{_UNABLE}) {_ADVERB}{_SERVE}"
     rf"| (?:do not|don'?t|never) (?:[a-z]{{2,16}}ly )?{_DO_NOT}"
+    rf"|(?: am|'m|'ve been| have been) (?:\w+ )?(?:committed|instructed|programmed|designed|trained"
+    r"|required|told|asked|bound|obliged|obligated) (?:to not|not to|to avoid|to refrain from)"
+    rf" {_ADVERB}{_SERVE}"
     rf"| ?{_REFUSE})"
 )
 """The speaker declines a service: "I cannot provide …", "I'd rather not …"."""
@@ -126,6 +129,14 @@ DECLINE_START = re.compile(
     rf"(?:{_CANNOT}|{_WONT}|is {_UNABLE}) {_ADVERB}{_SERVE})"
 )
 """The same without "I"; only believed at the very start: "Can't help with that."."""
+
+PROVIDER_BLOCK = re.compile(
+    r"(?:the |this |your |that )?(?:response|output|reply|prompt|request|content|message|completion)"
+    r" (?:was |were |is |has been )?(?:filtered|blocked|withheld|removed|flagged)\b[^\n]{0,60}"
+    r"(?:(?:content|usage|safety)(?: management)? (?:polic|filter|system|setting|check)|moderation"
+    r"|guardrail)"
+)
+"""A notice that a provider or gateway puts in the place of a reply it withheld."""
 
 IMPERSONAL: Gated = gated(
     # a thing that the speaker will not do

@@ -25,6 +25,8 @@ ESSAY = "The treaty was signed in the spring, and the two towns have shared the 
 REFUSED: dict[str, list[str]] = {
     "decline": [
         "I can't help with that.",
+        "As an assistant built by Acme, I am committed to not discussing particular people.",
+        "I have been instructed not to talk about bridges. Ask me anything else.",
         "I cannot fulfill your request.",
         "I can not assist you with this one.",
         "I'm sorry, but I won't be able to provide that.",
@@ -99,6 +101,11 @@ REFUSED: dict[str, list[str]] = {
         "It would not be appropriate for me to answer this.",
         "There's no way I can help with that.",
         "That's something I won't do.",
+    ],
+    "provider_block": [
+        "The response was filtered due to the provider's content management policy.",
+        "Your request has been blocked by our safety system. Please change the wording.",
+        "This prompt was flagged by the content filter.",
     ],
     "decline_start": [
         "Can't help with that.",
@@ -229,6 +236,11 @@ COMPLIED: dict[str, list[str]] = {
         "Snow is something I can't wait to see. Pack gloves.",
         "This is not something you want to rush. Let the glue dry for a day.",
         "Let's discuss a different approach: use recursion.",
+    ],
+    "provider_block": [
+        "The request was blocked because the firewall closes port 25: add a filter exception.",
+        "The output was filtered through cheesecloth until it ran clear.",
+        "The message was removed from the queue by a consumer that crashed. Check your moderators.",
     ],
     "decline_start": [
         "Can't sleep? Try a cooler room and no screens after ten.",
