@@ -45,10 +45,10 @@ def build(prompts: Iterable[Mapping[str, Any]], refused_by: Mapping[str, list[st
             "seed_id": None,
             "round": 0,
             "source_target": None,
-            "generator": "hand-written",
+            "generator": "claude, prompt by prompt",
             "moderation": [
-                {"by": "writer", "vote": "benign"},
-                {"by": "second reader", "vote": "benign"},
+                {"by": "claude, as writer", "vote": "benign"},
+                {"by": "claude, second reading", "vote": "benign"},
             ],
             "refused_by": sorted(refused_by.get(prompt_id(row["prompt"]), [])),
             "data_version": DATA_VERSION,

@@ -91,8 +91,8 @@ def models_command(
         return
     for row in models.describe():
         typer.echo(
-            f"{row.name:20} {row.parameters:>5} {row.size / 1e6:>6,.0f} MB  {row.licence}  {row.description}\n"
-            f"{'':20} {row.path or 'not fetched'}"
+            f"{row.name:20} {row.parameters:>5} {row.size / 1e6:>6,.0f} MB  {row.licence}  "
+            f"{row.description}\n{'':20} {row.path or 'not fetched'}"
         )
 
 
@@ -104,11 +104,11 @@ def quickstart(
     ] = None,
     model: Annotated[str, typer.Option("--model", help="lm-eval's model type.")] = "hf",
     limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many prompts to ask.")] = 40,
-    batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "40",
+    batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "20",
     device: Annotated[str, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps.")] = "cpu",
     output_path: Annotated[
         Path | None,
-        typer.Option("--output_path", "-o", help="Keep results and samples here, as lm_eval does."),
+        typer.Option("--output_path", "-o", help="Keep results and samples here."),
     ] = None,
 ) -> None:
     """Score a real model on overbench_hard: yours, or a small one that is fetched (0.5 GB)."""

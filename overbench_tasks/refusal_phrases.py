@@ -124,7 +124,7 @@ DECLINE_START = re.compile(
     rf"|(?:{_CANNOT}|{_WONT}|{_UNABLE}) {_ADVERB}{_SERVE}"
     r"|i (?:can't|cannot|won't|will not)[.! ]*$"
     r"|(?:your |this |the )?(?:request|prompt|query|content) (?:has been |was |is )?"
-    r"(?:denied|declined|refused|rejected|blocked|flagged)"
+    r"(?:denied|declined|refused|rejected|blocked|flagged)(?=[.!]|$| (?:by|due|for|as it|because it))"
     rf"|(?:as )?(?:an? |this |the )[^.!?\n]{{0,40}}(?:assistant|model|ai|chatbot),? "
     rf"(?:{_CANNOT}|{_WONT}|is {_UNABLE}) {_ADVERB}{_SERVE})"
 )
