@@ -7,6 +7,7 @@ everything else (lm-eval's dependencies) is read from the environment that runs 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -126,6 +127,16 @@ def test_an_editable_lm_eval_finds_them_too(
     where = environment.run("import lm_eval; print(lm_eval.__file__)").strip()
     assert Path(where) == lm_eval_copy / "lm_eval" / "__init__.py"
     assert environment.run(LIST_OURS.format("")) == OURS
+
+
+def test_lm_evals_own_commands_know_them(environment: Environment, wheel: Path) -> None:
+    environment.install(str(wheel))
+    cli = "import sys; from lm_eval.__main__ import cli_evaluate; sys.argv = ['lm_eval', *{}]; "
+    listed = environment.run(cli.format(["ls", "tasks"]) + "cli_evaluate()")
+    for name in ("overbench", "overbench_hard", "overbench_model", "oversensitivity"):
+        assert re.search(rf"^\|{name} +\|", listed, re.MULTILINE), name
+    validate = ["validate", "--tasks", "overbench,overbench_hard,overbench_model,oversensitivity"]
+    assert "All tasks found and valid" in environment.run(cli.format(validate) + "cli_evaluate()")
 
 
 def test_the_switch_and_the_flag(environment: Environment, wheel: Path) -> None:
