@@ -49,11 +49,12 @@ def load_prompts(
         ``{"test": Dataset}`` with the columns of :func:`~overbench_tasks.sources.read_prompts`.
 
     Raises:
-        PromptSourceError: the file cannot be used.
+        PromptSourceError: the file cannot be used, or a misspelt ``overbench_...`` key.
         UnknownTargetError: ``overbench_model`` and no refreshed prompts for this target.
     """
     import datasets
 
+    _reject_misspelt(metadata)
     rows = read_prompts(prompt_file(overbench_set, overbench_source, overbench_target, metadata))
     text = datasets.Value("string")
     features = datasets.Features(
@@ -66,6 +67,17 @@ def load_prompts(
         }
     )
     return {"test": datasets.Dataset.from_list(rows, features=features)}
+
+
+def _reject_misspelt(metadata: Mapping[str, Any]) -> None:
+    known = ["overbench_source", "overbench_target"]
+    for key in metadata:
+        if key.startswith("overbench_"):
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise PromptSourceError(
+                f"Unknown key {key!r} in --metadata. Expected {' or '.join(known)}.{hint}"
+            )
 
 
 def prompt_file(

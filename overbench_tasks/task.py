@@ -1,8 +1,8 @@
 """The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
 
-Beyond lm-eval's ``ConfigurableTask`` it does three things that task files cannot: it drops the extra
-replies that padding gives to short ranks, warns when a chat model is asked without its chat
-template, and writes the versions of rules and data into the results.
+Beyond lm-eval's ``ConfigurableTask`` it does what task files cannot: it drops the extra replies that
+padding gives to short ranks, warns when a chat model is asked without its chat template, keeps out
+of lm-eval's request cache, and writes the versions of package and rules into the results.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ class OverbenchTask(ConfigurableTask):
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
         versions = {"overbench_version": __version__, "overbench_rules_version": RULES_VERSION}
         self.config.metadata = {**(self.config.metadata or {}), **versions}
+
+    def build_all_requests(self, **options: Any) -> None:
+        # lm-eval's request cache is keyed by task and tokenizer: it would hand the requests of one
+        # prompt file to a run on another. Ours take milliseconds to build.
+        super().build_all_requests(**(options | {"cache_requests": False}))
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Any:
         if not kwargs.get("apply_chat_template"):

@@ -39,6 +39,11 @@ def test_an_unknown_set_is_an_error() -> None:
         data.load_prompts(overbench_set="orbench")
 
 
+def test_a_misspelt_key_is_not_ignored() -> None:
+    with pytest.raises(PromptSourceError, match="Did you mean 'overbench_source'"):
+        data.load_prompts(overbench_set="overbench", overbench_sorce="x.jsonl")
+
+
 @pytest.mark.parametrize(
     ("model_args", "name"),
     [
@@ -110,7 +115,7 @@ def test_a_model_without_a_name_is_told_so() -> None:
 class TestBundledPrompts:
     """What the data card promises of the bundled sets."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def raw(self) -> list[dict[str, object]]:
         lines = (data.BUNDLED / "overbench.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]

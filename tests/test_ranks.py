@@ -18,6 +18,7 @@ import json, sys
 import torch.distributed as dist
 from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM
 from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 from overbench_tasks.autoload import tasks_path
 
@@ -58,9 +59,8 @@ if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
 config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": int(repeats)}
 lm = (RankLM if world > 1 else ScriptedLM)(reply)
-results = simple_evaluate(
-    model=lm, tasks=[config], metadata={"overbench_source": source}, apply_chat_template=True
-)
+manager = TaskManager(include_defaults=False, metadata={"overbench_source": source})
+results = simple_evaluate(model=lm, tasks=[config], task_manager=manager, apply_chat_template=True)
 if rank == 0:
     samples = results["samples"]["overbench_hard"]
     labels = {s["doc"]["id"]: s["filtered_resps"] for s in samples}

@@ -30,10 +30,15 @@ REPLIES = {
 
 
 def evaluate(lm: ScriptedLM, source: Path | None, **options: Any) -> dict[str, Any]:
-    """One lm-eval run of overbench_hard on a prompt file."""
-    options = {"tasks": ["overbench_hard"], "apply_chat_template": True, **options}
+    """One lm-eval run of overbench_hard on a prompt file.
+
+    Our task folder alone is indexed: lm-eval's own takes seconds, and that it finds ours by itself
+    is shown in test_install.
+    """
     metadata = {"overbench_source": str(source)} if source else {}
-    results: dict[str, Any] = simple_evaluate(model=lm, metadata=metadata, bootstrap_iters=100, **options)
+    manager = TaskManager(include_defaults=False, include_path=tasks_path(), metadata=metadata)
+    options = {"tasks": ["overbench_hard"], "task_manager": manager, **options}
+    results: dict[str, Any] = simple_evaluate(model=lm, **{"apply_chat_template": True, **options})
     return results
 
 
@@ -168,6 +173,16 @@ def test_it_runs_beside_other_tasks(prompt_source: Path, other_task: Path) -> No
     )
     assert results["results"]["overbench_hard"]["osr,rules"] == pytest.approx(1 / 3)
     assert "acc,none" in results["results"]["toy_choice"]
+
+
+def test_lm_evals_request_cache_cannot_mix_prompt_files(prompt_source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps({"prompt": "Another one?"}) + "\n", encoding="utf-8")
+    lm = ScriptedLM(lambda _: ANSWER)
+    for source in (prompt_source, other):
+        evaluate(lm, source, cache_requests=True)
+    assert lm.asked[-1] == "<user>Another one?"
+    assert len(lm.asked) == 5
 
 
 def test_a_bad_source_fails_before_any_prompt_is_asked(tmp_path: Path) -> None:
