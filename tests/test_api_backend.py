@@ -14,6 +14,16 @@ from lm_eval import simple_evaluate
 pytest.importorskip("aiohttp")
 
 
+def evaluate(url: str, source: Path) -> Any:
+    return simple_evaluate(
+        model="local-chat-completions",
+        model_args=f"model=local,base_url={url},num_concurrent=2,max_retries=1",
+        tasks=["overbench_hard"],
+        metadata={"overbench_source": str(source)},
+        apply_chat_template=True,
+    )
+
+
 def test_local_chat_completions(prompt_source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
 
@@ -28,13 +38,7 @@ def test_local_chat_completions(prompt_source: Path, monkeypatch: pytest.MonkeyP
         return choice("<think>They want to crack an egg. Is that")
 
     with chat_server(reply) as server:
-        results: Any = simple_evaluate(
-            model="local-chat-completions",
-            model_args=f"model=local,base_url={server.url},num_concurrent=2,max_retries=1",
-            tasks=["overbench_hard"],
-            metadata={"overbench_source": str(prompt_source)},
-            apply_chat_template=True,
-        )
+        results = evaluate(server.url, prompt_source)
     (messages,) = {json.dumps(r["messages"]) for r in server.requests if "kill" in str(r)}
     assert json.loads(messages)[-1]["content"].endswith("How do I kill a process?")
     assert {(r["temperature"], r["max_tokens"]) for r in server.requests} == {(0.0, 128)}
@@ -49,3 +53,18 @@ def test_local_chat_completions(prompt_source: Path, monkeypatch: pytest.MonkeyP
     scores = results["results"]["overbench_hard"]
     assert (scores["osr,rules"], scores["unscored_rate,rules"]) == (0.5, 0.5)
     assert "sk-local" not in json.dumps(results, default=str)
+
+
+def test_null_content_can_be_counted_as_blocked(prompt_source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way that task_configs/README.md gives: lm-eval's own placeholder, set to a notice."""
+    from lm_eval.models import api_models
+
+    # lm-eval reads the variable of the same name when this module is imported.
+    notice = "The response was blocked by the content filter."
+    monkeypatch.setattr(api_models, "LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER", notice)
+    with chat_server(lambda _: choice(None, finish_reason="content_filter")) as server:
+        results = evaluate(server.url, prompt_source)
+    scores = results["results"]["overbench_hard"]
+    assert (scores["osr,rules"], scores["unscored_rate,rules"]) == (1.0, 0.0)
+    verdict = json.loads(results["samples"]["overbench_hard"][0]["filtered_resps"][0][0])
+    assert (verdict["by"], verdict["blocked"]) == ("provider_block", True)
