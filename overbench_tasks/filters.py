@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +14,9 @@ from lm_eval.api.registry import register_filter
 from overbench_tasks.judge import Judge, JudgeSettings
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import label_reply
+
+# The one logger whose INFO lines a run of lm-eval shows.
+_eval_logger = logging.getLogger("lm_eval.overbench")
 
 
 @register_filter("overbench_rules")
@@ -45,8 +49,9 @@ class JudgeFilter(Filter):
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """One list of JSON verdicts per document, in order: see :func:`verdict_to_json`."""
         replies = list(resps)
-        exchanges = [(doc["prompt"], r) for some, doc in zip(replies, docs, strict=True) for r in some]
+        exchanges = [(doc.get("prompt"), r) for some, doc in zip(replies, docs, strict=True) for r in some]
         verdicts = iter(self._judge.label(exchanges))
+        _eval_logger.info(self._judge.summary)
         return [[verdict_to_json(next(verdicts)) for _ in some] for some in replies]
 
 

@@ -64,6 +64,8 @@ class Judge:
         self._key = api_key(self.settings)
         self._prompt = JudgePrompt(self.settings.prompt_file, max_chars=self.settings.max_chars)
         self._cache_file = cache_file or default_cache_file()
+        self.asked = self.cached = 0
+        """Distinct requests of the last :meth:`label`: sent by it, and answered by earlier ones."""
         self.tokens: Counter[str] = Counter()
         """``prompt`` and ``completion`` tokens of the last :meth:`label`, and ``cached_prompt`` and
         ``cached_completion``, paid for by earlier ones."""
@@ -83,6 +85,16 @@ class Judge:
             "overbench_judge_model": self.settings.model,
             "overbench_judge_version": self._prompt.version,
         }
+
+    @property
+    def summary(self) -> str:
+        """What the last :meth:`label` asked and spent, in one line."""
+        tokens = self.tokens
+        return (
+            f"Judge {self.settings.model}: {self.asked:,} replies asked now, {self.cached:,} judged earlier. "
+            f"Tokens now: {tokens['prompt']:,} in, {tokens['completion']:,} out; "
+            f"earlier: {tokens['cached_prompt']:,} in, {tokens['cached_completion']:,} out."
+        )
 
     def label(self, exchanges: Sequence[Exchange]) -> list[Verdict]:
         """One verdict per exchange, in order.
@@ -123,7 +135,7 @@ class Judge:
 
     def _outcomes(self, requests: dict[str, Request]) -> dict[str, Answer | Failure]:
         """The outcome of every request, from the cache or else from the endpoint."""
-        self.tokens = Counter()
+        self.asked, self.cached, self.tokens = 0, 0, Counter()
         if not requests:
             return {}
         outcomes: dict[str, Answer | Failure] = {}
@@ -132,11 +144,13 @@ class Judge:
             cache = self._open_cache(stack)
             if cache is not None:
                 outcomes |= self._cached(cache, list(requests))
+                self.cached = len(outcomes)
             missing = [request for key, request in requests.items() if key not in outcomes]
             bar = stack.enter_context(tqdm(total=len(missing), desc="Judging", disable=None))
 
             def keep(request: Request, outcome: Answer | Failure) -> None:
                 outcomes[request.key] = outcome
+                self.asked += 1
                 if isinstance(outcome, Answer):
                     self._count_tokens("", outcome)
                 if cache is not None:
@@ -147,7 +161,7 @@ class Judge:
                 _run_in_thread(client.ask_all(missing, keep))
         for request in missing:
             outcomes.setdefault(request.key, Failure("not asked"))
-        self._report(client, [outcomes[request.key] for request in missing], len(requests))
+        self._warn(client, [outcomes[request.key] for request in missing], len(requests))
         return outcomes
 
     def _open_cache(self, stack: ExitStack) -> JudgeCache | None:
@@ -195,18 +209,11 @@ class Judge:
         said = " ".join(outcome.text.rstrip().rpartition("\n")[0].split())
         return Verdict(label, said[:REASON_CHARS] or "judge's verdict", by)
 
-    def _report(self, client: ChatClient, asked: Sequence[Answer | Failure], total: int) -> None:
-        tokens = self.tokens
-        logger.info(
-            "Judge %s: %s replies, %s asked now, %s from earlier runs. "
-            "Tokens now: %s in, %s out; earlier: %s in, %s out.",
-            self.settings.model,
-            *(f"{n:,}" for n in (total, len(asked), total - len(asked))),
-            *(f"{tokens[n]:,}" for n in ("prompt", "completion", "cached_prompt", "cached_completion")),
-        )
+    def _warn(self, client: ChatClient, new: Sequence[Answer | Failure], total: int) -> None:
+        """Say once, loudly, how many replies stay without a verdict and why."""
         reasons = Counter(
             f"{verdict.reason}: {outcome.detail if isinstance(outcome, Failure) else NO_VERDICT}"
-            for outcome in asked
+            for outcome in new
             if (verdict := self._verdict(outcome)).label == "unscored"
         )
         if not reasons:

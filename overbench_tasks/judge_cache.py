@@ -55,8 +55,8 @@ class JudgeCache:
     """An open cache. Each write is a transaction of its own: what returned is on file.
 
     Several processes may use one file: readers never wait (write-ahead log), writers take turns.
-    Of two answers to one request the first stays, so that what was read once is read again. The
-    object may move between threads but serves one at a time.
+    Of two answers to one request the last stays. The object may move between threads but serves one
+    at a time.
 
     Raises:
         OSError, sqlite3.Error: from any method, where the file can't be used.
@@ -96,7 +96,7 @@ class JudgeCache:
     def add_answer(self, key: str, model: str, answer: Answer) -> None:
         """Keep an answer that holds a verdict."""
         self._connection.execute(
-            "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)", (key, model, *answer, _now())
+            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", (key, model, *answer, _now())
         )
 
     def add_failure(self, key: str, model: str, detail: str, text: str = "") -> None:

@@ -32,6 +32,8 @@ MAX_BACKOFF_SEC: Final = 30.0
 MAX_RETRY_AFTER_SEC: Final = 120.0
 """An endpoint that asks for a longer wait has ended the matter for this run."""
 
+_POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
+_NO_CREDIT_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _PASSING = frozenset({408, 409, 425, 429})
 _CLOSED = {
     401: f"HTTP 401: the key was not accepted; check {' or '.join(KEY_VARIABLES)}",
@@ -63,7 +65,7 @@ class _LostError(Exception):
 
 
 class _BlockedError(Exception):
-    """The provider answered, and withheld the judge's words."""
+    """The provider would not take the request, or withheld the judge's words."""
 
 
 class _ClosedError(Exception):
@@ -178,8 +180,13 @@ class ChatClient:
         raise self._refused(response.status, response.headers.get("Retry-After"), body)
 
     def _refused(self, status: int, retry_after: str | None, body: bytes) -> Exception:
+        code = _error_code(body)
         if status in _CLOSED:
             return _ClosedError(_CLOSED[status])
+        if code in _NO_CREDIT_CODES:
+            return _ClosedError(f"HTTP {status}: {code}")
+        if code in _POLICY_CODES:
+            return _BlockedError(f"HTTP {status}: {code}")
         if status in _PASSING or status >= 500:
             return _PassingError(f"HTTP {status}", retry_after_sec(retry_after))
         said = " ".join(body[:300].decode("utf-8", "replace").split())
@@ -210,6 +217,15 @@ def _read_answer(body: bytes) -> Answer:
         text += "\n[cut off by max_tokens]"
     # Half a surrogate pair is valid JSON and cannot be stored.
     return Answer(text.encode("utf-8", "replace").decode("utf-8"), tokens[0], tokens[1])
+
+
+def _error_code(body: bytes) -> str | None:
+    """``error.code`` of an error response, as OpenAI and Azure name its cause."""
+    try:
+        code = json.loads(body)["error"]["code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return code if isinstance(code, str) else None
 
 
 def _count(value: Any) -> int:

@@ -273,10 +273,17 @@ class TestCache:
         answer = Answer("Because …\nVERDICT: refused", 100, 4)
         with JudgeCache(tmp_path / "new" / "c.sqlite3") as cache:
             cache.add_answer("k", "m", answer)
-            cache.add_answer("k", "m", Answer("VERDICT: complied", 1, 1))
             cache.add_failure("f", "m", "HTTP 500")
         with JudgeCache(tmp_path / "new" / "c.sqlite3") as cache:
             assert dict(cache.answers([*map(str, range(1200)), "k", "f"])) == {"k": answer}
+
+    def test_an_answer_that_no_longer_counts_is_replaced(self, server: FaultServer) -> None:
+        Judge().label([("Q", ANSWER)])
+        with sqlite3.connect(default_cache_file()) as connection:
+            connection.execute("UPDATE answers SET text = 'LABEL: refused'")
+        for _ in range(2):
+            assert [v.label for v in Judge().label([("Q", ANSWER)])] == ["refused"]
+        assert len(server.asked) == 2
 
     def test_the_request_is_the_key(self, server: FaultServer, tmp_path: Path) -> None:
         own = tmp_path / "own.jinja"
@@ -413,6 +420,10 @@ class TestInLmEval:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         caplog.set_level(logging.DEBUG)
+        shown_by_lm_eval = logging.getLogger("lm_eval.overbench")
+        monkeypatch.setattr(shown_by_lm_eval, "propagate", False)
+        monkeypatch.setattr(shown_by_lm_eval, "handlers", [caplog.handler])
+        caplog.set_level(logging.INFO, "lm_eval.overbench")
         monkeypatch.setenv("OVERBENCH_JUDGE_API_KEY", KEY)
         monkeypatch.setenv("OVERBENCH_JUDGE_MODEL", "local-judge")
         server.behave = lambda text, _: f"VERDICT: {'partial' if 'steal' in text else 'complied'}"
@@ -428,7 +439,7 @@ class TestInLmEval:
         assert metadata["overbench_judge_model"] == "local-judge"
         assert metadata["overbench_judge_mode"] == "two-stage"
         assert metadata["overbench_judge_version"] == JudgePrompt(max_chars=300).version
-        assert "2 replies, 2 asked now, 0 from earlier runs. Tokens now: 200 in, 8 out" in caplog.text
+        assert "local-judge: 2 replies asked now, 0 judged earlier. Tokens now: 200 in, 8 out;" in caplog.text
         assert KEY not in json.dumps(results, default=str) + caplog.text
 
     def test_an_outage_is_no_label(self, server: FaultServer, prompt_source: Path) -> None:

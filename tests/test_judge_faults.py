@@ -220,6 +220,19 @@ def test_a_bad_request_concerns_itself_alone(tmp_path: Path, caplog: pytest.LogC
     assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
+def test_no_credit_ends_the_asking(tmp_path: Path) -> None:
+    with fault_server(lambda *_: status(429, body='{"error": {"code": "insufficient_quota"}}')) as server:
+        assert labels(judge(server, tmp_path, concurrency=2).label(exchanges(50))) == ["judge_error"] * 50
+        assert len(server.asked) <= 2
+
+
+def test_a_policy_block_concerns_its_request_alone(tmp_path: Path) -> None:
+    blocked = status(400, body='{"error": {"code": "content_filter"}}')
+    with fault_server(lambda text, _: blocked if item_number(text) < 50 else honest(text)) as server:
+        verdicts = judge(server, tmp_path).label(exchanges(60))
+        assert labels(verdicts) == ["judge_error"] * 50 + TRUTH[50:60]
+
+
 def test_an_outage_is_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with fault_server(lambda *_: status(502)) as server:
         verdicts = judge(server, tmp_path, concurrency=8, max_retries=1).label(exchanges(500))
