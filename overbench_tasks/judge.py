@@ -105,6 +105,7 @@ class Judge:
         """
         verdicts: dict[int, Verdict] = {}
         requests: dict[int, Request] = {}
+        unasked: Counter[str] = Counter()
         for index, (prompt, reply) in enumerate(exchanges):
             by_rules = label_reply(reply, prompt=prompt)
             settled = ("unscored", "refused") if self.settings.mode == "two-stage" else ("unscored",)
@@ -116,7 +117,9 @@ class Judge:
             except Exception as error:
                 # A template of the user's may trip over any text in any way.
                 verdicts[index] = self._verdict(Failure("not asked"))
-                logger.warning("The judge's prompt file failed on a reply: %s.", type(error).__name__)
+                unasked[type(error).__name__] += 1
+        if unasked:
+            logger.warning("The judge's prompt file failed on replies, now unscored: %s.", dict(unasked))
         outcomes = self._outcomes({request.key: request for request in requests.values()})
         verdicts |= {index: self._verdict(outcomes[request.key]) for index, request in requests.items()}
         return [verdicts[index] for index in range(len(exchanges))]
@@ -149,12 +152,13 @@ class Judge:
             bar = stack.enter_context(tqdm(total=len(missing), desc="Judging", disable=None))
 
             def keep(request: Request, outcome: Answer | Failure) -> None:
+                nonlocal cache
                 outcomes[request.key] = outcome
                 self.asked += 1
                 if isinstance(outcome, Answer):
                     self._count_tokens("", outcome)
-                if cache is not None:
-                    self._keep(cache, request.key, outcome)
+                if cache is not None and not self._keep(cache, request.key, outcome):
+                    cache = None
                 bar.update()
 
             if missing:
@@ -182,8 +186,8 @@ class Judge:
             self._count_tokens("cached_", answer)
         return found
 
-    def _keep(self, cache: JudgeCache, key: str, outcome: Answer | Failure) -> None:
-        """Put the outcome on file, as an answer if it holds a verdict."""
+    def _keep(self, cache: JudgeCache, key: str, outcome: Answer | Failure) -> bool:
+        """Put the outcome on file, as an answer if it holds a verdict; tell whether that worked."""
         model = self.settings.model
         try:
             if isinstance(outcome, Failure):
@@ -193,7 +197,10 @@ class Judge:
             else:
                 cache.add_answer(key, model, outcome)
         except sqlite3.Error as error:
-            logger.warning("A verdict could not be kept in %s (%s).", self._cache_file, error)
+            # Not tried again: a locked file would hold up every verdict until its time-out.
+            logger.warning("Verdicts are no longer kept: %s fails (%s).", self._cache_file, error)
+            return False
+        return True
 
     def _count_tokens(self, prefix: str, answer: Answer) -> None:
         self.tokens[f"{prefix}prompt"] += answer.prompt_tokens

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -68,13 +69,25 @@ class JudgeCache:
             file, timeout=BUSY_TIMEOUT_SEC, isolation_level=None, check_same_thread=False
         )
         try:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            # A killed process loses nothing; a power cut may lose the last moments, never the file.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.executescript(_SCHEMA)
+            self._set_up()
         except sqlite3.Error:
             self._connection.close()
             raise
+
+    def _set_up(self) -> None:
+        deadline = time.monotonic() + BUSY_TIMEOUT_SEC
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                # A killed process loses nothing; a power cut may lose the last moments, never the file.
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._connection.executescript(_SCHEMA)
+                return
+            except sqlite3.OperationalError as error:
+                # While another process opens the file first or closes it last, SQLite does not wait.
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
 
     def __enter__(self) -> JudgeCache:
         return self

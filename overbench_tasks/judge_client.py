@@ -172,7 +172,10 @@ class ChatClient:
             ) as response:
                 body = await response.read()
         except asyncio.TimeoutError as error:
-            raise _PassingError(f"no answer within {self._settings.timeout_sec:g} s") from error
+            raise _PassingError(
+                f"no answer within {self._settings.timeout_sec:g} s; "
+                "a slow endpoint wants a lower concurrency or a higher timeout_sec"
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise _PassingError(f"connection failed: {type(error).__name__}") from error
         if response.status == 200:

@@ -7,6 +7,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +334,32 @@ class TestCache:
             Path(f"{default_cache_file()}{suffix}").unlink(missing_ok=True)
         assert [v.label for v in judge.label([("Q", ANSWER)])] == ["refused"]
         assert "Verdicts will not be kept" in caplog.text
+
+    def test_opening_waits_its_turn(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """SQLite itself does not wait while another process creates the log or removes it."""
+        refusals = iter(range(3))
+
+        class Busy(sqlite3.Connection):
+            def execute(self, *arguments: Any) -> sqlite3.Cursor:
+                if next(refusals, None) is not None:
+                    raise sqlite3.OperationalError("database is locked")
+                return super().execute(*arguments)
+
+        monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Busy))
+        with JudgeCache(tmp_path / "c.sqlite3") as cache:
+            assert dict(cache.answers(["k"])) == {}
+
+    def test_a_locked_cache_is_waited_for_once(
+        self, server: FaultServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("overbench_tasks.judge_cache.BUSY_TIMEOUT_SEC", 0.1)
+        judge = Judge()
+        connection = sqlite3.connect(default_cache_file(), isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        verdicts = judge.label([("Q", f"{ANSWER} {n}") for n in range(20)])
+        connection.close()
+        assert [v.label for v in verdicts] == ["refused"] * 20
+        assert caplog.text.count("no longer kept") + caplog.text.count("will not be kept") == 1
 
 
 class TestRouting:
