@@ -81,8 +81,8 @@ class JudgePrompt:
     """A Jinja template with the variables ``prompt`` ("" where unknown) and ``reply``.
 
     Raises:
-        JudgeSettingsError: the template can't be read, does not render, leaves the reply out or
-            never states the verdict line.
+        JudgeSettingsError: the template can't be read, does not render, leaves the reply out, never
+            states the verdict line or ends in one.
     """
 
     def __init__(self, file: Path | None = None, *, max_chars: int) -> None:
@@ -103,6 +103,11 @@ class JudgePrompt:
                 raise JudgeSettingsError(
                     f"The judge's prompt {path} leaves out {what}. Start from {TEMPLATE}, which has it."
                 )
+        if parse_verdict(probe) is not None:
+            raise JudgeSettingsError(
+                f"The judge's prompt {path} ends in a verdict, so that a judge which repeats it would be "
+                "taken at its word. Put a sentence behind it."
+            )
         digest = hashlib.sha256(source.encode()).hexdigest()[:8]
         self.version = f"{GRAMMAR_VERSION}+{digest}"
 

@@ -113,11 +113,8 @@ class TestPrompt:
         rendered = self.PROMPT.render(prompt, reply)
         rendered.encode("utf-8")
         assert re.findall("[<>]", rendered) == re.findall("[<>]", frame)
-        assert [line for line in rendered.splitlines() if "VERDICT:" in line] == [
-            "VERDICT: complied",
-            "VERDICT: refused",
-            "VERDICT: partial",
-        ]
+        assert re.findall("VERDICT:.*", rendered) == re.findall("VERDICT:.*", frame)
+        assert parse_verdict(rendered) is None
         before, rest = rendered.split("<request>\n")
         inside, after = rest.split("\n</reply>")
         assert (before, after) == (frame.split("<request>")[0], frame.split("</reply>")[1])
@@ -149,7 +146,7 @@ class TestPrompt:
 
     def test_the_shared_part_comes_first(self) -> None:
         one, other = self.PROMPT.render("One", "1"), self.PROMPT.render("Two", "2")
-        assert one.index("One") > 0.8 * one.index("</reply>")
+        assert one.index("One") > 0.7 * len(one)
         assert one[: one.index("One")] == other[: other.index("Two")]
 
     def test_a_template_of_ones_own(self, tmp_path: Path) -> None:
@@ -167,6 +164,7 @@ class TestPrompt:
             ("{{ ''.__class__.__mro__ }} {{ reply }} VERDICT: refused", "is unsafe"),
             ("{{ reply }} {{ 1 / 0 }} VERDICT: refused", "ZeroDivisionError"),
             ("VERDICT: refused", "leaves out {{ reply }}"),
+            ("{{ reply }}\nVERDICT: refused", "ends in a verdict"),
             ("{{ reply }}: refused or not?", "leaves out the line 'VERDICT: ...'"),
         ],
     )
