@@ -2,7 +2,8 @@
 
 Beyond lm-eval's ``ConfigurableTask`` it does what task files cannot: it drops the extra replies that
 padding gives to short ranks, warns when a chat model is asked without its chat template, keeps out
-of lm-eval's request cache, and writes the versions of package and rules into the results.
+of lm-eval's request cache, builds the filters before anything is generated, so that their settings
+are checked in time, and writes the versions of package, rules and judge into the results.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
@@ -45,6 +48,12 @@ class OverbenchTask(ConfigurableTask):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
         versions = {"overbench_version": __version__, "overbench_rules_version": RULES_VERSION}
+        for ensemble in self._filters:
+            # lm-eval builds filters when it applies them, after hours of generating perhaps.
+            built = [build() for build in ensemble.filters]
+            ensemble.filters = [partial(_same, built_filter) for built_filter in built]
+            for built_filter in built:
+                versions |= getattr(built_filter, "versions", {})
         self.config.metadata = {**(self.config.metadata or {}), **versions}
 
     def build_all_requests(self, **options: Any) -> None:
@@ -64,6 +73,10 @@ class OverbenchTask(ConfigurableTask):
             instance.resps = instance.resps[: self.config.repeats]
         filtered: list[Instance] | None = super().apply_filters()
         return filtered
+
+
+def _same(built_filter: Filter) -> Filter:
+    return built_filter
 
 
 def _model_under_evaluation() -> Any:

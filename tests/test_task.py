@@ -219,7 +219,9 @@ class TestChatTemplateWarning:
 class TestTaskFiles:
     """The task files and the code they name must agree."""
 
-    @pytest.fixture(params=["overbench", "overbench_hard", "overbench_model"])
+    @pytest.fixture(
+        params=["overbench", "overbench_hard", "overbench_model", "overbench_judge", "overbench_hard_judge"]
+    )
     def config(self, request: pytest.FixtureRequest) -> dict[str, Any]:
         return load_yaml(Path(tasks_path()) / f"{request.param}.yaml")
 
@@ -244,7 +246,13 @@ class TestTaskFiles:
     def test_names_differ(self) -> None:
         manager = TaskManager(include_defaults=False, include_path=tasks_path())
         assert manager.all_tags == ["oversensitivity"]
-        assert manager.all_subtasks == ["overbench", "overbench_hard", "overbench_model"]
+        assert manager.all_subtasks == [
+            "overbench",
+            "overbench_hard",
+            "overbench_hard_judge",
+            "overbench_judge",
+            "overbench_model",
+        ]
         assert manager.all_groups == []
 
 
