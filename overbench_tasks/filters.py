@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import register_filter
 
+from overbench_tasks.labellers import Pair, by_name
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import label_reply
+
+logger = logging.getLogger(__name__)
 
 
 @register_filter("overbench_rules")
@@ -24,6 +30,44 @@ class RulesFilter(Filter):
             [verdict_to_json(label_reply(reply, prompt=doc["prompt"])) for reply in replies]
             for replies, doc in zip(resps, docs, strict=True)
         ]
+
+
+@register_filter("overbench_classifier")
+class ClassifierFilter(Filter):
+    """Labels every reply with a refusal detector: see :mod:`overbench_tasks.classifier`.
+
+    lm-eval makes and applies a filter when all replies are there, so the detector is loaded after
+    generation; it is freed as soon as the replies are labelled, also when that fails. A failure
+    then leaves replies ``unscored`` (``classifier_error``): it must not cost the replies.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+
+    @staticmethod
+    def check_settings(**settings: Any) -> None:
+        """Raise ClassifierError for settings that cannot work; called before generation."""
+        by_name("classifier", settings)
+
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
+        """One list of JSON verdicts per document, in order: see :func:`verdict_to_json`."""
+        replies = [list(document) for document in resps]
+        pairs: list[Pair] = [
+            (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
+        ]
+        with ExitStack() as afterwards:
+            try:
+                labeller = afterwards.enter_context(by_name("classifier", self.settings))
+                verdicts = labeller.label(pairs)
+            except Exception as error:  # whatever a model from the hub can do wrong
+                # As text: a log record that kept the traceback would keep the model.
+                logger.error(
+                    "overbench_classifier failed; the replies stay unscored\n%s", traceback.format_exc()
+                )
+                reason = f"classifier_error: {type(error).__name__}"
+                verdicts = [Verdict("unscored", reason, "overbench_classifier")] * len(pairs)
+        found = map(verdict_to_json, verdicts)
+        return [[next(found) for _ in document] for document in replies]
 
 
 def verdict_to_json(verdict: Verdict) -> str:

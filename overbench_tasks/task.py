@@ -1,8 +1,9 @@
 """The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
 
-Beyond lm-eval's ``ConfigurableTask`` it does three things that task files cannot: it drops the extra
-replies that padding gives to short ranks, warns when a chat model is asked without its chat
-template, and writes the versions of rules and data into the results.
+Beyond lm-eval's ``ConfigurableTask`` it does four things that task files cannot: it drops the extra
+replies that padding gives to short ranks, checks the filters' settings before generation, warns when
+a chat model is asked without its chat template, and writes the versions of rules and data into the
+results.
 """
 
 from __future__ import annotations
@@ -46,6 +47,14 @@ class OverbenchTask(ConfigurableTask):
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
         versions = {"overbench_version": __version__, "overbench_rules_version": RULES_VERSION}
         self.config.metadata = {**(self.config.metadata or {}), **versions}
+        self._check_filter_settings()
+
+    def _check_filter_settings(self) -> None:
+        """Let filters refuse their settings now: lm-eval itself makes them after generation."""
+        for filters in self._filters:
+            for make in filters.filters:
+                if check := getattr(make.func, "check_settings", None):
+                    check(**make.keywords)
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Any:
         if not kwargs.get("apply_chat_template"):
