@@ -89,9 +89,7 @@ def main() -> None:
         start = time.perf_counter()
         naive(source, Path(folder, "naive.jsonl"), sample)
         seconds = time.perf_counter() - start
-        print(
-            f"naive loop         {seconds:6.1f} s  {sample / seconds:9,.0f} rows/s  (on {sample:,} of the rows)"
-        )
+        print(f"naive loop         {seconds:6.1f} s  {sample / seconds:9,.0f} rows/s  (on {sample:,} rows)")
 
 
 if __name__ == "__main__":
