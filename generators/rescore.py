@@ -9,40 +9,28 @@ where a detector's last digits depend on which replies share a batch.
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-import json
 import os
 import signal
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
-from generators.replies import (
-    Columns,
-    ReplyFileError,
-    Row,
-    csv_records,
-    file_kind,
-    json_lines,
-    opened,
-    parse_json,
-    read_row,
-)
+from generators.replies import Columns, ReplyFileError, Row, csv_records, file_kind, json_lines, opened
+from generators.rescore_job import Chunk, Job, chunked
 from generators.tally import Tally
 from overbench_tasks.labellers import Labeller, by_name, label_by_rules
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.records import Verdict
 
-CHUNK_ROWS: Final = 500
-CHUNK_BYTES: Final = 4_000_000
 WORTH_A_POOL: Final = 20_000_000
 """Bytes of input below which starting processes takes longer than it saves."""
+FINAL_REASONS: Final = ("empty", "unfinished_reasoning")
+"""Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
 
 Report = dict[str, Tally]
 """Per lm-eval filter of the log ("" for other files)."""
@@ -55,88 +43,6 @@ class Rescored:
     file: Path
     labeller: str
     report: Report
-
-
-@dataclass(frozen=True)
-class Job:
-    """One file to label again.
-
-    Attributes:
-        source: JSONL or CSV, also with ``.gz``.
-        columns: see :class:`~generators.replies.Columns`.
-        column: the name of what is added: in JSONL an object with ``labeller`` and ``verdicts``,
-            in CSV the columns ``<column>_label``, ``_reason``, ``_by`` and ``_labeller``.
-        labeller: the labeller's name.
-        header: the header of a CSV file.
-    """
-
-    source: Path
-    columns: Columns
-    column: str
-    labeller: str
-    header: tuple[str, ...] = ()
-
-    def row(self, record: Any, number: int) -> Row:
-        """Read one record of the source."""
-        where = f"{self.source}, line {number}"
-        raw = dict(zip(self.header, record, strict=True)) if self.header else parse_json(record, where)
-        if self.column in raw:
-            raise ReplyFileError(
-                f"{where}: there is a {self.column!r} already. Rescore the original file, or name the new "
-                "labels with --column."
-            )
-        return read_row(raw, self.columns, where)
-
-    def body(self, record: Any) -> bytes:
-        """The record as it stands in the output, before what is added."""
-        return _csv_line(record) if self.header else cast("bytes", record[:-1])
-
-    def tail(self, verdicts: Sequence[Verdict]) -> bytes:
-        """What is added to a record, its end included; one line."""
-        if self.header:
-            (v,) = verdicts
-            added = [v.label, " ".join(v.reason.split()), v.by, self.labeller]
-            return b"," + _csv_line(added) + b"\r\n"
-        value = {"labeller": self.labeller, "verdicts": [asdict(verdict) for verdict in verdicts]}
-        # A lone surrogate becomes its JSON escape.
-        text = f", {json.dumps(self.column)}: {json.dumps(value, ensure_ascii=False)}}}\n"
-        return text.encode("utf-8", "backslashreplace")
-
-    def read_tail(self, tail: bytes) -> tuple[str, list[Verdict]]:
-        """(labeller, verdicts) of a tail; the inverse of :meth:`tail`.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is no tail of this job's.
-        """
-        if self.header:
-            ((_, label, reason, by, labeller),) = csv.reader([tail.decode()])
-            return labeller, [Verdict(cast("Label", label), reason, by)]
-        value = json.loads(b"{" + tail.lstrip(b","))[self.column]
-        return value["labeller"], [Verdict(**verdict) for verdict in value["verdicts"]]
-
-
-def _csv_line(fields: Sequence[str]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerow(fields)
-    return text.getvalue()[:-2].encode("utf-8", "backslashreplace")
-
-
-Chunk = list[tuple[int, Any]]
-"""(line number, record) of consecutive rows."""
-
-
-def _chunks(records: Iterator[tuple[int, Any]]) -> Iterator[Chunk]:
-    """The same chunks from the same file, whoever reads it."""
-    chunk: Chunk = []
-    size = 0
-    for number, record in records:
-        chunk.append((number, record))
-        size += len(record) if isinstance(record, bytes) else sum(map(len, record))
-        if len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def label_chunk(job: Job, chunk: Chunk, label: Callable[..., list[Verdict]]) -> tuple[list[bytes], Report]:
@@ -210,72 +116,84 @@ def rescore(
     done.parent.mkdir(parents=True, exist_ok=True)
     part = done.with_name(f"{done.name}.part")
     if overwrite:
+        done.unlink(missing_ok=True)
         part.unlink(missing_ok=True)
-    elif done.exists():
-        part = done
-    report: Report = {}
-    with by_name(by, settings) as labeller, opened(source) as (stream, raw), _appendable(part) as out:
-        job = Job(source, columns, column or f"rescored_{by.replace('-', '_')}", labeller.name)
+    name = column or f"rescored_{by.replace('-', '_')}"
+    with by_name(by, settings) as labeller, opened(source) as (stream, raw):
+        job = Job(source, columns, name, labeller.name)
         if kind == ".csv":
             records: Iterator[tuple[int, Any]] = csv_records(stream, source)
-            _, header = next(records, (0, []))
-            job = Job(job.source, job.columns, job.column, job.labeller, tuple(header))
-            _write_header(out, job, part)
+            job = replace(job, header=tuple(next(records, (0, []))[1]))
+            job.check_header()
         else:
             records = json_lines(stream, source)
         size = source.stat().st_size
-        chunks = _chunks(records)
-        for chunk in chunks:
-            verified = _verified(out, job, chunk, part)
-            if verified is None:
-                chunks = itertools.chain([chunk], chunks)
-                break
-            _merge(report, verified)
-            progress(raw.tell(), size)
-        pool = workers if by == "rules" and size - raw.tell() > WORTH_A_POOL else 0
-        for chunk, (tails, tallies) in _labelled(job, chunks, labeller, pool):
-            out.write(
-                b"".join(job.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
-            )
+        chunks = chunked(records)
+        report: Report = {}
+        at = 0
+        existing = done if done.exists() else part
+        if existing.exists():
+            with existing.open("rb") as out:
+                chunks, at = _verified(out, job, chunks, report, lambda: progress(raw.tell(), size))
+        following = next(chunks, None)
+        if following is None and existing == done and at:
+            return Rescored(done, job.labeller, report)
+        if existing == done and done.exists():
+            done.replace(part)
+        part.touch()
+        with part.open("r+b") as out:
+            out.seek(at)
+            out.truncate()
+            if not at:
+                out.write(job.opening())
+            chunks = itertools.chain([following] if following else [], chunks)
+            pool = workers if by == "rules" and size - raw.tell() > WORTH_A_POOL else 0
+            for chunk, (tails, tallies) in _labelled(job, chunks, labeller, pool):
+                pieces = (job.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
+                out.write(b"".join(pieces))
+                out.flush()
+                _merge(report, tallies)
+                progress(raw.tell(), size)
             out.flush()
-            _merge(report, tallies)
-            progress(raw.tell(), size)
-        if out.read(1):
-            raise _foreign(part, source)
-        os.fsync(out.fileno())
+            os.fsync(out.fileno())
     part.replace(done)
     return Rescored(done, job.labeller, report)
 
 
-def _appendable(path: Path) -> BinaryIO:
-    path.touch()
-    return path.open("r+b")
+def _verified(
+    out: BinaryIO, job: Job, chunks: Iterator[Chunk], report: Report, progress: Callable[[], None]
+) -> tuple[Iterator[Chunk], int]:
+    """Read what an earlier call wrote, into ``report``.
 
-
-def _write_header(out: BinaryIO, job: Job, part: Path) -> None:
-    added = [f"{job.column}_{name}" for name in ("label", "reason", "by", "labeller")]
-    if clash := set(added) & set(job.header):
-        raise ReplyFileError(
-            f"{job.source}: there is a column {min(clash)!r} already. Name the new labels with --column."
-        )
-    header = _csv_line([*job.header, *added]) + b"\r\n"
-    found = out.read(len(header))
-    if found != header:
-        if not header.startswith(found):
-            raise _foreign(part, job.source)
-        out.seek(0)
-        out.write(header)
-
-
-def _verified(out: BinaryIO, job: Job, chunk: Chunk, part: Path) -> Report | None:
-    """The tallies of a chunk that stands whole at the position of ``out``, which moves behind it.
-
-    None where only its beginning stands there: that is cut off.
+    Returns:
+        (the chunks that are still to be labelled, the position at which to go on writing).
 
     Raises:
-        ReplyFileError: something else stands there.
+        ReplyFileError: the output is not this job's.
     """
-    start = out.tell()
+    opening = job.opening()
+    if (found := out.read(len(opening))) != opening:
+        if not opening.startswith(found):
+            raise _foreign(out, job)
+        return chunks, 0
+    for chunk in chunks:
+        start = out.tell()
+        verified = _verified_chunk(out, job, chunk)
+        if verified is None:
+            return itertools.chain([chunk], chunks), start
+        _merge(report, verified)
+        progress()
+    if out.read(1):
+        raise _foreign(out, job)
+    return iter(()), out.tell()
+
+
+def _verified_chunk(out: BinaryIO, job: Job, chunk: Chunk) -> Report | None:
+    """The tallies of a chunk whose rows stand at the position of ``out``, which moves behind it.
+
+    None where only its beginning stands there, or where a reply has no verdict for want of an
+    answer (a judge's outage): that is asked again.
+    """
     rows, found = [], []
     for number, record in chunk:
         body = job.body(record)
@@ -283,28 +201,28 @@ def _verified(out: BinaryIO, job: Job, chunk: Chunk, part: Path) -> Report | Non
         tail = out.readline() if written == body else b""
         if not tail.endswith(b"\n"):
             if not body.startswith(written):
-                raise _foreign(part, job.source)
-            out.seek(start)
-            out.truncate()
+                raise _foreign(out, job)
             return None
         try:
             labeller, verdicts = job.read_tail(tail)
         except (ValueError, KeyError, TypeError):
-            raise _foreign(part, job.source) from None
+            raise _foreign(out, job) from None
         if labeller != job.labeller:
             raise ReplyFileError(
-                f"{part} was labelled by {labeller}, this is {job.labeller}. Keep it by choosing another "
+                f"{out.name} was labelled by {labeller}, this is {job.labeller}. Keep it by choosing another "
                 "--output_path, or replace it with --overwrite."
             )
+        if any(v.label == "unscored" and v.reason not in FINAL_REASONS for v in verdicts):
+            return None
         rows.append(job.row(record, number))
         found.append(verdicts)
     return _tally(rows, found)
 
 
-def _foreign(part: Path, source: Path) -> ReplyFileError:
+def _foreign(out: BinaryIO, job: Job) -> ReplyFileError:
     return ReplyFileError(
-        f"{part} does not hold the rows of {source}. Keep it by choosing another --output_path, or replace "
-        "it with --overwrite."
+        f"{out.name} does not hold the rows of {job.source}. Keep it by choosing another --output_path, or "
+        "replace it with --overwrite."
     )
 
 

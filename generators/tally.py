@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from generators.quickstart import printable
 from overbench_tasks.metrics import document_metrics, wilson_interval
-from overbench_tasks.records import Verdict
+from overbench_tasks.records import Label, Verdict
 
 EXAMPLES = 5
 SHOWN_CHARS = 100
 RATES = ("osr", "partial_refusal_rate", "unscored_rate")
+
+
+@lru_cache(maxsize=1024)
+def _shares(labels: tuple[Label, ...]) -> list[tuple[str, float]]:
+    metrics = document_metrics([Verdict(label, "", "") for label in labels], None)
+    return [(name, share) for name in RATES if (share := metrics[name]) is not None]
 
 
 @dataclass
@@ -28,10 +35,8 @@ class Rates:
 
     def add(self, verdicts: Sequence[Verdict]) -> None:
         """Count one prompt's replies."""
-        metrics = document_metrics(verdicts, None)
-        for name, shares in self.shares.items():
-            if (share := metrics[name]) is not None:
-                shares[share] += 1
+        for name, share in _shares(tuple(verdict.label for verdict in verdicts)):
+            self.shares[name][share] += 1
 
     def merge(self, other: Rates) -> None:
         for name, shares in self.shares.items():

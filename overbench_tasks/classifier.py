@@ -198,12 +198,15 @@ class Classifier:
     """A detector that loads itself with the first reply and is freed by :meth:`close`.
 
     Attributes:
-        name: ``classifier:`` and the model's short name; :attr:`Verdict.by` of its verdicts.
+        name: ``classifier:``, the model's short name and, where one is set, ``@`` and its revision;
+            :attr:`Verdict.by` of its verdicts.
     """
 
     def __init__(self, settings: ClassifierSettings) -> None:
         self.settings = settings
         self.name = f"classifier:{settings.short_name()}"
+        if settings.revision:
+            self.name += f"@{settings.revision}"
         self._template = settings.template()
         self._loaded: tuple[Any, Any] | None = None
 

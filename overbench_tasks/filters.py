@@ -6,7 +6,6 @@ import json
 import logging
 import traceback
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -36,18 +35,19 @@ class RulesFilter(Filter):
 class ClassifierFilter(Filter):
     """Labels every reply with a refusal detector: see :mod:`overbench_tasks.classifier`.
 
-    lm-eval makes and applies a filter when all replies are there, so the detector is loaded after
-    generation; it is freed as soon as the replies are labelled, also when that fails. A failure
-    then leaves replies ``unscored`` (``classifier_error``): it must not cost the replies.
+    Arguments are the fields of :class:`~overbench_tasks.classifier.ClassifierSettings`. The detector
+    is loaded with the first reply, so after generation, and freed as soon as the replies are
+    labelled, also when that fails.
+
+    Raises:
+        ClassifierError: when built. A later failure leaves the replies ``unscored``
+            (``classifier_error``): it must not cost them.
     """
 
     def __init__(self, **settings: Any) -> None:
-        self.settings = settings
-
-    @staticmethod
-    def check_settings(**settings: Any) -> None:
-        """Raise ClassifierError for settings that cannot work; called before generation."""
-        by_name("classifier", settings)
+        super().__init__()
+        self._labeller = by_name("classifier", settings)
+        self.versions = {"overbench_classifier": self._labeller.name.removeprefix("classifier:")}
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """One list of JSON verdicts per document, in order: see :func:`verdict_to_json`."""
@@ -55,10 +55,9 @@ class ClassifierFilter(Filter):
         pairs: list[Pair] = [
             (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
         ]
-        with ExitStack() as afterwards:
+        with self._labeller:
             try:
-                labeller = afterwards.enter_context(by_name("classifier", self.settings))
-                verdicts = labeller.label(pairs)
+                verdicts = self._labeller.label(pairs)
             except Exception as error:  # whatever a model from the hub can do wrong
                 # As text: a log record that kept the traceback would keep the model.
                 logger.error(

@@ -96,10 +96,11 @@ def _judge(mode: str) -> Callable[[dict[str, Any]], Labeller]:
                 f"The labeller {mode!r} needs overbench_tasks.judge, which cannot be imported ({error}). "
                 "Use --by rules or --by classifier, or install a version of overbench that has it."
             ) from error
-        label = judge.judge_labeller(mode, **settings)
-        if isinstance(label, Labeller):
-            return label
-        return Labeller(getattr(label, "name", mode), label, getattr(label, "close", lambda: None))
+        try:
+            asked = judge.Judge(judge.JudgeSettings.resolve({**settings, "mode": mode}))
+        except ValueError as error:
+            raise LabellerError(str(error)) from error
+        return Labeller(" ".join(asked.versions.values()), asked.label)
 
     return make
 

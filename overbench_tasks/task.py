@@ -1,9 +1,9 @@
 """The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
 
 Beyond lm-eval's ``ConfigurableTask`` it does four things that task files cannot: it drops the extra
-replies that padding gives to short ranks, checks the filters' settings before generation, warns when
-a chat model is asked without its chat template, and writes the versions of rules and data into the
-results.
+replies that padding gives to short ranks, warns when a chat model is asked without its chat
+template, builds the filters before anything is generated, so that their settings are checked in
+time, and writes the versions of rules, judge and data into the results.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
@@ -46,15 +48,13 @@ class OverbenchTask(ConfigurableTask):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
         versions = {"overbench_version": __version__, "overbench_rules_version": RULES_VERSION}
+        for ensemble in self._filters:
+            # lm-eval builds filters when it applies them, after hours of generating perhaps.
+            built = [build() for build in ensemble.filters]
+            ensemble.filters = [partial(_same, built_filter) for built_filter in built]
+            for built_filter in built:
+                versions |= getattr(built_filter, "versions", {})
         self.config.metadata = {**(self.config.metadata or {}), **versions}
-        self._check_filter_settings()
-
-    def _check_filter_settings(self) -> None:
-        """Let filters refuse their settings now: lm-eval itself makes them after generation."""
-        for filters in self._filters:
-            for make in filters.filters:
-                if check := getattr(make.func, "check_settings", None):
-                    check(**make.keywords)
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Any:
         if not kwargs.get("apply_chat_template"):
@@ -68,6 +68,10 @@ class OverbenchTask(ConfigurableTask):
             instance.resps = instance.resps[: self.config.repeats]
         filtered: list[Instance] | None = super().apply_filters()
         return filtered
+
+
+def _same(built_filter: Filter) -> Filter:
+    return built_filter
 
 
 def _model_under_evaluation() -> Any:

@@ -267,6 +267,8 @@ class TestInLmEval:
         assert scores["osr,rules"] == 0  # a bare "sorry" declines nothing
         assert scores["osr,classifier"] == pytest.approx(1 / 3)
         assert scores["unscored_rate,classifier"] == 0.25
+        metadata = results["configs"]["overbench_hard"]["metadata"]
+        assert metadata["overbench_classifier"] == "Tiny-Detector"
         logged = [s for s in results["samples"]["overbench_hard"] if s["filter"] == "classifier"]
         verdict = json.loads(logged[0]["filtered_resps"][0][0])
         assert verdict["by"] == "classifier:Tiny-Detector"

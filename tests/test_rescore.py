@@ -24,13 +24,13 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 from typer.testing import CliRunner
 
-from generators import cli
+from generators import cli, rescore_job
 from generators import rescore as rescore_module
 from generators.replies import Columns, ReplyFileError
 from generators.rescore import rescore
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.filters import verdict_to_json
-from overbench_tasks.labellers import LabellerError
+from overbench_tasks.labellers import Labeller, LabellerError
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
@@ -265,6 +265,40 @@ class TestBadInput:
             rescore(log, "two-stage")
 
 
+class OutageJudge:
+    """Stands in for the judge: refuses to answer on some replies, and counts what it was asked."""
+
+    def __init__(self, down: set[str]) -> None:
+        self.down, self.asked = down, list[str]()
+
+    def __call__(self, pairs: Sequence[tuple[str | None, str]]) -> list[Verdict]:
+        self.asked += [reply for _, reply in pairs]
+        return [
+            Verdict("unscored", "judge_error", "j")
+            if reply in self.down
+            else Verdict("refused", "said no", "j")
+            for _, reply in pairs
+        ]
+
+
+def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 3)
+    rows = [{"a": f"reply {i}"} for i in range(9)]
+    source, columns = write(tmp_path / "r.jsonl", rows), Columns("a")
+    judge = OutageJudge({"reply 4"})
+    monkeypatch.setattr(rescore_module, "by_name", lambda by, settings: Labeller("judge x", judge))
+    first = rescore(source, "judge", columns=columns)
+    assert first.report[""].after.summary("unscored_rate")[0] == pytest.approx(1 / 9)
+    judge.down, judge.asked = set(), []
+    second = rescore(source, "judge", columns=columns)
+    assert second.report[""].after.summary("unscored_rate")[0] == 0
+    # From the chunk that holds it; the real judge answers the rest from its cache.
+    assert judge.asked == [f"reply {i}" for i in range(3, 9)]
+    judge.asked = []
+    assert rescore(source, "judge", columns=columns) == second
+    assert judge.asked == []
+
+
 def many(path: Path, count: int) -> Path:
     rng = random.Random(3)
     rows = [
@@ -280,7 +314,7 @@ class TestKilled:
         self, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whatever byte a kill leaves the output at."""
-        monkeypatch.setattr(rescore_module, "CHUNK_ROWS", 3)
+        monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 3)
         monkeypatch.setattr(os, "fsync", lambda file: None)
         source, columns = tmp_path / f"r.{kind}", Columns("a", "q")
         rows = [
@@ -307,6 +341,7 @@ class TestKilled:
     def test_what_is_there_is_not_labelled_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 500)
         source = many(tmp_path / "r.jsonl", 1200)
         done = rescore(source, "rules").file
         whole = done.read_bytes()
@@ -351,6 +386,7 @@ class TestKilled:
         assert done.read_bytes() == whole
 
     def test_ctrl_c_keeps_what_is_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 500)
         source = many(tmp_path / "r.jsonl", 1200)
         real, calls = rescore_module.label_chunk, []
 
