@@ -217,12 +217,21 @@ class Classifier:
         a provider's notice of a blocked reply stays a refusal, both as the rules have them.
 
         Raises:
-            ClassifierError: the model needs prompts and a pair has none; or it cannot be loaded.
+            ClassifierError: the model needs prompts and a pair has none; it cannot be loaded, or fails.
         """
         verdicts: list[Verdict | None] = [_without_model(pair) for pair in pairs]
         asked = [index for index, verdict in enumerate(verdicts) if verdict is None]
         texts = [self._text(*pairs[index]) for index in asked]
-        for index, probability in zip(asked, self._probabilities(texts), strict=True):
+        try:
+            probabilities = self._probabilities(texts)
+        except ClassifierError:
+            raise
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise ClassifierError(
+                f"The classifier {self.settings.model!r} failed on {len(texts)} replies: {error} If memory "
+                "ran out, set a smaller batch_size or device=cpu."
+            ) from error
+        for index, probability in zip(asked, probabilities, strict=True):
             label: Label = "refused" if probability >= self.settings.threshold else "complied"
             verdicts[index] = Verdict(label, f"p(refusal) = {probability:.4f}", self.name)
         return [verdict for verdict in verdicts if verdict is not None]
@@ -286,11 +295,10 @@ class Classifier:
         try:
             tokenizer = AutoTokenizer.from_pretrained(settings.model, revision=settings.revision)
             model = AutoModelForSequenceClassification.from_pretrained(
-                settings.model,
-                revision=settings.revision,
-                # Half precision is slow or missing on CPUs.
-                dtype="auto" if device.startswith("cuda") else "float32",
+                settings.model, revision=settings.revision
             )
+            if not device.startswith("cuda"):
+                model = model.float()  # half precision is slow or missing elsewhere
             return tokenizer, model.eval().to(device)
         except (OSError, ValueError, RuntimeError) as error:
             raise ClassifierError(

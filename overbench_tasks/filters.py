@@ -58,13 +58,12 @@ class ClassifierFilter(Filter):
         with self._labeller:
             try:
                 verdicts = self._labeller.label(pairs)
-            except Exception as error:  # whatever a model from the hub can do wrong
+            except Exception:  # whatever a model from the hub can do wrong
                 # As text: a log record that kept the traceback would keep the model.
                 logger.error(
                     "overbench_classifier failed; the replies stay unscored\n%s", traceback.format_exc()
                 )
-                reason = f"classifier_error: {type(error).__name__}"
-                verdicts = [Verdict("unscored", reason, "overbench_classifier")] * len(pairs)
+                verdicts = [Verdict("unscored", "classifier_error", self._labeller.name)] * len(pairs)
         found = map(verdict_to_json, verdicts)
         return [[next(found) for _ in document] for document in replies]
 

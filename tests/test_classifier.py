@@ -227,6 +227,18 @@ class TestSettings:
         with pytest.raises(ClassifierError, match=r"Cannot load the classifier .* on cpu"):
             classifier(tmp_path).label([(None, "Sure")])
 
+    def test_a_failing_model_is_named_with_ways_out(
+        self, detector: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from transformers import BertForSequenceClassification
+
+        def explode(*_: Any, **__: Any) -> None:
+            raise RuntimeError("CUDA out of memory.")
+
+        monkeypatch.setattr(BertForSequenceClassification, "forward", explode)
+        with pytest.raises(ClassifierError, match=r"failed on 1 replies: CUDA out .* smaller batch_size or"):
+            classifier(detector).label([(None, "Sure")])
+
     def test_labellers_by_name(self, detector: Path) -> None:
         with by_name("classifier", {"model": str(detector), "device": "cpu"}) as labeller:
             assert labeller.name == "classifier:Tiny-Detector"
