@@ -12,7 +12,14 @@ from pathlib import Path
 
 from overbench_tasks import autoload, data
 
-TASKS = ("overbench", "overbench_hard", "overbench_model", "oversensitivity")
+TASKS = (
+    "overbench",
+    "overbench_hard",
+    "overbench_model",
+    "overbench_judge",
+    "overbench_hard_judge",
+    "oversensitivity",
+)
 
 BACKENDS = {
     "hf": ("torch", "transformers", "accelerate", "gguf"),

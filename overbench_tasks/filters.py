@@ -1,9 +1,16 @@
-"""lm-eval filters that turn replies into verdicts, written as JSON so that sample logs keep them."""
+"""lm-eval filters that turn replies into verdicts, written as JSON so that sample logs keep them.
+
+A filter gets all of a task's replies at once. ``versions``, where a filter has it, goes into the
+results. Settings are checked when a filter is built, which
+:class:`~overbench_tasks.task.OverbenchTask` does before anything is generated; from then on a
+filter must not raise, since that would lose the run's replies.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,10 +19,10 @@ from lm_eval.api.filter import Filter
 from lm_eval.api.registry import register_filter
 
 from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers import Label, Pair, by_name, label_by_rules
 from overbench_tasks.records import Verdict
-from overbench_tasks.refusal import label_reply
 
-# The one logger whose INFO lines a run of lm-eval shows.
+# Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
 
 
@@ -24,11 +31,8 @@ class RulesFilter(Filter):
     """Labels every reply with the rules of :mod:`overbench_tasks.refusal`."""
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
-        """One list of JSON verdicts per document, in order: see :func:`verdict_to_json`."""
-        return [
-            [verdict_to_json(label_reply(reply, prompt=doc["prompt"])) for reply in replies]
-            for replies, doc in zip(resps, docs, strict=True)
-        ]
+        """See :func:`_json_verdicts`."""
+        return _json_verdicts(resps, docs, label_by_rules)
 
 
 @register_filter("overbench_judge")
@@ -47,12 +51,55 @@ class JudgeFilter(Filter):
         self.versions = self._judge.versions
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
-        """One list of JSON verdicts per document, in order: see :func:`verdict_to_json`."""
-        replies = list(resps)
-        exchanges = [(doc.get("prompt"), r) for some, doc in zip(replies, docs, strict=True) for r in some]
-        verdicts = iter(self._judge.label(exchanges))
+        """See :func:`_json_verdicts`."""
+        verdicts = _json_verdicts(resps, docs, self._judge.label)
         _eval_logger.info(self._judge.summary)
-        return [[verdict_to_json(next(verdicts)) for _ in some] for some in replies]
+        return verdicts
+
+
+@register_filter("overbench_classifier")
+class ClassifierFilter(Filter):
+    """Labels every reply with a refusal detector: see :mod:`overbench_tasks.classifier`.
+
+    Arguments are the fields of :class:`~overbench_tasks.classifier.ClassifierSettings`. The detector
+    is loaded with the first reply, so after generation, and freed as soon as the replies are
+    labelled, also when that fails.
+
+    Raises:
+        ClassifierError: when built. A later failure leaves the replies ``unscored``
+            (``classifier_error``).
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self._labeller = by_name("classifier", settings)
+        self.versions = {"overbench_classifier": self._labeller.name.removeprefix("classifier:")}
+
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
+        """See :func:`_json_verdicts`."""
+        return _json_verdicts(resps, docs, self._label)
+
+    def _label(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        with self._labeller:
+            try:
+                return self._labeller.label(pairs)
+            except Exception:  # whatever a model from the hub can do wrong
+                # As text: a log record that kept the traceback would keep the model.
+                problem = traceback.format_exc()
+                _eval_logger.error("overbench_classifier failed; the replies stay unscored\n%s", problem)
+                return [Verdict("unscored", "classifier_error", self._labeller.name)] * len(pairs)
+
+
+def _json_verdicts(
+    resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]], label: Label
+) -> list[list[str]]:
+    """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
+    replies = [list(document) for document in resps]
+    pairs: list[Pair] = [
+        (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
+    ]
+    verdicts = map(verdict_to_json, label(pairs))
+    return [[next(verdicts) for _ in document] for document in replies]
 
 
 def verdict_to_json(verdict: Verdict) -> str:

@@ -98,7 +98,7 @@ def _wilson(values: Iterable[Value]) -> tuple[float, float]:
     return wilson_interval(sum(numbers), len(numbers))
 
 
-def wilson_interval(successes: float, n: int, z: float = Z_95) -> tuple[float, float]:
+def wilson_interval(successes: float, n: float, z: float = Z_95) -> tuple[float, float]:
     """Wilson score interval of a proportion (Wilson 1927), ``(nan, nan)`` for n = 0.
 
         centre = (p + z²/2n) / (1 + z²/n),  half = z / (1 + z²/n) * sqrt(p(1-p)/n + z²/4n²)
@@ -108,7 +108,7 @@ def wilson_interval(successes: float, n: int, z: float = Z_95) -> tuple[float, f
     Args:
         successes: 0 to n. With several replies per prompt, the sum of per-prompt shares: n counts
             prompts, because replies to one prompt are not independent draws.
-        n: number of prompts scored.
+        n: number of prompts scored; where rows weigh differently, their effective number.
         z: standard normal quantile.
     """
     if n == 0:

@@ -95,7 +95,11 @@ def _model_under_evaluation() -> Any:
 
 def _warn_about_chat_template(lm: Any) -> None:
     """Warn once per model whose tokenizer has a chat template that isn't applied."""
-    if not getattr(getattr(lm, "tokenizer", None), "chat_template", None):
+    try:
+        chat_template = getattr(getattr(lm, "tokenizer", None), "chat_template", None)
+    except Exception:  # a tokenizer that is loaded on demand and can't be: not for a warning to report
+        return
+    if not chat_template:
         return
     name = str(getattr(lm, "tokenizer_name", "") or type(lm).__name__)
     if getattr(lm, "rank", 0) == 0 and name not in _warned_models:

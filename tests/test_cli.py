@@ -34,7 +34,7 @@ class TestDoctor:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
         monkeypatch.delenv("HF_TOKEN", raising=False)
         text = output("doctor")
-        assert "lm-eval sees overbench, overbench_hard, overbench_model, oversensitivity" in text
+        assert f"lm-eval sees {', '.join(doctor.TASKS)}" in text
         assert "OPENAI_API_KEY set" in text
         assert "HF_TOKEN not set" in text
         assert "sk-very-secret" not in text
@@ -158,3 +158,32 @@ def test_errors_that_a_user_can_mend_end_with_their_message(
         cli.main()
     assert stop.value.code == 1
     assert capsys.readouterr().err.strip() == "Error: could not fetch it. Do this."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rescore", "no.jsonl"], "Expected a file of replies at no.jsonl, found nothing there"),
+        (["rescore", __file__], "to end in one of .jsonl, .csv, got '.py'"),
+        (["annotate", "no.jsonl", "-o", "no.csv", "--by", "vibes"], "No labeller is called 'vibes'"),
+        (["annotate", "no.jsonl", "-o", "no.csv", "--by_args", "x=1"], "The rules take no settings, got x"),
+        (["agreement", "no.csv"], "Expected a file of replies at no.csv, found nothing there"),
+        (["agreement", "no.csv", "--by", "classifier"], "needs 'model', a hub id or a folder"),
+    ],
+)
+def test_bad_calls_of_the_labelling_commands(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["overbench", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert message in error
+    assert list(tmp_path.iterdir()) == []

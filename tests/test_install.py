@@ -25,7 +25,15 @@ LIST_OURS = (
     "from lm_eval.tasks import TaskManager; "
     "print([n for n in TaskManager({}).all_tasks if n.startswith('over')])"
 )
-OURS = "['overbench', 'overbench_hard', 'overbench_model', 'oversensitivity']\n"
+NAMES = [
+    "overbench",
+    "overbench_hard",
+    "overbench_hard_judge",
+    "overbench_judge",
+    "overbench_model",
+    "oversensitivity",
+]
+OURS = f"{NAMES}\n"
 
 
 class Environment:
@@ -133,9 +141,9 @@ def test_lm_evals_own_commands_know_them(environment: Environment, wheel: Path) 
     environment.install(str(wheel))
     cli = "import sys; from lm_eval.__main__ import cli_evaluate; sys.argv = ['lm_eval', *{}]; "
     listed = environment.run(cli.format(["ls", "tasks"]) + "cli_evaluate()")
-    for name in ("overbench", "overbench_hard", "overbench_model", "oversensitivity"):
+    for name in NAMES:
         assert re.search(rf"^\|{name} +\|", listed, re.MULTILINE), name
-    validate = ["validate", "--tasks", "overbench,overbench_hard,overbench_model,oversensitivity"]
+    validate = ["validate", "--tasks", ",".join(NAMES)]
     assert "All tasks found and valid" in environment.run(cli.format(validate) + "cli_evaluate()")
 
 

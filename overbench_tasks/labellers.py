@@ -1,0 +1,108 @@
+"""Everything that can label replies, behind one protocol: (prompt, reply) pairs in, verdicts out.
+
+``rescore``, ``agreement`` and ``annotate`` take any of them by name. Nothing heavy is imported
+before a labeller that needs it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, cast
+
+from overbench_tasks.records import Verdict
+from overbench_tasks.refusal import RULES_VERSION, label_reply
+
+Pair = tuple[str | None, str]
+"""(prompt, reply); the prompt is None where it is not known."""
+
+Label = Callable[[Sequence[Pair]], list[Verdict]]
+"""Labels replies: one verdict per pair, in order. May be called any number of times."""
+
+
+class LabellerError(ValueError):
+    """A labeller cannot be used as asked. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Labeller:
+    """A labeller with a name; use it in a ``with`` block, which frees what it holds.
+
+    Attributes:
+        name: who labels, to the version: two labellers of one name give one reply one label.
+        label: see :data:`Label`.
+        close: frees models and connections; harmless where there are none, and when repeated.
+    """
+
+    name: str
+    label: Label
+    close: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Labeller:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
+    """The labeller called ``name``.
+
+    Args:
+        name: one of :data:`NAMES`.
+        settings: what the labeller takes: nothing for ``rules``,
+            :class:`~overbench_tasks.classifier.ClassifierSettings` for ``classifier``, the
+            judge's own for ``judge`` and ``two-stage``.
+
+    Raises:
+        LabellerError: no such labeller, settings it does not take, or something that it needs is
+            not installed. Checked here, before any reply is labelled.
+    """
+    if name not in _MAKERS:
+        raise LabellerError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
+    return _MAKERS[name](dict(settings or {}))
+
+
+def _rules(settings: dict[str, Any]) -> Labeller:
+    if settings:
+        raise LabellerError(f"The rules take no settings, got {', '.join(settings)}. Leave them out.")
+    return Labeller(f"rules {RULES_VERSION}", label_by_rules)
+
+
+def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
+    """The rules as a :data:`Label`."""
+    return [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
+
+
+def _classifier(settings: dict[str, Any]) -> Labeller:
+    from overbench_tasks.classifier import Classifier, ClassifierSettings
+
+    classifier = Classifier(ClassifierSettings.checked(settings))
+    return Labeller(classifier.name, classifier.label, classifier.close)
+
+
+def _judge(mode: str) -> Callable[[dict[str, Any]], Labeller]:
+    def make(settings: dict[str, Any]) -> Labeller:
+        from overbench_tasks import judge
+
+        try:
+            asked = judge.Judge(judge.JudgeSettings.resolve({**settings, "mode": mode}))
+        except ValueError as error:
+            raise LabellerError(str(error)) from error
+        return Labeller(" ".join(asked.versions.values()), asked.label)
+
+    return make
+
+
+_MAKERS: Final = cast(
+    "dict[str, Callable[[dict[str, Any]], Labeller]]",
+    {"rules": _rules, "judge": _judge("judge"), "classifier": _classifier, "two-stage": _judge("two-stage")},
+)
+NAMES: Final = tuple(_MAKERS)
+"""All labellers, by the words that ``--by`` takes."""
