@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overbench_tasks.records import LABELS
-from overbench_tasks.refusal import HEAD_CHARS, REASON_CHARS, RULES, RULES_VERSION, label_reply
+from overbench_tasks.refusal_text import HEAD_CHARS
+from overbench_tasks.refusal import REASON_CHARS, RULES, RULES_VERSION, label_reply
 
 SHARED_DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
