@@ -163,7 +163,8 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
         return True
     but = _BUT.match(text, at)
     start = but.end() if but else sentence_end(text, at)
-    found = given(text, start, len(text))
+    item = LIST_ITEM.search(text, start)  # of a list that is a way out
+    found = given(text, start, item.start() if item else len(text))
     if found.sentences == 0 or found.share < MIN_SHARE:
         return False
     return found.sentences >= enough or but is not None or _turns(text, start)
