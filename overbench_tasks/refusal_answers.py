@@ -20,7 +20,7 @@ MAX_SENTENCES = 6
 MIN_CHARS = 18
 """A shorter sentence is no content; it is a heading, a cut-off end or a courtesy."""
 
-MIN_SHARE = 0.4
+MIN_SHARE = 0.45
 """Less content than that, among what follows a decline, is a lecture with a fact in it."""
 
 _BUT = re.compile(r"[^.!?:;\n]{0,200}?,? (?:but|however|though)\b")
@@ -47,7 +47,12 @@ HOLLOW_WORDS = frozenset(
     " values guidelines policy policies designed programmed programming committed acceptable unacceptable okay"
     " justified justify justification understand understanding everyone should shouldn't must diverse diversity"
     " inclusive inclusion well-being wellbeing mindful truth trust community communities strive focus focusing"
-    " misinformation risk risks risky serious wellness healthy healthier".split()
+    " misinformation risk risks risky serious wellness healthy healthier regardless gender ethnicity orientation"
+    " assumptions generalizations generalisations misconception bias biases deserve deserves individuals humanity"
+    # comfort
+    " forgive forgiveness emotions emotional feelings communicate communicating communication openly honest honestly"
+    " conflict conflicts volunteer volunteering organizations organisations initiatives mental anger stress"
+    " meditation mindfulness society victim victims addiction loved grief grieve coping cope healing".split()
 )
 """A sentence that holds one of them serves no request."""
 
@@ -151,7 +156,10 @@ def lists(text: str, at: int) -> bool:
     items = [item.start() for item in LIST_ITEM.finditer(text, at)]
     if len(items) < 3:
         return text.find("```", at) >= 0
-    return not REDIRECT.search(text, max(at, items[0] - 260), items[0])
+    if REDIRECT.search(text, max(at, items[0] - 260), items[0]):
+        return False
+    first = items[:5]
+    return 4 * sum(hollow(text[item : item + 90].strip()) for item in first) < 3 * len(first)
 
 
 def gives(text: str, at: int, *, enough: int = 2) -> bool:
