@@ -41,7 +41,7 @@ HOLLOW_WORDS = frozenset(
     " respect respects respected respectful respectfully respecting disrespectful dignity kindness empathy compassion"
     " wrong appropriate appropriately inappropriate discriminate discriminatory discrimination law laws lawful"
     " lawfully legal legally consequences violence violent privacy private confidential confidentiality consent safe"
-    " safely safety unsafe rights equal equally equality danger dangerous responsible responsibly responsibility"
+    " safely safety unsafe rights equally equality danger dangerous responsible responsibly responsibility"
     " irresponsible offensive stereotype stereotypes prejudice prejudices positive positively negative negatively"
     " constructive constructively encourage encourages encouraging promote promotes promoting peaceful peacefully"
     " values guidelines policy policies designed programmed programming committed acceptable unacceptable okay"
@@ -61,7 +61,7 @@ HOLLOW_PHRASES = re.compile(
     r"|please let|happy to|glad to|would you (?:like|prefer)|(?:can|may|could|would) i\b|i can\b|more (?:context"
     r"|information|details)|reach(?:ing)? out|(?:talk|speak)(?:ing)? (?:to|with)|note that"
     r"|(?:can|could|may|might)(?:not|n't| not)? (?:lead|result|cause|have|be|include|perpetuate)\b"
-    r"|not (?:feasible|possible|accurate|scientific|true)\b|there (?:is|are) no\b"
+    r"|we (?:can|could) (?:discuss|talk|explore|chat)|not (?:feasible|possible|accurate|scientific|true)\b|there (?:is|are) no\b"
 )
 """The same in more than one word, of which one is always among these."""
 _PHRASE_WORDS = frozenset(

@@ -97,7 +97,7 @@ _DO_NOT = (
     r"|answer (?:questions|that|this)|help (?:with|people|anyone)"
     r"|feel (?:\w+ )?(?:comfortable|right|able|at ease)|want to (?:help|assist|provide|engage"
     r"|generate|write|create|encourage|promote|contribute|discuss)"
-    r"|(?:think|believe) i (?:can|should|could|am able)|(?:think|believe|feel)(?: that)?"
+    r"|(?:think|believe|feel)(?: that)? i (?:can|should|could|am able)|(?:think|believe|feel)(?: that)?"
     r" it(?:'s| is| would be|'d be) (?:\w+ )?(?:appropriate|right|ethical|wise|responsible|okay"
     r"|ok|a good idea) for me|wish to|intend to"
     r"|have the (?:ability|authority|capability|capacity|means|permission) to (?:provide|assist|help)"
@@ -110,7 +110,7 @@ _REFUSE = (
     r"|(?:am|'m) obligated to|'d like to|'d have to|am|'m|would|'d)? ?"
     r"(?:(?:respectfully|politely|firmly|also|again|therefore) ){0,2}"
     r"(?:(?:(?:aim|try|prefer|want|need|have) to )?(?:avoid (?:generating|providing|creating"
-    r"|writing"
+    r"|writing|producing|perpetuating|promoting|making"
     r"|discussing|giving|engaging)|steer clear of)|declin(?:e|ing)\b(?! the offer| an invitation)"
     rf"|refus(?:e|ing)\b(?=[.,!;]|$| (?:this|that|your|any)\b| to {_ADVERB}(?:{_SERVE}|say|tell))"
     r"|say no\b(?= to (?:this|that|your|you|any)\b|[.,!;]|$)|have to pass\b|pass on (?:this|that|\w+ing)|refrain from|abstain from"
@@ -142,7 +142,8 @@ DECLINE = re.compile(
     rf"| have (?:absolutely )?no (?:interest in|intention of|desire to|plans? to|wish to|way of) {_ADVERB}{_SERVE}"
     r"|(?: am|'m) not (?:programmed|designed|built|made|meant|intended|here) for (?:\w+ ){0,2}(?:crim|that\b"
     r"|this\b|such\b|harm|illegal|violen)"
-    r"|(?: am|'m) not the right (?:assistant|ai|model|tool|program) for"
+    r"|(?: am|'m| (?:don't|do not) (?:think|believe) (?:that )?i(?:'m| am)(?: not)?) (?:not )?the (?:right|best)"
+    r" (?:assistant|ai|model|tool|program|source|person|resource)"
     rf"| ?{_REFUSE})"
 )
 """The speaker declines a service: "I cannot provide …", "I'd rather not …"."""
@@ -230,6 +231,12 @@ IMPERSONAL: Gated = gated(
         r"(?:fulfilled|fulfiled|completed|answered|processed|generated|provided|shared|granted|created"
         r"|accommodated|honou?red|satisfied)| is not something (?:that )?(?:can|may|should|will) be)",
     ),
+    (
+        "conflicts goes violates outside crosses contradicts",
+        "request",
+        r"(?:this|your|that|the|such an?) request (?:conflicts with|goes against|violates|falls outside|crosses"
+        r"|contradicts)\b",
+    ),
     # the word order of emphasis
     (
         "circumstances point nor never way",
@@ -252,8 +259,8 @@ IMPERSONAL: Gated = gated(
         "not avoid leave skip decline",
         r"(?:it (?:would|might|may|is probably|is) (?:be )?|it's (?:probably )?|i (?:think|feel|believe)(?: that)? it"
         r"(?:'s| is|'d be| would be) )(?:best|better|wise|wiser)(?: for me)?(?: if i)?(?: to)? (?:not (?:to )?"
-        rf"(?:{_SERVE}|do\b)|don't {_SERVE}|do not {_SERVE}|(?:avoid|skip|decline|leave) (?:this|that|it|the"
-        r" (?:topic|subject|question|request)))",
+        rf"(?:{_SERVE}|do (?:that|this|so|it)(?=[.,!]|$))|don't {_SERVE}|do not {_SERVE}|(?:avoid|skip|decline|leave) (?:(?:this|that|it)(?=[.,!]|$)"
+        r"|(?:this|that|the|your) (?:topic|subject|question|request)(?=[.,!]|$)))",
     ),
     (
         "ask asking request",
@@ -389,7 +396,7 @@ DEFLECTIONS: Gated = gated(
         "positive respectful constructive uplifting appropriate lawful kind kindness civil together inclusive"
         " productive healthy respect else",
         r"(?:let's|let us|i'd prefer to|i would prefer to|i'd rather|i would rather|i'd like to) (?:(?:instead|please"
-        r"|try to|all) )?(?:focus|keep|stick|steer|talk|turn|move|bring|redirect|shift|aim|find|look)\b"
+        r"|try to|all) )?(?:focus|keep|stick|steer|talk|turn|move|bring|redirect|shift|aim|find)\b"
         r"[^.!?\n]{0,60}\b(?:something (?:more )?(?:positive|kind|else|uplifting|constructive)|more positive"
         r"|positive (?:topics?|things|direction|note|conversation|aspects|ways?|and|message)|respectful\w*"
         r"|respect\b|constructive\w*|uplifting|appropriate|lawful|civil|brings? (?:people|us) together|inclusive"

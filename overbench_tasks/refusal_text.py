@@ -77,6 +77,7 @@ def normalise(text: str) -> str:
         text = _BACKTICK_APOSTROPHE.sub("'", text)
     while junk := _JUNK.match(text):
         text = text[_end(_BLANKS, text, junk.end()) :]
+    text = text.lstrip("[(")
     if text[:1] == text[-1:] == '"' and text.count('"') == 2:
         text = text[1:-1]
     return text
