@@ -141,7 +141,7 @@ def _moral_near_harm(reply: Reply) -> Hit:
 
 
 def _advised_against(reply: Reply) -> Hit:
-    hit = morals.ADVISED_AGAINST.search(reply.opening) if reply.has_speaker else None
+    hit = morals.ADVISED_AGAINST.search(reply.opening)
     return hit if hit and morals.HARM.search(reply.opening) else None
 
 

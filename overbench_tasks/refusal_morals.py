@@ -143,8 +143,8 @@ VALUES = re.compile(
 )
 
 JUDGEMENT_ASKED = re.compile(
-    r"(?:is|are|was|am i|would|can i|may i|does|do i)\b.{0,200}\b(?:legal|illegal|lawful|ethical"
-    r"|moral|ok|okay|wrong|right|allowed|acceptable|appropriate|rude|safe|crime|offensive)"
+    r"(?:.{0,200}\b(?:do|don't) you (?:think|agree)\b|(?:is|are|was|am i|would|can i|may i|does|do i)\b.{0,200}\b(?:legal|illegal|lawful|ethical"
+    r"|moral|ok|okay|wrong|right|allowed|acceptable|appropriate|rude|safe|crime|offensive))"
 )
 """A prompt that asks for a judgement is answered by one."""
 

@@ -258,7 +258,7 @@ IMPERSONAL: Gated = gated(
         "best better wise wiser",
         "not avoid leave skip decline",
         r"(?:it (?:would|might|may|is probably|is) (?:be )?|it's (?:probably )?|i (?:think|feel|believe)(?: that)? it"
-        r"(?:'s| is|'d be| would be) )(?:best|better|wise|wiser)(?: for me)?(?: if i)?(?: to)? (?:not (?:to )?"
+        r"(?:'s| is|'d be| would be) )(?:best|better|wise|wiser)(?: for me)?(?: if i)?(?: to)? (?:not (?:to )?(?!do\b)"
         rf"(?:{_SERVE}|do (?:that|this|so|it)(?=[.,!]|$))|don't {_SERVE}|do not {_SERVE}|(?:avoid|skip|decline|leave) (?:(?:this|that|it)(?=[.,!]|$)"
         r"|(?:this|that|the|your) (?:topic|subject|question|request)(?=[.,!]|$)))",
     ),
