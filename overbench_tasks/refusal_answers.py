@@ -153,6 +153,8 @@ def sentence_start(text: str, at: int) -> int:
 
 def lists(text: str, at: int) -> bool:
     """Tell whether steps or code follow ``at`` that are more than a way out."""
+    if "\n" not in text:
+        return False
     items = [item.start() for item in LIST_ITEM.finditer(text, at)]
     if len(items) < 3:
         return text.find("```", at) >= 0

@@ -88,6 +88,7 @@ ADVISED_AGAINST = re.compile(
     r"|caution|discourage|encourage|recommend) (?:you |anyone )?(?:against|not to|from)\b"
     r"|^please (?:don't|do not) (?:do|try|attempt)\b"
 )
+ADVICE_WORDS = frozenset("advise urge caution discourage encourage recommend please".split())
 HARM = re.compile(
     r"unethical|immoral|moral|illegal|violen|(?:harm|hurt)(?:ing|ful)? (?:to )?(?:yourself|others"
     r"|someone"

@@ -38,6 +38,8 @@ _JUNK = re.compile(
 )
 _BACKTICK_APOSTROPHE = re.compile(r"`(?<=\w`)(?=\w)")
 _SENTENCE_END = re.compile(r'[.!?"\n]')
+# A full table: str.translate is fast for ASCII where no character is missing from its table.
+_NO_PUNCTUATION = "".join(" " if chr(code) in ',.!?:;"()' else chr(code) for code in range(128))
 _SPEAKER = re.compile(
     r"(?!note|disclaimer|answer|sorry|warning|important|edit|in short|please)"
     r"[^\s:][^\n:.!?]{0,30}:\s?['\"]?$"
@@ -83,12 +85,6 @@ def normalise(text: str) -> str:
     return text
 
 
-def _words(text: str) -> list[str]:
-    for mark in ',.!?:;"':  # several times as fast as a regular expression or str.translate
-        text = text.replace(mark, " ")
-    return text.split()
-
-
 class Reply:
     """One normalised reply, with the places that the rules look at."""
 
@@ -96,7 +92,7 @@ class Reply:
         self.text = text
         self.prompt = prompt
         self.opening = text[:OPENING_CHARS]
-        self.words = frozenset(_words(self.opening))
+        self.words = frozenset(self.opening.translate(_NO_PUNCTUATION).split())
         """The words of the opening, by which most patterns are ruled out before they run."""
         self.has_speaker = not self.words.isdisjoint(phrases.FIRST_PERSON)
         self.core = 0  # where the first thing said begins, after thanks and throat-clearing
