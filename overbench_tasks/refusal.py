@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from overbench_tasks import refusal_answers as answers
+from overbench_tasks import refusal_deflections as deflections
 from overbench_tasks import refusal_languages as languages
 from overbench_tasks import refusal_morals as morals
 from overbench_tasks import refusal_phrases as phrases
@@ -97,7 +98,7 @@ def _decline(reply: Reply) -> Hit:
 
 
 def _impersonal(reply: Reply) -> Hit:
-    return _own_hit(phrases.IMPERSONAL.suspected(reply.words), reply)
+    return _own_hit(deflections.IMPERSONAL.suspected(reply.words), reply)
 
 
 def _decline_start(reply: Reply) -> Hit:
@@ -115,7 +116,7 @@ def _private(reply: Reply) -> Hit:
 
 
 def _deflection(reply: Reply) -> Hit:
-    for pattern in phrases.DEFLECTIONS.suspected(reply.words):
+    for pattern in deflections.DEFLECTIONS.suspected(reply.words):
         hit = pattern.search(reply.opening)
         if hit and reply.own(hit) and not answers.gives(reply.text, hit.end()):
             before = answers.given(reply.text, reply.core, answers.sentence_start(reply.text, hit.start()))
