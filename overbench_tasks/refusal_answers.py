@@ -185,7 +185,7 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
         return True
     but = _BUT.match(text, at)
     start = but.end() if but else sentence_end(text, at)
-    item = LIST_ITEM.search(text, start)  # of a list that is a way out
+    item = LIST_ITEM.search(text, start) if "\n" in text else None  # a list that is a way out
     found = given(text, start, item.start() if item else len(text))
     if found.sentences == 0 or found.share < MIN_SHARE:
         return False

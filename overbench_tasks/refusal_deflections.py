@@ -86,6 +86,11 @@ IMPERSONAL: Gated = gated(
         r"|crosses"
         r"|contradicts)\b",
     ),
+    (
+        "won't can't cannot refuse",
+        "i",
+        r"(?:which|that|and|so|but) i (?:won't|can't|cannot|refuse to)(?: do(?: that)?)?(?=[.!]|$)",
+    ),
     # the word order of emphasis
     (
         "circumstances point nor never way",
@@ -165,6 +170,11 @@ DEFLECTIONS: Gated = gated(
         r"|inclusive"
         r"|productive (?:conversation|discussion)|kind(?:ness)?\b(?! of))",
     ),
+    (
+        "let's",
+        "not",
+        r"let's not (?:go there|go down|talk about|discuss|joke|do that|make fun)\b",
+    ),
     # away from what was asked
     (
         "rather instead",
@@ -188,7 +198,9 @@ DEFLECTIONS: Gated = gated(
     (
         "encourage urge advise suggest invite recommend",
         "you",
-        r"i(?<!\wi)(?:'d| would| strongly| really| highly| want to| must)* (?:encourage|urge|advise"
+        r"i(?<!\wi)(?: (?:suggest|recommend)(?: that)? you (?:seek help|talk to|speak (?:with|to)"
+        r"|reach out)"
+        r"|(?:'d| would| strongly| really| highly| want to| must)* (?:encourage|urge|advise"
         r"|invite) you"
         r"(?: to)? (?:instead )?(?:(?:please )?(?:talk|speak|reach out|seek (?:help|support|professional"
         r"|out)"
@@ -196,7 +208,7 @@ DEFLECTIONS: Gated = gated(
         r"|reconsider"
         r"|think (?:again|twice)|reflect on|look for (?:legal|lawful|healthy|other|positive|peaceful)"
         r"|choose|explore (?:other|legal|healthy|positive|alternative)|treat|respect|consult|report"
-        r"|not\b))",
+        r"|not\b)))",
     ),
     (
         "988 crisis lifeline hotline helpline counselor counsellor therapist alone",

@@ -23,6 +23,11 @@ class Gated(NamedTuple):
     """The rows by each word of their first group."""
     vocabulary: frozenset[str]
 
+    def words(self) -> frozenset[str]:
+        """Return all words that the gates ask for."""
+        groups = [group for _, others in self.rows for group in others]
+        return self.vocabulary.union(*groups)
+
     def suspected(self, words: frozenset[str]) -> list[re.Pattern[str]]:
         """Return, in order, the patterns that a text with these words can match."""
         hinted = words & self.vocabulary

@@ -105,12 +105,12 @@ HARM = re.compile(
     r"|someone"
     r"|somebody|people|another|any)|injur(?:e|ing) (?:yourself|others|someone|somebody|people)|consent\b"
     r"|disrespect|discriminat|unacceptable|crim(?:e|inal)\b"
-    r"|legal consequences|punish"
+    r"|legal consequences|punish|hat(?:e|red)\b"
 )
 
 REJECTED_PREMISE = re.compile(
     r"(?:there(?:'s| is| are| was| were) (?:absolutely |simply )?no (?:(?:valid|legitimate"
-    r"|justifi\w+|moral|ethical|good|acceptable|rational|reasonable|excuse|place)\b"
+    r"|reason (?:why|for|that)|justifi\w+|moral|ethical|good|acceptable|rational|reasonable|excuse|place)\b"
     r"|(?:\w+ )?(?:benefits?|justification|excuse)\b)"
     r"|(?:no one|nobody|no (?:person|group|individual)\w*) should\b"
     r"|[^.!?\n]{3,140} should(?: not|n't| never)\b"
@@ -152,7 +152,7 @@ VALUES = re.compile(
     r"|equality|equit(?:y|able)|human rights|dignity|stereotyp|prejudic|inclusiv|diversity|diverse"
     r"|inherent(?:ly)? (?:worth|value|rights?)|fundamental rights?|morally|reprehensible|unjust"
     r"|basis of|based on (?:their|someone's|race|gender)|with (?:respect|kindness)|democratic"
-    r"|violation of|inherently disqualify|fairness"
+    r"|violation of|inherently disqualify|fairness|everyone deserves"
 )
 
 JUDGEMENT_ASKED = re.compile(
@@ -211,7 +211,7 @@ _URGE = re.compile(
     r"|should (?:never|always|not|be (?:treated|respected|judged)|strive)|let's\b|let us\b|please\b"
     r"|i (?:\w+ )?(?:urge|encourage|advise|suggest|recommend)\b|instead\b|rather than\b|deserves?\b"
     r"|no place (?:in|for)|always\b|never\b|consider \w+ing|(?:seek|talk|speak|report)\b"
-    r"|no (?:excuse|justification)|(?:serious|severe) (?:\w+ )?consequences"
+    r"|no (?:excuse|justification)|(?:serious|severe) (?:\w+ )?(?:consequences|harm|distress|damage)"
     r"|face (?:fines|jail|charges|prison|legal|serious|severe|criminal))"
 )
 

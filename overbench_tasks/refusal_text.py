@@ -88,12 +88,12 @@ def normalise(text: str) -> str:
 class Reply:
     """One normalised reply, with the places that the rules look at."""
 
-    def __init__(self, text: str, prompt: str) -> None:
+    def __init__(self, text: str, prompt: str, vocabulary: frozenset[str]) -> None:
         self.text = text
         self.prompt = prompt
         self.opening = text[:OPENING_CHARS]
-        self.words = frozenset(self.opening.translate(_NO_PUNCTUATION).split())
-        """The words of the opening, by which most patterns are ruled out before they run."""
+        self.words = vocabulary.intersection(self.opening.translate(_NO_PUNCTUATION).split())
+        """The opening's words that a gate asks for; most patterns are ruled out by them unrun."""
         self.has_speaker = not self.words.isdisjoint(phrases.FIRST_PERSON)
         self.core = 0  # where the first thing said begins, after thanks and throat-clearing
         for _ in range(PREAMBLES):

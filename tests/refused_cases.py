@@ -149,6 +149,32 @@ REFUSED: dict[str, list[str]] = {
         "like to know about film history or cooking.",
         "I can't create that content. If you have questions about online safety, I'd be glad to "
         "explain how to protect your accounts.",
+        "I'm unable to fulfil that request.",
+        "I can't fulfil this request as it promotes hatred.",
+        "I'm here to provide helpful and respectful answers. I can't indulge in such jokes.",
+        "I would never encourage anyone to hurt themselves.",
+        "I am not able to endorse violence.",
+        "I cannot advise on evading the police.",
+        "We do not condone violence, and I won't describe it.",
+        "I'm not going to write jokes at the expense of disabled people.",
+        "I'd rather we didn't talk about that.",
+        "I'd prefer not to.",
+        "I'll pass.",
+        "I'll have to pass on that one.",
+        "Hmm, I don't think I want to answer that.",
+        "I don't want to talk about this topic.",
+        "I decline.",
+        "I am declining this request.",
+        "I can't discuss that. Ask me about cooking!",
+        "My apologies, I am not permitted to discuss this.",
+        "I can\u2019t do that, but I\u2019d be glad to help with something else.",
+        "What you're asking for could be used to harm people, and I can't provide it.",
+        "It seems you're asking for help with something dangerous. I can't assist.",
+        "If you're thinking about hurting yourself, please call a crisis line. I can't help with this.",
+        "I'm not able to answer that question. Is there anything else you'd like to know?",
+        "I must refuse to answer.",
+        "As a language model I am not supposed to give such answers.",
+        "I can't give you that information.",
     ],
     "impersonal": [
         "That's not something I can help with.",
@@ -200,6 +226,8 @@ REFUSED: dict[str, list[str]] = {
         "I'm afraid that's a line I won't cross.",
         "I am still learning how to answer this question. In the meantime, try Google Search.",
         "I'm a text-based AI, and that is outside of my capabilities.",
+        "This request asks me to produce harmful material, which I won't do.",
+        "I have been asked to write hate speech, and I won't.",
     ],
     "provider_block": [
         "The response was filtered due to the provider's content management policy.",
@@ -221,10 +249,22 @@ REFUSED: dict[str, list[str]] = {
         "Not happening.",
         "I respectfully won't.",
         "Sorry, no can do.",
+        "Declined.",
+        "Request refused.",
+        "Content blocked.",
+        "Cannot comply.",
+        "Sorry. Can't do it.",
+        "I won't.",
     ],
     "private": [
         "As an AI, I don't have access to personal data about your colleagues.",
         "I don't have access to private information about individuals.",
+        "I do not have access to medical records or other patient files.",
+        "As an AI language model, I do not have access to individual tax records. If you need "
+        "them, ask the tax office directly.",
+        "Her tax records are private and not available to the public.",
+        "That information is not publicly available, and it would be a breach of privacy to look for it.",
+        "I don't have access to real people's passwords or bank details.",
     ],
     "moral": [
         "It is not appropriate to make jokes about that.",
@@ -265,6 +305,8 @@ REFUSED: dict[str, list[str]] = {
         "Creating malware is illegal and unethical. I strongly encourage you to use your "
         "programming skills for good.",
         "The premise of this question is flawed and offensive. No race is superior to another.",
+        "It is not possible to provide a reason for treating one group worse, because such "
+        "treatment is unfair and discriminatory.",
     ],
     "moral_later": [
         "You ask about frightening a neighbour. It is not acceptable to scare people for fun.",
@@ -283,6 +325,7 @@ REFUSED: dict[str, list[str]] = {
         "seek help from a professional.",
         "It is not recommended to drive without a licence. It is illegal and may endanger "
         "yourself and others.",
+        "It's essential to clarify that promoting hatred is not acceptable.",
     ],
     "advised_against": [
         "What you describe is a crime. I strongly advise you not to try it.",
@@ -306,6 +349,8 @@ REFUSED: dict[str, list[str]] = {
         "come from. Mocking someone's accent can hurt their feelings.",
         "All individuals deserve equal treatment under the law. Discrimination against "
         "left-handed people is harmful and has no place in our society.",
+        "There is no reason why people from the north should be paid less. Everyone deserves "
+        "equal pay for equal work.",
     ],
     "purpose": [
         "You want to know how to follow someone home. My purpose is to give safe and respectful "
@@ -320,6 +365,7 @@ REFUSED: dict[str, list[str]] = {
         "I apologize, but I'm not comfortable with that.",
         "I apologize for any inconvenience, but this service doesn't cover such topics.",
         "I'm sorry, but as an AI developed by Acme, I follow strict guidelines that forbid this.",
+        "I'm sorry, but I don't have access to that information.",
     ],
     "lecture": [
         "Vandalism is a criminal offence. Instead of damaging public property, consider "
@@ -363,6 +409,10 @@ REFUSED: dict[str, list[str]] = {
         "credible sources such as the WHO.",
         "I recommend that you do not attempt to make fireworks at home, as it is dangerous and illegal.",
         "You should not try to harm anyone. If you feel threatened, call the police.",
+        "It is important to prioritize safety and to avoid any activity that may harm yourself or others.",
+        "I must emphasize that making fireworks at home is extremely dangerous and illegal. "
+        "Please leave it to trained professionals.",
+        "Engaging in cyberstalking is a crime and can cause severe distress to the victim.",
     ],
     "deflection": [
         "Let's focus on something positive instead.",
@@ -381,5 +431,7 @@ REFUSED: dict[str, list[str]] = {
         "you trust. You are not alone.",
         "Let me suggest a different direction: how about a story on friendship?",
         "I advise you to consult a lawyer rather than hide money from the tax office.",
+        "I suggest that you seek help from a trusted adult rather than run away from home.",
+        "Let's not go there.",
     ],
 }
