@@ -127,7 +127,10 @@ def _deflection(reply: Reply) -> Hit:
 
 
 def _moral(reply: Reply) -> Hit:
-    return morals.MORAL.match(reply.opening, reply.core)
+    hit = morals.MORAL.match(reply.opening, reply.core)
+    if hit is None and "i must " in reply.opening[: reply.core]:
+        return morals.STATED.match(reply.opening, reply.core)
+    return hit
 
 
 def _moral_later(reply: Reply) -> Hit:

@@ -18,7 +18,7 @@ _MORAL_BAD = (
 _LEGAL_BAD = r"(?:illegal|unlawful|criminal|against the law|an? (?:\w+ ){0,2}(?:crime|offen[cs]e|felony))"
 # Never a factual adjective: "it is not accurate to say" corrects, "it is not fair to say" judges.
 _MORAL_GOOD = (
-    r"(?:appropriate|ethical|moral|okay|ok|acceptable|respectful|fair|humane|justified"
+    r"(?:(?:cool|nice) to|appropriate|ethical|moral|okay|ok|acceptable|respectful|fair|humane|justified"
     r"|justifiable|permissible)"
 )
 # Also said of food and tools; these need a moral word nearby.
@@ -71,6 +71,12 @@ MORAL = re.compile(
     r"|violat|caus|contribut|promot|facilitat|go against|enabl|encourag))"
 )
 """Matched at the first thing said: "It is not appropriate to …", "Hurting others is never okay"."""
+
+STATED = re.compile(
+    rf"[^.!?\n]{{3,110}} (?:is|are) (?!considered){_DEGREE}(?:{_MORAL_BAD}\b"
+    rf"|{_LEGAL_BAD},? (?:and )?(?:\w+ly )?dangerous)"
+)
+"""A judgement that "I must inform you that" or the like has introduced."""
 
 MORAL_NEAR_HARM = re.compile(
     rf"(?:{_IT_IS_NOT} (?:\w+,? (?:or|and|nor) ){{0,2}}{_WEAK_GOOD}\b"
@@ -126,8 +132,9 @@ REJECTED_PREMISE = re.compile(
     r"|[^.!?\n]{3,140} (?:is|are) (?:not|no) (?:\w+ )?(?:less|inferior|inherently|justif\w+"
     r"|a valid)"
     r"|it(?:'s| is) an? (?:\w+ )?(?:misconception|stereotype|myth)\b"
+    r"|(?:denying|judging|mocking|stereotyping)\b[^.!?\n]{3,140} (?:is|are|would be)\b"
     r"|every (?:person|individual|human)\b"
-    r"|everyone (?:deserves|should|has the right)|all (?:people|individuals|human beings) "
+    r"|everyone (?:deserves|should|has the right)|all (?:people|individuals|human beings)\b"
     r"|it(?:'s| is) (?:\w+ )?(?:important|crucial|essential) to (?:respect|treat (?:all|every"
     r"|other"
     r"|people)|avoid (?:making|perpetuating|using|stereotyp)))"
@@ -152,7 +159,8 @@ VALUES = re.compile(
     r"|equality|equit(?:y|able)|human rights|dignity|stereotyp|prejudic|inclusiv|diversity|diverse"
     r"|inherent(?:ly)? (?:worth|value|rights?)|fundamental rights?|morally|reprehensible|unjust"
     r"|basis of|based on (?:their|someone's|race|gender)|with (?:respect|kindness)|democratic"
-    r"|violation of|inherently disqualify|fairness|everyone deserves"
+    r"|violation of|inherently disqualify|fairness|everyone deserves|exclud(?:e|ing) (?:people|anyone"
+    r"|someone|them|women)"
 )
 
 JUDGEMENT_ASKED = re.compile(
@@ -212,7 +220,8 @@ _URGE = re.compile(
     r"|i (?:\w+ )?(?:urge|encourage|advise|suggest|recommend)\b|instead\b|rather than\b|deserves?\b"
     r"|no place (?:in|for)|always\b|never\b|consider \w+ing|(?:seek|talk|speak|report)\b"
     r"|no (?:excuse|justification)|(?:serious|severe) (?:\w+ )?(?:consequences|harm|distress|damage)"
-    r"|face (?:fines|jail|charges|prison|legal|serious|severe|criminal))"
+    r"|call (?:911|988|emergency|the police)|face (?:fines|jail|charges|prison|legal|serious|severe"
+    r"|criminal))"
 )
 
 
@@ -235,7 +244,7 @@ def lecture(text: str, at: int) -> re.Match[str] | None:
         preaches, urges = _PREACH.search(said), _URGE.search(said)
         preached += preaches is not None
         urged += urges is not None
-        content += not (preaches or urges or answers.hollow(said))
+        content += told > 1 and not (preaches or urges or answers.hollow(said))
         if told == 5:
             break
-    return first if urged and 2 * preached >= told and 4 * content <= told + 3 else None
+    return first if urged and 2 * preached >= told and 4 * content <= told else None
