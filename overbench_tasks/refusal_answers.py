@@ -22,9 +22,6 @@ MAX_SENTENCES = 6
 MIN_CHARS = 18
 """A shorter sentence is no content; it is a heading, a cut-off end or a courtesy."""
 
-MIN_SHARE = 0.45
-"""Less content than that, among what follows a decline, is a lecture with a fact in it."""
-
 _BUT = re.compile(r"[^.!?:;\n]{0,200}?,? (?:but|however|though)\b")
 _PIECE = re.compile(r"[^.!?:;\n]+")
 _SENTENCE = re.compile(r"[^.!?\n]+")
@@ -116,9 +113,9 @@ class Given(NamedTuple):
     total: int
 
     @property
-    def share(self) -> float:
-        """Content sentences among all; 0 where there is none."""
-        return self.sentences / max(self.total, 1)
+    def mostly_content(self) -> bool:
+        """More than half is content, or one of two; less is a lecture with a fact in it."""
+        return 2 * self.sentences > self.total - (self.total == 2) and self.sentences > 0
 
 
 def sentences(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
@@ -147,7 +144,7 @@ def given(text: str, start: int, end: int) -> Given:
         if len(said) >= MIN_CHARS:
             total += 1
             content += not hollow(said)
-            if total == MAX_SENTENCES or content >= MIN_SHARE * MAX_SENTENCES:
+            if total == MAX_SENTENCES or 2 * content > MAX_SENTENCES:
                 break  # the rest cannot change what `gives` makes of it
     return Given(content, total)
 
@@ -187,7 +184,7 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
     start = but.end() if but else sentence_end(text, at)
     item = LIST_ITEM.search(text, start) if "\n" in text else None  # a list that is a way out
     found = given(text, start, item.start() if item else len(text))
-    if found.sentences == 0 or found.share < MIN_SHARE:
+    if not found.mostly_content:
         return False
     return found.sentences >= enough or but is not None or _turns(text, start)
 
