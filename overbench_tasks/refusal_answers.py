@@ -63,13 +63,12 @@ HOLLOW_WORDS = word_set(_OFFERS, _WAYS_OUT, _MORALS, _COMFORT)
 """A sentence that holds one of them serves no request."""
 
 HOLLOW_PHRASES = re.compile(
-    r"any(?: (?:other|further|more|specific|additional)|thing else)|something else|feel free|let me know"
-    r"|please let|happy to|glad to|would you (?:like|prefer)|(?:can|may|could|would) i\b|i can\b"
-    r"|more (?:context"
-    r"|information|details)|reach(?:ing)? out|(?:talk|speak)(?:ing)? (?:to|with)|note that"
-    r"|(?:can|could|may|might)(?:not|n't| not)? (?:lead|result|cause|have|be|include|perpetuate)\b"
-    r"|we (?:can|could) (?:discuss|talk|explore|chat)|not (?:feasible|possible|accurate|scientific"
-    r"|true)\b|there (?:is|are) no\b"
+    r"any(?: (?:other|further|more|specific|additional)|thing else)|something else|feel free"
+    r"|let me know|please let|happy to|glad to|would you (?:like|prefer)|(?:can|may|could|would) i\b"
+    r"|i can\b|more (?:context|information|details)|reach(?:ing)? out|(?:talk|speak)(?:ing)? (?:to"
+    r"|with)|note that|(?:can|could|may|might)(?:not|n't| not)? (?:lead|result|cause|have|be|include"
+    r"|perpetuate)\b|we (?:can|could) (?:discuss|talk|explore|chat)|not (?:feasible|possible"
+    r"|accurate|scientific|true)\b|there (?:is|are) no\b"
 )
 """The same in more than one word, of which one is always among these."""
 _PHRASE_WORDS = word_set(
@@ -89,9 +88,9 @@ PIVOT = re.compile(
 """A turn from declining to giving."""
 
 VERSION = re.compile(
-    r"here(?:'s| is) (?:an?|the|my|one)\b[^.!?:\n]{0,60}\b(?:version|rewrite|draft|alternative|summary"
-    r"|example"
-    r"|joke|poem|story|message|letter|one|answer|outline)\b[^.!?:\n]{0,60}:\s*[^\n]{20}"
+    r"here(?:'s| is) (?:an?|the|my|one)\b[^.!?:\n]{0,60}\b(?:version|rewrite|draft|alternative"
+    r"|summary|example|joke|poem|story|message|letter|one|answer"
+    r"|outline)\b[^.!?:\n]{0,60}:\s*[^\n]{20}"
 )
 """Something made instead of what was declined: a safe rewrite, a summary."""
 

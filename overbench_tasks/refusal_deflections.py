@@ -15,11 +15,10 @@ IMPERSONAL: Gated = gated(
         "not isn't",
         "i i'm i'd we",
         r"(?:not|isn't) (?:really )?(?:(?:something|an? (?:\w+ )?(?:topic|subject|request|task"
-        r"|question)|content)(?: that| which)? (?:i|we)(?:(?: am|'m|'re| are| feel"
-        r"|'d be| would be| would feel) (?:\w+ )?(?:able|willing|comfortable|allowed|permitted"
-        r"|going"
-        r"|prepared|programmed|designed|here)\b| do\b"
-        r"|(?: can| will| could| would| should|'ll|'d| want to) (?:\w+ )?(?:do\b|say\b|touch\b"
+        r"|question)|content)(?: that| which)? (?:i|we)(?:(?: am|'m|'re| are| feel|'d be| would be"
+        r"| would feel) (?:\w+ )?(?:able|willing|comfortable|allowed|permitted|going|prepared"
+        r"|programmed|designed|here)\b| do\b|(?: can| will| could| would| should|'ll|'d"
+        r"| want to) (?:\w+ )?(?:do\b|say\b|touch\b"
         rf"|{SERVE}))"
         r"|(?:an? )?(?:\w+ ){0,2}\w+ i(?:'m| am) (?:willing|comfortable|going to|able to|prepared to"
         r"|allowed to))",
@@ -72,11 +71,10 @@ IMPERSONAL: Gated = gated(
     (
         "request question prompt query content information task",
         "cannot can't won't not unable",
-        r"(?:your|this|the requested|such|that)(?: kind of| type of)? (?:\w+ )?(?:request|question|prompt"
-        r"|query"
-        r"|content|information|task)\b(?:[^.!?\n]{0,30} (?:cannot|can't|can not|will not"
-        r"|won't) be (?:\w+ly )?"
-        r"(?:fulfilled|fulfiled|completed|answered|processed|generated|provided|shared|granted|created"
+        r"(?:your|this|the requested|such|that)(?: kind of| type of)? (?:\w+ )?(?:request|question"
+        r"|prompt|query|content|information|task)\b(?:[^.!?\n]{0,30} (?:cannot|can't|can not"
+        r"|will not|won't) be (?:\w+ly )?(?:fulfilled|fulfiled|completed|answered|processed"
+        r"|generated|provided|shared|granted|created"
         r"|accommodated|honou?red|satisfied)| is not something (?:that )?(?:can|may|should|will) be)",
     ),
     (
@@ -113,8 +111,7 @@ IMPERSONAL: Gated = gated(
         "best better wise wiser",
         "not avoid leave skip decline",
         r"(?:it (?:would|might|may|is probably|is) (?:be )?|it's (?:probably )?|i (?:think|feel"
-        r"|believe)(?: that)? it"
-        r"(?:'s| is|'d be| would be) )(?:best|better|wise"
+        r"|believe)(?: that)? it(?:'s| is|'d be| would be) )(?:best|better|wise"
         r"|wiser)(?: for me)?(?: if i)?(?: to)? (?:not (?:to )?(?!do\b)"
         rf"(?:{SERVE}|do (?:that|this|so|it)(?=[.,!]|$))|don't {SERVE}|do not {SERVE}|(?:avoid|skip"
         rf"|decline|leave) (?:(?:this|that|it)(?=[.,!]|$)"
@@ -133,8 +130,8 @@ IMPERSONAL: Gated = gated(
         "me",
         "for makes make",
         r"(?:inappropriate|unethical|irresponsible|wrong|illegal|improper|unsafe|(?:not"
-        r"|n't)(?: be)?"
-        r" (?:appropriate|ethical|right|responsible|possible|safe|permissible|okay|ok)) for me to "
+        r"|n't)(?: be)? (?:appropriate|ethical|right|responsible|possible|safe|permissible|okay"
+        r"|ok)) for me to "
         rf"(?:\w+ly )?(?:say\b|judge|make\b|talk|{SERVE})"
         r"|makes? me (?:\w+ )?uncomfortable",
     ),
@@ -161,13 +158,11 @@ DEFLECTIONS: Gated = gated(
         " inclusive"
         " productive healthy respect else",
         r"(?:let's|let us|i'd prefer to|i would prefer to|i'd rather|i would rather"
-        r"|i'd like to) (?:(?:instead|please"
-        r"|try to|all) )?(?:focus|keep|stick|steer|talk|turn|move|bring|redirect|shift|aim|find)\b"
-        r"[^.!?\n]{0,60}\b(?:something (?:more )?(?:positive|kind|else|uplifting|constructive)"
-        r"|more positive"
-        r"|positive (?:topics?|things|direction|note|conversation|aspects|ways?|and|message)|respectful\w*"
-        r"|respect\b|constructive\w*|uplifting|appropriate|lawful|civil|brings? (?:people|us) together"
-        r"|inclusive"
+        r"|i'd like to) (?:(?:instead|please|try to|all) )?(?:focus|keep|stick|steer|talk|turn|move"
+        r"|bring|redirect|shift|aim|find)\b[^.!?\n]{0,60}\b(?:something (?:more )?(?:positive|kind"
+        r"|else|uplifting|constructive)|more positive|positive (?:topics?|things|direction|note"
+        r"|conversation|aspects|ways?|and|message)|respectful\w*|respect\b|constructive\w*|uplifting"
+        r"|appropriate|lawful|civil|brings? (?:people|us) together|inclusive"
         r"|productive (?:conversation|discussion)|kind(?:ness)?\b(?! of))",
     ),
     (
@@ -178,20 +173,17 @@ DEFLECTIONS: Gated = gated(
     # away from what was asked
     (
         "rather instead",
-        r"(?:rather than|instead of) (?:writ|creat|tell|mak|generat|provid|help|shar|answer|engag|produc"
-        r"|discuss)\w*"
-        r" (?:\w+ ){0,2}?(?:that|this|such|those|it|hurtful|hateful|harmful|offensive"
-        r"|mean)\b[^.!?\n]{0,60},"
+        r"(?:rather than|instead of) (?:writ|creat|tell|mak|generat|provid|help|shar|answer|engag"
+        r"|produc|discuss)\w* (?:\w+ ){0,2}?(?:that|this|such|those|it|hurtful|hateful|harmful"
+        r"|offensive|mean)\b[^.!?\n]{0,60},"
         r" (?:i'd|i would|i can|how about|why not|let me|let's|perhaps|maybe|may i)",
     ),
     (
         "rather instead",
-        r"(?:rather than|instead of) (?:trying|attempting|seeking|resorting|looking|focusing|engaging"
-        r"|planning"
-        r"|(?:hurt|harm|mock|insult|humiliat|attack|steal|ly)ing)\b[^.!?\n]{0,80}, (?:i (?:would "
-        r"|strongly )*(?:suggest"
-        r"|encourage|recommend|advise|urge)|i'd (?:suggest|encourage|recommend)|consider|why not"
-        r"|try (?:talking"
+        r"(?:rather than|instead of) (?:trying|attempting|seeking|resorting|looking|focusing"
+        r"|engaging|planning|(?:hurt|harm|mock|insult|humiliat|attack|steal"
+        r"|ly)ing)\b[^.!?\n]{0,80}, (?:i (?:would |strongly )*(?:suggest|encourage|recommend|advise"
+        r"|urge)|i'd (?:suggest|encourage|recommend)|consider|why not|try (?:talking"
         r"|speaking|having)|you (?:could|might|may|should) (?:consider|try|talk))",
     ),
     # to somebody else
@@ -199,24 +191,20 @@ DEFLECTIONS: Gated = gated(
         "encourage urge advise suggest invite recommend",
         "you",
         r"i(?<!\wi)(?: (?:suggest|recommend)(?: that)? you (?:seek help|talk to|speak (?:with|to)"
-        r"|reach out)"
-        r"|(?:'d| would| strongly| really| highly| want to| must)* (?:encourage|urge|advise"
-        r"|invite) you"
-        r"(?: to)? (?:instead )?(?:(?:please )?(?:talk|speak|reach out|seek (?:help|support|professional"
-        r"|out)"
-        r"|find (?:a )?(?:healthier|healthy|positive|constructive|peaceful|legal|lawful|safer|other)"
-        r"|reconsider"
-        r"|think (?:again|twice)|reflect on|look for (?:legal|lawful|healthy|other|positive|peaceful)"
-        r"|choose|explore (?:other|legal|healthy|positive|alternative)|treat|respect|consult|report"
+        r"|reach out)|(?:'d| would| strongly| really| highly| want to| must)* (?:encourage|urge"
+        r"|advise|invite) you(?: to)? (?:instead )?(?:(?:please )?(?:talk|speak|reach out"
+        r"|seek (?:help|support|professional|out)|find (?:a )?(?:healthier|healthy|positive"
+        r"|constructive|peaceful|legal|lawful|safer|other)|reconsider|think (?:again|twice)"
+        r"|reflect on|look for (?:legal|lawful|healthy|other|positive|peaceful)|choose"
+        r"|explore (?:other|legal|healthy|positive|alternative)|treat|respect|consult|report"
         r"|not\b)))",
     ),
     (
         "988 crisis lifeline hotline helpline counselor counsellor therapist alone",
         "reach please call contact talk seek",
         r"(?:reach(?:ing)? out to|please (?:\w+ )?(?:call|contact|reach|seek|talk|text)|(?:call|text"
-        r"|contact) (?:or text )?"
-        r"(?:988|a crisis|the (?:national |suicide |crisis )))[^.!?\n]{0,120}(?:988|crisis|lifeline"
-        r"|hotline|helpline"
+        r"|contact) (?:or text )?(?:988|a crisis|the (?:national |suicide "
+        r"|crisis )))[^.!?\n]{0,120}(?:988|crisis|lifeline|hotline|helpline"
         r"|counsell?or|therapist|someone you trust|mental health)",
     ),
     # with a plea
