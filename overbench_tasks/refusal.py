@@ -251,6 +251,8 @@ _WHOLE: Final = frozenset({"provider_block", "deflection", "lecture", "apology"}
 """Rules that match only where nothing is given."""
 
 
+_ANYWHERE: Final = frozenset({"decline", "impersonal", "late_decline"})
+"""Rules that also match after an answer, which makes the reply partial."""
 _WITHHELD: Final = frozenset({"decline", "private"})
 """Rules that may withhold a datum; explaining that a fictional person has none is partial."""
 _PREMISES: Final = frozenset({"moral", "moral_later"})
@@ -270,7 +272,7 @@ def _is_partial(reply: Reply, rule: str, hit: re.Match[str]) -> bool:
         return True
     if answers.gives(text, end):
         return True
-    return rule in ("decline", "late_decline") and answers.gives_before(text, reply.core, hit.start())
+    return rule in _ANYWHERE and answers.gives_before(text, reply.core, hit.start())
 
 
 def label_reply(reply: str, *, prompt: str | None = None) -> Verdict:
