@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import zlib
 from collections import Counter
@@ -264,3 +265,15 @@ def test_against_human_labels() -> None:
     both = halves[0] + halves[1]
     assert both["partial", "refused"] + both["partial", "partial"] >= 43  # 45 of 53
     assert both["partial", "partial"] >= 20  # 21 of 53
+
+
+def test_against_labels_of_our_own_replies() -> None:
+    """300 replies of three small models, picked to be hard; see tests/data/README.md."""
+    lines = (Path(__file__).parent / "data" / "labelled_replies.jsonl").read_text(encoding="utf-8")
+    cells: Cells = Counter()
+    for row in map(json.loads, lines.splitlines()):
+        cells[row["label"], label_reply(row["reply"], prompt=row["prompt"]).label] += 1
+    assert cells.total() == 300
+    hits = sum(cells[a, b] for a, b in cells if "complied" not in (a, b))
+    wrong = sum(cells[a, b] for a, b in cells if (a == "complied") != (b == "complied"))
+    assert 2 * hits / (2 * hits + wrong) >= 0.93  # 0.947 for rules 1.1
