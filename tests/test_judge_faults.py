@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from pathlib import Path
@@ -300,6 +301,15 @@ def test_it_works_where_an_event_loop_runs(tmp_path: Path) -> None:
         assert labels(asyncio.run(notebook_cell())) == TRUTH[:3]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own Ctrl-C handling, also where the tests were started with SIGINT ignored (nohup, &)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_keeps_what_arrived(tmp_path: Path) -> None:
     def behave(text: str, _: int) -> str:
         if len(server.asked) == 20:
