@@ -149,14 +149,14 @@ def refreshed_file(target: str | None) -> Path:
         UnknownTargetError: no target, or no prompts for it; lists near matches and says how to
             make a set.
     """
-    how = (
-        'Make one with `overbench refresh`, name another with --metadata \'{"overbench_target": "NAME"}\', '
-        'or point the task at a prompt file with --metadata \'{"overbench_source": "PATH"}\'.'
+    otherwise = (
+        'Or name another target with --metadata \'{"overbench_target": "NAME"}\', or a prompt file with '
+        '--metadata \'{"overbench_source": "PATH"}\'.'
     )
     if target is None:
         raise UnknownTargetError(
             "overbench_model needs to know its target, but the model arguments name neither 'pretrained' "
-            f"nor 'model'. {how}"
+            f"nor 'model'. {otherwise}"
         )
     home, known = refreshed_home(), refreshed_targets()
     folder = home / target if target in known else refreshed_folder(target)
@@ -164,5 +164,9 @@ def refreshed_file(target: str | None) -> Path:
     if not file.is_file():
         near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
         listed = f"Nearest known: {', '.join(near)}." if near else f"{len(known)} targets are known."
-        raise UnknownTargetError(f"No refreshed prompts for the target {target!r} in {home}. {listed} {how}")
+        raise UnknownTargetError(
+            f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set, put prompts "
+            f"that are meant for it, one JSON object with a 'prompt' per line, into {file} (the generator "
+            f"`overbench refresh`, which will write it, is not part of this version). {otherwise}"
+        )
     return file

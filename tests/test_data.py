@@ -102,9 +102,14 @@ def test_an_unknown_target_says_how_to_make_a_set() -> None:
     message = str(error.value)
     assert "No refreshed prompts for the target 'org/model-8b'" in message
     assert "Nearest known: org-model-7b-" in message
-    assert "overbench refresh" in message
+    file = data.refreshed_folder("org/model-8b") / data.REFRESHED_NAME
+    assert f"one JSON object with a 'prompt' per line, into {file}" in message
     assert "overbench_target" in message
     assert "overbench_source" in message
+    # Doing as it says works.
+    make_refreshed("org/model-8b", "two")
+    loaded = data.load_prompts(overbench_set="overbench_model", pretrained="org/model-8b")
+    assert loaded["test"]["prompt"][:] == ["two"]
 
 
 def test_a_model_without_a_name_is_told_so() -> None:
