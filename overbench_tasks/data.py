@@ -23,6 +23,9 @@ BUNDLED = Path(__file__).parent / "data"
 BUNDLED_SETS = ("overbench", "overbench_hard")
 REFRESHED_SET = "overbench_model"
 REFRESHED_NAME = "overbench_model.jsonl"
+ACCEPTED_SET = "overbench_model_accepted"
+ACCEPTED_NAME = "overbench_model_accepted.jsonl"
+_REFRESHED = {REFRESHED_SET: REFRESHED_NAME, ACCEPTED_SET: ACCEPTED_NAME}
 
 
 class UnknownTargetError(PromptSourceError):
@@ -89,10 +92,11 @@ def prompt_file(
     """The file that :func:`load_prompts` reads, for the same arguments and with the same errors."""
     if overbench_source is not None:
         return Path(overbench_source)
-    if overbench_set == REFRESHED_SET:
-        return refreshed_file(overbench_target or target_name(metadata or {}))
+    if overbench_set in _REFRESHED:
+        target = overbench_target or target_name(metadata or {})
+        return refreshed_file(target, _REFRESHED[overbench_set])
     if overbench_set not in BUNDLED_SETS:
-        known = ", ".join((*BUNDLED_SETS, REFRESHED_SET))
+        known = ", ".join((*BUNDLED_SETS, *_REFRESHED))
         raise PromptSourceError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
     return BUNDLED / f"{overbench_set}.jsonl"
 
@@ -142,8 +146,11 @@ def refreshed_targets() -> list[str]:
     return sorted(path.parent.name for path in refreshed_home().glob(f"*/{REFRESHED_NAME}"))
 
 
-def refreshed_file(target: str | None) -> Path:
+def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
     """The refreshed prompts of ``target``: a name as :func:`target_name` gives it, or its folder's.
+
+    ``file_name`` is :data:`REFRESHED_NAME`, the prompts that the target itself refuses, or
+    :data:`ACCEPTED_NAME`, all that passed the gates.
 
     Raises:
         UnknownTargetError: no target, or no prompts for it; lists near matches and says how to
@@ -160,13 +167,13 @@ def refreshed_file(target: str | None) -> Path:
         )
     home, known = refreshed_home(), refreshed_targets()
     folder = home / target if target in known else refreshed_folder(target)
-    file = folder / REFRESHED_NAME
+    file = folder / file_name
     if not file.is_file():
         near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
         listed = f"Nearest known: {', '.join(near)}." if near else f"{len(known)} targets are known."
         raise UnknownTargetError(
-            f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set, put prompts "
-            f"that are meant for it, one JSON object with a 'prompt' per line, into {file} (the generator "
-            f"`overbench refresh`, which will write it, is not part of this version). {otherwise}"
+            f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set: overbench "
+            f"refresh, with the same --model and --model_args. It writes {file}, which may also be a file of "
+            f"your own with one JSON object with a 'prompt' per line. {otherwise}"
         )
     return file

@@ -95,6 +95,14 @@ def test_overbench_model_reads_the_set_of_a_named_target() -> None:
         assert loaded["test"]["prompt"][:] == ["one"]
 
 
+def test_the_accepted_set_lies_beside_the_verified_one() -> None:
+    make_refreshed("org/m", "verified")
+    accepted = data.refreshed_folder("org/m") / data.ACCEPTED_NAME
+    accepted.write_text('{"prompt": "accepted"}\n')
+    loaded = data.load_prompts(overbench_set="overbench_model_accepted", pretrained="org/m")
+    assert loaded["test"]["prompt"][:] == ["accepted"]
+
+
 def test_an_unknown_target_says_how_to_make_a_set() -> None:
     make_refreshed("org/model-7b", "one")
     with pytest.raises(data.UnknownTargetError) as error:
@@ -103,7 +111,8 @@ def test_an_unknown_target_says_how_to_make_a_set() -> None:
     assert "No refreshed prompts for the target 'org/model-8b'" in message
     assert "Nearest known: org-model-7b-" in message
     file = data.refreshed_folder("org/model-8b") / data.REFRESHED_NAME
-    assert f"one JSON object with a 'prompt' per line, into {file}" in message
+    assert "overbench refresh" in message
+    assert f"It writes {file}, which may also be a file of your own" in message
     assert "overbench_target" in message
     assert "overbench_source" in message
     # Doing as it says works.

@@ -31,6 +31,7 @@ NAMES = [
     "overbench_hard_judge",
     "overbench_judge",
     "overbench_model",
+    "overbench_model_accepted",
     "oversensitivity",
 ]
 OURS = f"{NAMES}\n"

@@ -220,7 +220,14 @@ class TestTaskFiles:
     """The task files and the code they name must agree."""
 
     @pytest.fixture(
-        params=["overbench", "overbench_hard", "overbench_model", "overbench_judge", "overbench_hard_judge"]
+        params=[
+            "overbench",
+            "overbench_hard",
+            "overbench_model",
+            "overbench_model_accepted",
+            "overbench_judge",
+            "overbench_hard_judge",
+        ]
     )
     def config(self, request: pytest.FixtureRequest) -> dict[str, Any]:
         return load_yaml(Path(tasks_path()) / f"{request.param}.yaml")
@@ -252,6 +259,7 @@ class TestTaskFiles:
             "overbench_hard_judge",
             "overbench_judge",
             "overbench_model",
+            "overbench_model_accepted",
         ]
         assert manager.all_groups == []
 
