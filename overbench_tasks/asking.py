@@ -134,11 +134,11 @@ class Asking(Generic[Request, Answer]):
                     raise LostError(f"{error} ({attempt + 1} attempts)") from error
                 backoff = min(self._backoff_sec * 2**attempt, MAX_BACKOFF_SEC)
                 # Jitter, so that requests which failed together do not come back together.
-                await self._sleep(max(error.wait_sec, backoff * random.uniform(0.5, 1.5)))  # noqa: S311
+                await self.pause(max(error.wait_sec, backoff * random.uniform(0.5, 1.5)))  # noqa: S311
         raise AssertionError("the last attempt returns or raises")
 
-    async def _sleep(self, seconds: float) -> None:
-        """Wait, but not once asking has stopped."""
+    async def pause(self, seconds: float) -> None:
+        """Wait, but not once asking has stopped. For use within a run."""
         try:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         except asyncio.TimeoutError:
