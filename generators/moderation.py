@@ -10,58 +10,47 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from generators.chat import Chat, Outcome
 from generators.chat_cache import ChatError
 from generators.chat_settings import EndpointSettings, estimated_tokens
+from generators.moderation_classifier import (
+    ClassifierModel,
+    ModerationClassifier,
+    ModerationError,
+    Vote,
+    VoteWord,
+)
 from generators.prompt_template import FOLDER, PromptTemplate, as_data
-from generators.refresh_errors import RefreshError
-from overbench_tasks.classifier import Classifier, ClassifierError, ClassifierSettings
+from overbench_tasks.classifier import ClassifierError
 from overbench_tasks.judge_cache import Failure
 from overbench_tasks.judge_prompt import without_reasoning
+
+__all__ = [
+    "ClassifierModel",
+    "JudgeSettings",
+    "ModerationError",
+    "ModerationSettings",
+    "Moderator",
+    "Vote",
+    "benign",
+    "parse_vote",
+]
 
 TEMPLATE: Final = FOLDER / "moderation.jinja"
 UNMODERATED: Final = "unmoderated"
 """What records hold in place of votes where nobody votes."""
 
-VoteWord = Literal["benign", "harmful", "unscored"]
 Form = Literal["verdict", "letter"]
 
 _VERDICT = re.compile(r"VERDICT: (benign|harmful)\.?")
 _LETTER = re.compile(r"([AB])[.)]?(?: (?:benign|harmful)\.?)?")
 _LETTERS: Final[dict[str, VoteWord]] = {"A": "benign", "B": "harmful"}
 _SAMPLE_PROMPT = "a sample prompt"
-_HARMFUL_NAME = re.compile(
-    r"toxi|hate|harm|unsafe|offens|inappropriate|abus|violat|injur|jailbreak|danger", re.I
-)
-_NEGATED_NAME = re.compile(
-    r"^(?:non?|not|without)(?![a-z])|^(?:non|un)(?=tox|harm|offens|hate)|less$|^neutral", re.I
-)
-_BENIGN_NAME = re.compile(r"^(?:safe|benign|ok|okay|neutral|normal|harmless|appropriate|allowed)$", re.I)
-
-
-class ModerationError(RefreshError):
-    """Moderation cannot be done as set, or was cut short. The message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """One judge on one prompt.
-
-    Attributes:
-        by: ``judge:`` or ``classifier:`` and the model's name.
-        said: the judge's words (the first 200 characters), the classifier's probability, or why there
-            is no vote.
-    """
-
-    by: str
-    verdict: VoteWord
-    said: str
 
 
 class JudgeSettings(EndpointSettings):
@@ -76,31 +65,6 @@ class JudgeSettings(EndpointSettings):
         None, description="a Jinja template with prompt and answer (the form); default: ours"
     )
     prompt_chars: int = Field(2000, ge=100, description="of a longer prompt head and tail are judged")
-
-
-class ClassifierModel(BaseModel):
-    """A text-classification model that votes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str = Field(min_length=1, description="hub id or folder")
-    revision: str | None = Field(None, description="of the hub; pin it where results are compared")
-    harmful_label: str | int | None = Field(
-        None, description="name or number of the label that means harmful; default: by the names"
-    )
-    benign_label: str | int | None = Field(
-        None, description="in its place, the one label that means harmless, where several mean harm"
-    )
-    threshold: float = Field(0.5, gt=0, lt=1, description="harmful from this probability of harm on")
-    batch_size: int = Field(32, ge=1)
-    max_length: int | None = Field(None, ge=1, description="tokens read; default: the model's positions")
-    device: str | None = Field(None, description="default: the first of CUDA, Apple's, the CPU")
-
-    @model_validator(mode="after")
-    def _one_label(self) -> ClassifierModel:
-        if self.harmful_label is not None and self.benign_label is not None:
-            raise ValueError("set harmful_label or benign_label, not both")
-        return self
 
 
 class ModerationSettings(BaseModel):
@@ -166,7 +130,7 @@ class Moderator:
         self.settings = settings
         with _as_moderation():
             self._judges = [_Judge(one, cache_file) for one in settings.judges]
-        self._classifier = None if settings.classifier is None else _Classifier(settings.classifier)
+        self._classifier = None if settings.classifier is None else ModerationClassifier(settings.classifier)
 
     @property
     def unmoderated(self) -> bool:
@@ -214,6 +178,11 @@ class Moderator:
                 columns.append(self._classifier.votes(prompts))
         return [tuple(column[place] for column in columns) for place in range(len(prompts))]
 
+    def close(self) -> None:
+        """Free a classifier's memory; it is loaded again when needed."""
+        if self._classifier is not None:
+            self._classifier.close()
+
     def passes(self, votes: Sequence[Vote]) -> bool:
         """Whether the prompt goes on: :func:`benign`, or always where nobody votes."""
         return self.unmoderated or benign(votes)
@@ -233,8 +202,8 @@ class _Judge:
         )
         if parse_vote(self._template.render(prompt="x", answer=settings.form), settings.form) != "unscored":
             raise ChatError(
-                f"The prompt template {settings.prompt_file} ends in a verdict, so that a judge which repeats "
-                "it would be taken at its word. Put a sentence behind it."
+                f"The prompt template {settings.prompt_file} ends in a verdict, so that a judge which "
+                "repeats it would be taken at its word. Put a sentence behind it."
             )
         self.chat = Chat(settings, cache_file)
         self.name = f"judge:{settings.model}"
@@ -275,93 +244,6 @@ class _Judge:
         if outcome.finish_reason == "length" and self._settings.form == "verdict":
             return Vote(self.name, "unscored", f"cut off: {said}")
         return Vote(self.name, parse_vote(outcome.text, self._settings.form), said)
-
-
-class _Classifier:
-    """The refusal detector's loading and batching, on prompts and with labels of harm."""
-
-    def __init__(self, settings: ClassifierModel) -> None:
-        self._settings = settings
-        self._label = 0
-        self._inverted = False
-        self._model: Classifier | None = None
-        self.name = f"classifier:{self._reader(0).short_name()}" + (
-            f"@{settings.revision}" if settings.revision else ""
-        )
-
-    def _reader(self, label: int) -> ClassifierSettings:
-        s = self._settings
-        return ClassifierSettings(
-            model=s.model,
-            revision=s.revision,
-            refusal_label=label,
-            input="reply",
-            batch_size=s.batch_size,
-            max_length=s.max_length,
-            device=s.device,
-        )
-
-    def check(self) -> None:
-        label, self._inverted = harm_label(
-            self._reader(0).read_config(), self._settings.harmful_label, self._settings.benign_label
-        )
-        self._model = Classifier(self._reader(label))
-
-    def votes(self, prompts: Sequence[str]) -> list[Vote]:
-        if self._model is None:
-            self.check()
-        model = self._model
-        if model is None or not prompts:
-            return []
-        try:
-            found = model.probabilities([(prompt,) for prompt in prompts])
-        except (RuntimeError, IndexError) as error:
-            raise ModerationError(
-                f"The moderation model {self._settings.model} failed on {len(prompts):,} prompts: {error} If "
-                "memory ran out, set a smaller batch_size or device: cpu."
-            ) from error
-        harm = [1 - p if self._inverted else p for p in found]
-        return [
-            Vote(self.name, "harmful" if p >= self._settings.threshold else "benign", f"p(harmful) = {p:.4f}")
-            for p in harm
-        ]
-
-
-def harm_label(
-    config: Any, harmful_label: str | int | None = None, benign_label: str | int | None = None
-) -> tuple[int, bool]:
-    """Which output of a classifier to read, and whether it means harmless, so that harm is the rest.
-
-    Args:
-        config: its ``id2label`` maps outputs to names.
-        harmful_label: the user's word, a name in any case or a number; likewise ``benign_label``.
-            Both None: the one name that means harm (toxic, unsafe, hate, ...), or else the one that means
-            harmless (safe, ok, ...).
-
-    Raises:
-        ModerationError: there is no such label, or the names leave it open; lists them.
-    """
-    names = {int(index): str(name) for index, name in config.id2label.items()}
-    listed = ", ".join(f"{index}: {name!r}" for index, name in sorted(names.items()))
-    wanted = harmful_label if harmful_label is not None else benign_label
-    if wanted is not None:
-        for index, name in names.items():
-            if str(wanted).casefold() in (name.casefold(), str(index)):
-                return index, harmful_label is None
-        raise ModerationError(f"The moderation model has no label {wanted!r}. It has {listed}.")
-    harmful = [
-        i for i, name in names.items() if _HARMFUL_NAME.search(name) and not _NEGATED_NAME.search(name)
-    ]
-    if len(harmful) == 1:
-        return harmful[0], False
-    exclusive = len(names) > 1 and config.problem_type != "multi_label_classification"
-    harmless = [i for i, name in names.items() if _BENIGN_NAME.search(name) or _NEGATED_NAME.search(name)]
-    if exclusive and len(harmless) == 1:
-        return harmless[0], True
-    raise ModerationError(
-        f"Cannot tell which of the moderation model's labels means harmful: {listed}. "
-        "Say which with harmful_label, or which means harmless with benign_label; a name or a number."
-    )
 
 
 @contextmanager
