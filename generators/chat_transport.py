@@ -94,7 +94,8 @@ async def listed_models(settings: EndpointSettings) -> list[str] | None:
     key, url = settings.key(), settings.url()
     async with client(settings, key) as sdk:
         try:
-            page = await asyncio.wait_for(sdk.models.list(), min(_PROBE_TIMEOUT_SEC, settings.timeout_sec))
+            listing = sdk.models.with_raw_response.list()
+            response = await asyncio.wait_for(listing, min(_PROBE_TIMEOUT_SEC, settings.timeout_sec))
         except (openai.APIConnectionError, asyncio.TimeoutError) as error:
             raise ChatError(
                 f"No model server answers at {url} ({_cause(error)}). Start it, or correct base_url "
@@ -104,12 +105,9 @@ async def listed_models(settings: EndpointSettings) -> list[str] | None:
             if error.status_code in (401, 403):
                 raise ChatError(f"{url}: {_closed(settings)[error.status_code]}.") from error
             return None
-        except (openai.OpenAIError, ValueError) as error:
-            logger.debug("The list of models at %s can't be read: %s.", url, type(error).__name__)
-            return None
     try:
-        return [str(model.id) for model in page.data] or None
-    except (AttributeError, TypeError):
+        return [str(model["id"]) for model in json.loads(response.content)["data"]] or None
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None  # not OpenAI's format
 
 
