@@ -223,7 +223,7 @@ class Classifier:
         asked = [index for index, verdict in enumerate(verdicts) if verdict is None]
         texts = [self._text(*pairs[index]) for index in asked]
         try:
-            probabilities = self._probabilities(texts)
+            probabilities = self.probabilities(texts)
         except ClassifierError:
             raise
         except (RuntimeError, ValueError, IndexError) as error:
@@ -263,9 +263,14 @@ class Classifier:
         values = {"{prompt}": prompt.replace("<|", "< |"), "{reply}": reply.replace("<|", "< |")}
         return (_FIELD.sub(lambda field: values[field[0]], self._template),)
 
-    def _probabilities(self, texts: Sequence[tuple[str, ...]]) -> list[float]:
-        """P(refusal) of each text, in order; batches of like lengths, the longest first, so that too
-        large a batch fails at once."""
+    def probabilities(self, texts: Sequence[tuple[str, ...]]) -> list[float]:
+        """P(refusal) of each text, or pair of texts, in order; batches of like lengths, the longest
+        first, so that too large a batch fails at once.
+
+        Raises:
+            ClassifierError: the model cannot be loaded.
+            RuntimeError, ValueError, IndexError: it fails, as where memory runs out.
+        """
         if not texts:
             return []
         import torch

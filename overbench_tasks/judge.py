@@ -16,22 +16,21 @@ reason ``judge_unparseable``; both are asked again by the next run, and no verdi
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
 import sqlite3
-import threading
 from collections import Counter
-from collections.abc import Coroutine, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from overbench_tasks.asking import run_in_thread
 from overbench_tasks.judge_cache import Answer, Failure, JudgeCache, default_cache_file
-from overbench_tasks.judge_client import ChatClient, Request
+from overbench_tasks.judge_client import ChatClient, OnOutcome, Request
 from overbench_tasks.judge_prompt import JudgePrompt, parse_verdict
 from overbench_tasks.judge_settings import JudgeSettings, JudgeSettingsError, api_key
 from overbench_tasks.records import Verdict
@@ -162,11 +161,17 @@ class Judge:
                 bar.update()
 
             if missing:
-                _run_in_thread(client.ask_all(missing, keep))
+                self._ask(client, missing, keep)
         for request in missing:
             outcomes.setdefault(request.key, Failure("not asked"))
         self._warn(client, [outcomes[request.key] for request in missing], len(requests))
         return outcomes
+
+    def _ask(self, client: ChatClient, requests: list[Request], keep: OnOutcome) -> None:
+        try:
+            run_in_thread(client.ask_all(requests, keep))
+        except Exception as error:
+            logger.warning("The judge could not go on: %s.", type(error).__name__)
 
     def _open_cache(self, stack: ExitStack) -> JudgeCache | None:
         try:
@@ -234,34 +239,3 @@ class Judge:
             "Verdicts so far are kept. Run again to ask for the missing ones only.\n%s",
             *(rule, f"{sum(reasons.values()):,}", f"{total:,}", "\n".join(lines), rule),
         )
-
-
-def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` in an event loop of its own; the caller's thread may have one that is running.
-
-    On KeyboardInterrupt the work is cancelled, and has ended when this raises.
-    """
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(work)
-
-    def run() -> None:
-        try:
-            loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            pass
-        except Exception as error:
-            logger.warning("The judge could not go on: %s.", type(error).__name__)
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
-
-    thread = threading.Thread(target=run, name="overbench-judge", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.2)  # a join without limit cannot be interrupted on Windows
-    except KeyboardInterrupt:
-        with suppress(RuntimeError):  # the loop has just closed by itself
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join()
-        raise

@@ -1,10 +1,7 @@
-"""Asking an OpenAI-compatible endpoint many things at once, and accounting for each of them.
+"""Asking an OpenAI-compatible endpoint many things at once, and what its responses mean.
 
-A request ends in an :class:`Answer` or a :class:`Failure`, never in an exception. What may pass
-(time-outs, dropped connections, broken JSON, HTTP 408, 409, 429 and 5xx) is tried again, waiting
-longer each time or as long as ``Retry-After`` says. A waiting request keeps its place among those
-in flight, so that an endpoint which limits us is asked for less. What cannot pass is not repeated;
-and where the endpoint turns us away altogether, or nothing works any more, asking stops.
+How requests are repeated and when asking stops: :mod:`overbench_tasks.asking`. May pass: time-outs,
+dropped connections, broken JSON, HTTP 408, 409, 429 and 5xx.
 """
 
 from __future__ import annotations
@@ -12,25 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
+from overbench_tasks.asking import Asking, BlockedError, ClosedError, LostError, PassingError
 from overbench_tasks.judge_cache import Answer, Failure
 from overbench_tasks.judge_settings import KEY_VARIABLES, JudgeSettings
 
 if TYPE_CHECKING:
     import aiohttp
-
-MAX_BACKOFF_SEC: Final = 30.0
-MAX_RETRY_AFTER_SEC: Final = 120.0
-"""An endpoint that asks for a longer wait has ended the matter for this run."""
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
 _NO_CREDIT_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -52,26 +45,6 @@ class Request(NamedTuple):
 OnOutcome = Callable[[Request, Answer | Failure], None]
 
 
-class _PassingError(Exception):
-    """An attempt failed in a way that may pass; ``wait_sec`` is what the endpoint asked for."""
-
-    def __init__(self, detail: str, wait_sec: float = 0.0) -> None:
-        super().__init__(detail)
-        self.wait_sec = wait_sec
-
-
-class _LostError(Exception):
-    """This request will not be answered."""
-
-
-class _BlockedError(Exception):
-    """The provider would not take the request, or withheld the judge's words."""
-
-
-class _ClosedError(Exception):
-    """No request will be answered."""
-
-
 class ChatClient:
     """One run of requests. Afterwards ``stopped_because`` says why asking stopped early, if it did."""
 
@@ -79,9 +52,6 @@ class ChatClient:
         self._settings = settings
         self._key = key
         self._proxy = _proxy(settings.url)
-        self._lost_in_a_row = 0
-        # Each place in flight may lose two before the rest is given up.
-        self._patience = max(32, 2 * settings.concurrency)
         self.stopped_because: str | None = None
 
     async def ask_all(self, requests: Iterable[Request], on_outcome: OnOutcome) -> None:
@@ -91,73 +61,23 @@ class ChatClient:
         """
         import aiohttp
 
-        self._stopping = asyncio.Event()
         headers = {"Content-Type": "application/json"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
-        waiting = iter(requests)
         async with aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=self._settings.timeout_sec),
             # The workers are the limit.
             connector=aiohttp.TCPConnector(limit=0),
         ) as session:
-
-            async def worker() -> None:
-                for request in waiting:
-                    on_outcome(request, await self._outcome(session, request))
-                    if self.stopped_because is not None:
-                        return
-
-            await asyncio.gather(*(worker() for _ in range(self._settings.concurrency)))
-
-    async def _outcome(self, session: aiohttp.ClientSession, request: Request) -> Answer | Failure:
-        try:
-            answer = await self._answer(session, request)
-        except _ClosedError as error:
-            self._stop(str(error))
-            return Failure(str(error))
-        except _BlockedError as error:
-            self._lost_in_a_row = 0
-            return Failure(str(error))
-        except _LostError as error:
-            self._lost_in_a_row += 1
-            if self._lost_in_a_row >= self._patience:
-                self._stop(f"{self._lost_in_a_row} requests in a row failed, the last with {error}")
-            return Failure(str(error))
-        except Exception as error:
-            # Nothing known ends here. But whatever a single request meets, the replies of all others
-            # are paid for, and lm-eval would drop the whole run.
-            return Failure(f"unexpected {type(error).__name__}")
-        self._lost_in_a_row = 0
-        return answer
-
-    def _stop(self, reason: str) -> None:
-        self.stopped_because = self.stopped_because or reason
-        self._stopping.set()
-
-    async def _answer(self, session: aiohttp.ClientSession, request: Request) -> Answer:
-        for attempt in range(self._settings.max_retries + 1):
-            try:
-                return await self._attempt(session, request)
-            except _PassingError as error:
-                if (
-                    attempt == self._settings.max_retries
-                    or self._stopping.is_set()
-                    or error.wait_sec > MAX_RETRY_AFTER_SEC
-                ):
-                    raise _LostError(f"{error} ({attempt + 1} attempts)") from error
-                backoff = min(self._settings.backoff_sec * 2**attempt, MAX_BACKOFF_SEC)
-                # Jitter, so that requests which failed together do not come back together.
-                await self._sleep(max(error.wait_sec, backoff * random.uniform(0.5, 1.5)))  # noqa: S311
-        raise AssertionError("the last attempt returns or raises")
-
-    async def _sleep(self, seconds: float) -> None:
-        """Wait, but not once asking has stopped."""
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except asyncio.TimeoutError:
-            return
+            asking = Asking[Request, Answer](
+                lambda request: self._attempt(session, request),
+                concurrency=self._settings.concurrency,
+                max_retries=self._settings.max_retries,
+                backoff_sec=self._settings.backoff_sec,
+            )
+            await asking.ask_all(requests, on_outcome)
+        self.stopped_because = asking.stopped_because
 
     async def _attempt(self, session: aiohttp.ClientSession, request: Request) -> Answer:
         import aiohttp
@@ -172,54 +92,93 @@ class ChatClient:
             ) as response:
                 body = await response.read()
         except asyncio.TimeoutError as error:
-            raise _PassingError(
+            raise PassingError(
                 f"no answer within {self._settings.timeout_sec:g} s; "
                 "a slow endpoint wants a lower concurrency or a higher timeout_sec"
             ) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _PassingError(f"connection failed: {type(error).__name__}") from error
+            raise PassingError(f"connection failed: {type(error).__name__}") from error
         if response.status == 200:
             return _read_answer(body)
-        raise self._refused(response.status, response.headers.get("Retry-After"), body)
-
-    def _refused(self, status: int, retry_after: str | None, body: bytes) -> Exception:
-        code = _error_code(body)
-        if status in _CLOSED:
-            return _ClosedError(_CLOSED[status])
-        if code in _NO_CREDIT_CODES:
-            return _ClosedError(f"HTTP {status}: {code}")
-        if code in _POLICY_CODES:
-            return _BlockedError(f"HTTP {status}: {code}")
-        if status in _PASSING or status >= 500:
-            return _PassingError(f"HTTP {status}", retry_after_sec(retry_after))
-        said = " ".join(body[:300].decode("utf-8", "replace").split())
-        if self._key is not None:
-            said = said.replace(self._key.get_secret_value(), "***")
-        return _LostError(f"HTTP {status}: {said}")
+        retry_after = response.headers.get("Retry-After")
+        raise failed_response(response.status, retry_after, body, closed=_CLOSED, key=self._key)
 
 
-def _read_answer(body: bytes) -> Answer:
-    """The answer in a chat completion."""
+def failed_response(
+    status: int, retry_after: str | None, body: bytes, *, closed: Mapping[int, str], key: SecretStr | None
+) -> Exception:
+    """What a response that is no success means for its request, as one of the errors of ``asking``.
+
+    Args:
+        status: the HTTP status.
+        retry_after: the header of that name.
+        body: of the response.
+        closed: the statuses after which nothing will be answered, each with what to say of it.
+        key: never repeated, even where the endpoint does.
+    """
+    code = _error_code(body)
+    if status in closed:
+        return ClosedError(closed[status])
+    if code in _NO_CREDIT_CODES:
+        return ClosedError(f"HTTP {status}: {code}")
+    if code in _POLICY_CODES:
+        return BlockedError(f"HTTP {status}: {code}")
+    if status in _PASSING or status >= 500:
+        return PassingError(f"HTTP {status}", retry_after_sec(retry_after))
+    said = " ".join(body[:300].decode("utf-8", "replace").split())
+    if key is not None:
+        said = said.replace(key.get_secret_value(), "***")
+    return LostError(f"HTTP {status}: {said}")
+
+
+class Completion(NamedTuple):
+    """One choice of a chat completion. ``declined``: the API marked it as a refusal or blocked it."""
+
+    text: str
+    finish_reason: str
+    declined: bool
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def read_completion(body: bytes) -> Completion:
+    """The first choice in a chat completion.
+
+    Raises:
+        PassingError: the body is something else, or not whole.
+        LostError: it is whole and holds no text.
+    """
     try:
         completion = json.loads(body)
         choice = completion["choices"][0]
-        message, finish = choice["message"], choice.get("finish_reason")
-        text, declined = message.get("content"), message.get("refusal")
+        message, finish = choice["message"], str(choice.get("finish_reason"))
+        text, refusal = message.get("content"), message.get("refusal")
         usage = completion.get("usage") or {}
         tokens = [_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise _PassingError("the response is not a whole chat completion") from error
-    if finish == "content_filter" or declined:
-        raise _BlockedError("the provider withheld the judge's answer")
+        raise PassingError("the response is not a whole chat completion") from error
+    declined = finish == "content_filter" or bool(refusal)
+    if declined and not isinstance(text, str):
+        text = refusal if isinstance(refusal, str) else ""
     if text is None and finish == "length":
         text = ""  # all tokens went into reasoning
     if not isinstance(text, str):
-        raise _LostError("the chat completion holds no text")
-    if finish == "length":
+        raise LostError("the chat completion holds no text")
+    # Half a surrogate pair is valid JSON and cannot be stored.
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return Completion(text, finish, declined, tokens[0], tokens[1])
+
+
+def _read_answer(body: bytes) -> Answer:
+    """The judge's answer in a chat completion."""
+    completion = read_completion(body)
+    if completion.declined:
+        raise BlockedError("the provider withheld the judge's answer")
+    text = completion.text
+    if completion.finish_reason == "length":
         # The cut may have fallen inside the last word, or before a second thought.
         text += "\n[cut off by max_tokens]"
-    # Half a surrogate pair is valid JSON and cannot be stored.
-    return Answer(text.encode("utf-8", "replace").decode("utf-8"), tokens[0], tokens[1])
+    return Answer(text, completion.prompt_tokens, completion.completion_tokens)
 
 
 def _error_code(body: bytes) -> str | None:

@@ -75,16 +75,7 @@ class JudgeSettings(BaseModel):
     @field_validator("base_url")
     @classmethod
     def _plain_url(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ValueError("expected a URL such as http://localhost:8000/v1")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("expected a URL without user, password, query or fragment")
-        return url.rstrip("/").removesuffix("/chat/completions")
+        return plain_url(url)
 
     @field_validator("extra_body", mode="before")
     @classmethod
@@ -99,11 +90,48 @@ class JudgeSettings(BaseModel):
     @property
     def is_local(self) -> bool:
         """Whether the endpoint is on this machine or its private network, where no key is needed."""
-        host = urlsplit(self.base_url).hostname or ""
-        try:
-            return not ipaddress.ip_address(host).is_global
-        except ValueError:
-            return "." not in host or host.endswith((".local", ".localhost", ".internal"))
+        return is_local(self.base_url)
+
+
+def plain_url(url: str) -> str:
+    """``url`` of an API without its last slash and ``/chat/completions``.
+
+    Raises:
+        ValueError: it is no http(s) URL, or holds more than host, port and path, such as a key.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("expected a URL such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("expected a URL without user, password, query or fragment")
+    return url.rstrip("/").removesuffix("/chat/completions")
+
+
+def is_local(url: str) -> bool:
+    """Whether ``url`` is on this machine or its private network, where no key is needed."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".localhost", ".internal"))
+
+
+def sendable_key(name: str, environ: Mapping[str, str]) -> SecretStr | None:
+    """The key in the environment variable ``name``, or None where it is not set.
+
+    Raises:
+        ValueError: it can't be sent in a header.
+    """
+    key = environ.get(name, "").strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(
+            f"{name} holds a space, a line break or a letter outside ASCII, which no key does. Set it again."
+        )
+    return SecretStr(key) if key else None
 
 
 def _problem(name: str, kind: str, message: str) -> str:
@@ -122,17 +150,13 @@ def api_key(settings: JudgeSettings, environ: Mapping[str, str] | None = None) -
         JudgeSettingsError: no key for a remote endpoint, or one that can't be sent in a header.
     """
     environ = os.environ if environ is None else environ
-    name = next((name for name in KEY_VARIABLES if environ.get(name, "").strip()), None)
-    if name is None:
-        if settings.is_local:
-            return None
+    try:
+        key = next((key for name in KEY_VARIABLES if (key := sendable_key(name, environ))), None)
+    except ValueError as error:
+        raise JudgeSettingsError(str(error)) from error
+    if key is None and not settings.is_local:
         raise JudgeSettingsError(
             f"The judge {settings.model} at {settings.base_url} needs a key. Set "
             f"{' or '.join(KEY_VARIABLES)}, or point {ENV_PREFIX}BASE_URL at a local server such as http://localhost:8000/v1."
         )
-    key = environ[name].strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise JudgeSettingsError(
-            f"{name} holds a space, a line break or a letter outside ASCII, which no key does. Set it again."
-        )
-    return SecretStr(key)
+    return key

@@ -65,6 +65,8 @@ class FaultServer:
     times: list[float] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    models: list[str] | Fault = field(default_factory=lambda: ["gpt-4o-mini"])
+    """What GET /models answers."""
     verdicts_sent: int = 0
     in_flight: int = 0
     max_in_flight: int = 0
@@ -104,10 +106,18 @@ class FaultServer:
         headers = {"Retry-After": what.retry_after} if what.retry_after else {}
         return web.Response(text=what.body, status=what.status, headers=headers)
 
+    async def list_models(self, request: web.Request) -> web.Response:
+        self.headers.append(dict(request.headers))
+        if isinstance(self.models, list):
+            rows = [{"id": name, "object": "model", "created": 0, "owned_by": "x"} for name in self.models]
+            return web.json_response({"object": "list", "data": rows})
+        return web.Response(text=self.models.body, status=self.models.status)
+
 
 def application(server: FaultServer) -> web.Application:
     app = web.Application()
     app.router.add_post("/v1/chat/completions", server.handle)
+    app.router.add_get("/v1/models", server.list_models)
     return app
 
 

@@ -1,0 +1,197 @@
+"""Takes the new prompts out of an adversary's reply, and says of every other piece why it is none.
+
+Only what a piece is is judged here, not whether it is a good prompt: that is the gates' work.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from overbench_tasks.judge_prompt import without_reasoning
+from overbench_tasks.refusal import label_reply
+from overbench_tasks.sources import normalised
+
+Reason = Literal[
+    "empty",
+    "unfinished_reasoning",
+    "refusal",
+    "explanation",
+    "too_long",
+    "cut_off",
+    "copy_of_seed",
+    "copy_of_request",
+    "duplicate",
+    "surplus",
+]
+"""Why a piece of a reply is no candidate."""
+
+MAX_CHARS: Final = 2000
+"""A longer line is a document, not a prompt."""
+_KEPT_CHARS = 300
+_SAME_SPELLING = 0.9
+
+_BETWEEN_ITEMS = re.compile(r"(?<=[?.!\"”])[ \t]+(?=\d{1,2}[.)][ \t]+\S)")
+_NUMBER = re.compile(r"^(?:[*_]{0,2}\(?\d{1,3}\s{0,2}[.):\]]|[*_]{0,2}Q\d{1,3}\s{0,2}[.):])[*_]{0,2}\s{0,8}")
+_BULLET = re.compile(r"^(?:[-*•–—+>]|#{1,6})\s{1,8}")
+_LABEL = re.compile(
+    r"^(?:(?:new |rewritten |harmless |test )?(?:question|prompt)|new)(?: ?\d{1,3})?\s?:\s{0,8}",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"</?(?:old|new|word|question|prompt|example|answer|output)>", re.IGNORECASE)
+_REMARK = re.compile(r"(?<=\?)\s{0,8}(?:\(.{0,400}\)|[-–—]\s.{0,400})$")
+_QUOTES: Final = {
+    '"': '"',
+    "'": "'",
+    "“": "”",
+    "‘": "’",
+    "«": "»",
+    "`": "`",
+    "*": "*",
+    "__": "__",
+}
+_TALK = re.compile(
+    r"^(?:sure\b|certainly\b|of course\b|absolutely\b|okay\b|ok[,.!]|here(?:'s|’s| is| are)\b"
+    r"|(?:please )?note(?: that\b|\s?:)|explanation\b|word\s?:|old\s?:|i hope\b"
+    r"|(?:(?:all |each )(?:of )?)?(?:the|these|those)(?: \w+)? (?:questions?|prompts?|sentences?)\b"
+    r"|i(?:'ve|’ve| have) (?:written|rewritten|created|generated|made|provided|come|kept|used)\b"
+    r"|feel free\b|let me know\b|(?:would|do) you (?:like|want|need) (?:me\b|more\b|any\b|another\b)"
+    r"|is there anything else\b)",
+    re.IGNORECASE,
+)
+_FILLERS: Final = frozenset(
+    "a an the please can could would will you u tell me hey hi hello so and".split()  # noqa: SIM905
+)
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+
+
+class Parsed(NamedTuple):
+    """``rejected`` holds the start of each piece that is no candidate, and its :data:`Reason`."""
+
+    candidates: tuple[str, ...]
+    rejected: tuple[tuple[str, str], ...]
+
+
+def parse_reply(
+    reply: str, *, seed: str, request: str = "", limit: int = 100, cut_off: bool = False
+) -> Parsed:
+    """The prompts in a reply of one prompt a line.
+
+    Numbers, bullets, quotes, emphasis, labels such as "Question 2:", code fences and remarks in
+    brackets behind the question are taken off. Where lines are numbered, a line without number counts
+    only if it is a question.
+
+    Args:
+        reply: as received; any text.
+        seed: the old prompt; a candidate with the same words, or with spellings and fillers changed, is
+            a copy.
+        request: the text of the request; a candidate that stands there as a line (an example) is a copy.
+        limit: most candidates; those behind are surplus.
+        cut_off: the reply ended at its token limit; its last piece counts only if it ends a sentence.
+    """
+    text = without_reasoning(reply)
+    whole = _reason_for_all(text)
+    if whole is not None:
+        return Parsed((), ((text.strip()[:_KEPT_CHARS], whole),))
+    pieces = list(_pieces(text))
+    numbered = any(_NUMBER.match(piece) for piece in pieces)
+    copies = {_key(line) for line in request.splitlines()}
+    candidates: list[str] = []
+    rejected: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for place, piece in enumerate(pieces, start=1):
+        prompt = _bare(piece) if len(piece) <= MAX_CHARS else piece
+        cut = cut_off and place == len(pieces)
+        reason = _reason(piece, prompt, numbered=numbered, cut=cut)
+        key = _key(prompt) if reason is None else ""
+        if reason is None:
+            if is_copy(prompt, seed):
+                reason = "copy_of_seed"
+            elif key in copies:
+                reason = "copy_of_request"
+            elif key in seen:
+                reason = "duplicate"
+            elif len(candidates) >= limit:
+                reason = "surplus"
+        if reason is not None:
+            rejected.append((piece[:_KEPT_CHARS], reason))
+            continue
+        seen.add(key)
+        candidates.append(prompt)
+    if not candidates and not rejected:
+        rejected.append(("", "empty"))
+    return Parsed(tuple(candidates), tuple(rejected))
+
+
+def is_copy(prompt: str, seed: str) -> bool:
+    """Whether both have the same words in the same order, but for fillers and spelling ("neighbour")."""
+    ours, theirs = _words(prompt), _words(seed)
+    if len(ours) != len(theirs):
+        return False
+    return all(a == b or _same_spelling(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _reason_for_all(text: str) -> Reason | None:
+    if "<think>" in text:
+        return "unfinished_reasoning"
+    return None if text.strip() else "empty"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The lines with something to read in them; several numbered items on one line are several pieces."""
+    for line in text.splitlines():
+        bare = _TAG.sub("", line).strip() if len(line) <= MAX_CHARS else line.strip()
+        if not _WORD.search(bare) or bare.startswith("```"):
+            continue
+        if _NUMBER.match(bare) and len(bare) <= MAX_CHARS:
+            yield from _BETWEEN_ITEMS.split(bare)
+        else:
+            yield bare
+
+
+def _bare(piece: str) -> str:
+    """The prompt without what lists and chat put around it."""
+    previous = None
+    text = piece.replace("**", "").strip()
+    while text != previous:
+        previous = text
+        for prefix in (_NUMBER, _BULLET, _LABEL):
+            text = prefix.sub("", text, count=1).strip()
+        text = _REMARK.sub("", text)
+        for opening, closing in _QUOTES.items():
+            inside = text[len(opening) : -len(closing)]
+            if text.startswith(opening) and text.endswith(closing) and inside and opening not in inside:
+                text = inside.strip()
+    return " ".join(text.split())
+
+
+def _reason(piece: str, prompt: str, *, numbered: bool, cut: bool) -> Reason | None:
+    if len(piece) > MAX_CHARS:
+        return "too_long"
+    if not _WORD.search(prompt):
+        return "empty"
+    question = prompt.endswith("?")
+    if _TALK.match(prompt) or prompt.endswith(":"):
+        return "explanation"
+    if not question and label_reply(prompt).label == "refused":
+        return "refusal"
+    if numbered and not question and not _NUMBER.match(piece):
+        return "cut_off" if cut else "explanation"
+    if cut and prompt[-1] not in "?.!":
+        return "cut_off"
+    return None
+
+
+def _key(text: str) -> str:
+    """Equal for texts that differ in case, spaces, punctuation or a list's numbers only."""
+    return " ".join(_WORD.findall(normalised(_bare(_TAG.sub("", text)[:MAX_CHARS]))))
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(normalised(text[:MAX_CHARS])) if word not in _FILLERS]
+
+
+def _same_spelling(one: str, other: str) -> bool:
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _SAME_SPELLING

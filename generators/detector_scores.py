@@ -1,0 +1,199 @@
+"""How well probabilities tell refused from accepted: AUROC, F1, precision, recall, with intervals.
+
+Everything here is arithmetic on arrays; nothing knows of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+DRAWS: Final = 2000
+BINS: Final = 10
+_CELLS: Final = 1 << 22
+"""Of one block of bootstrap counts: 32 MB, however many rows there are."""
+
+
+class Estimate(BaseModel):
+    """A figure with its 95 % interval; all None where it is undefined (no refused row, none flagged)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.value is None or self.low is None or self.high is None:
+            return "undefined"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+class Scores(BaseModel):
+    """One classifier on one set of test prompts.
+
+    Attributes:
+        auroc: area under the ROC curve of the probabilities; needs no threshold.
+        f1, precision, recall: of "refused" at the classifier's threshold.
+        brier: mean squared error of the probabilities, in [0, 1], lower is better.
+        ece: expected calibration error (:func:`expected_calibration_error`), in [0, 1], lower is better.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    auroc: Estimate
+    f1: Estimate
+    precision: Estimate
+    recall: Estimate
+    brier: float
+    ece: float
+
+
+class Comparison(BaseModel):
+    """The detector and the TF-IDF baseline on the same test prompts.
+
+    Attributes:
+        prompts, refused: how many there are.
+        auroc_gain: AUROC of the detector less that of the baseline, on the same bootstrap draws, so
+            that its interval is of the paired difference.
+        beats_baseline: the gain is above 0. Whether clearly so is in its interval.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompts: int
+    refused: int
+    detector: Scores
+    baseline: Scores
+    auroc_gain: Estimate
+    beats_baseline: bool
+
+
+def compare(
+    refused: Bools,
+    detector: tuple[Floats, float],
+    baseline: tuple[Floats, float],
+    seed: int,
+) -> Comparison:
+    """Score two classifiers on the same rows.
+
+    The intervals are percentiles 2.5 and 97.5 of :data:`DRAWS` bootstrap draws of test rows (Efron
+    1979), the same draws for both classifiers. They speak of other prompts of the same kind, not of
+    other trainings; generated prompts that share a seed are not independent, so that for them the
+    intervals are somewhat too narrow.
+
+    Args:
+        refused: (rows,) what the target did.
+        detector, baseline: probabilities of refusal, (rows,), and the threshold: at or above it a
+            prompt is flagged.
+        seed: of the draws.
+    """
+    draws = [
+        np.concatenate(blocks, axis=1)
+        for blocks in zip(
+            *(
+                (_figures(refused, *detector, counts), _figures(refused, *baseline, counts))
+                for counts in _bootstrap_counts(len(refused), seed)
+            ),
+            strict=True,
+        )
+    ]
+    ones = np.ones((1, len(refused)))
+    ours, theirs = _figures(refused, *detector, ones)[:, 0], _figures(refused, *baseline, ones)[:, 0]
+    gain = _estimate(ours[0] - theirs[0], draws[0][0] - draws[1][0])
+    return Comparison(
+        prompts=len(refused),
+        refused=int(refused.sum()),
+        detector=_scores(ours, draws[0], refused, detector[0]),
+        baseline=_scores(theirs, draws[1], refused, baseline[0]),
+        auroc_gain=gain,
+        beats_baseline=gain.value is not None and gain.value > 0,
+    )
+
+
+def auroc(refused: Bools, probabilities: Floats) -> float:
+    """Chance that a refused row has a higher probability than an accepted one; ties count half.
+
+    NaN where there are not both.
+    """
+    return float(_auroc(refused, probabilities, np.ones((1, len(refused))))[0])
+
+
+def brier(refused: Bools, probabilities: Floats) -> float:
+    """Mean squared error of probabilities (Brier 1950)."""
+    return float(np.mean((probabilities - refused) ** 2))
+
+
+def expected_calibration_error(refused: Bools, probabilities: Floats, bins: int = BINS) -> float:
+    """Mean distance of stated and true share of refusals, over bins of like probability.
+
+    As Guo et al. 2017, equation 3, but with bins that hold equally many rows (Nguyen & O'Connor
+    2015), which leaves none nearly empty. Rows tied at a bin's edge may fall on either side.
+    """
+    order = np.argsort(probabilities, kind="stable")
+    parts = np.array_split(order, min(bins, len(order)))
+    gaps = [abs(probabilities[part].mean() - refused[part].mean()) * len(part) for part in parts]
+    return float(sum(gaps) / len(order))
+
+
+def _bootstrap_counts(rows: int, seed: int) -> Iterator[Floats]:
+    """(draws, rows) blocks: how often each row is in each draw; :data:`DRAWS` draws together."""
+    rng = np.random.default_rng(seed)
+    block = max(1, min(DRAWS, _CELLS // rows))
+    for start in range(0, DRAWS, block):
+        size = min(block, DRAWS - start)
+        yield rng.multinomial(rows, np.full(rows, 1 / rows), size=size).astype(np.float64)
+
+
+def _figures(refused: Bools, probabilities: Floats, threshold: float, counts: Floats) -> Floats:
+    """(4, draws): AUROC, F1, precision, recall of each draw, NaN where undefined."""
+    flagged = probabilities >= threshold
+    hits = counts @ (refused & flagged)
+    all_flagged, all_refused = counts @ flagged, counts @ refused
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.stack(
+            [
+                _auroc(refused, probabilities, counts),
+                2 * hits / (all_flagged + all_refused),
+                hits / all_flagged,
+                hits / all_refused,
+            ]
+        )
+
+
+def _auroc(refused: Bools, probabilities: Floats, counts: Floats) -> Floats:
+    """(draws,) of (draws, rows): Mann-Whitney's U over the pairs; ties count half."""
+    order = np.argsort(probabilities, kind="stable")
+    _, starts = np.unique(probabilities[order], return_index=True)
+    positives = np.add.reduceat(counts[:, order] * refused[order], starts, axis=1)  # (draws, distinct)
+    negatives = np.add.reduceat(counts[:, order] * ~refused[order], starts, axis=1)
+    below = np.cumsum(negatives, axis=1) - negatives / 2
+    pairs = positives.sum(axis=1) * negatives.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        area: Floats = (positives * below).sum(axis=1) / pairs
+    return area
+
+
+def _estimate(value: float, draws: Floats) -> Estimate:
+    defined = draws[~np.isnan(draws)]
+    if np.isnan(value) or not len(defined):
+        return Estimate(value=None, low=None, high=None)
+    low, high = np.quantile(defined, [0.025, 0.975])
+    return Estimate(value=float(value), low=float(low), high=float(high))
+
+
+def _scores(values: Floats, draws: Floats, refused: Bools, probabilities: Floats) -> Scores:
+    names = ("auroc", "f1", "precision", "recall")
+    found: dict[str, Any] = {name: _estimate(values[i], draws[i]) for i, name in enumerate(names)}
+    return Scores(
+        **found,
+        brier=brier(refused, probabilities),
+        ece=expected_calibration_error(refused, probabilities),
+    )

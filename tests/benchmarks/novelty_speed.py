@@ -1,0 +1,112 @@
+"""Print how fast the novelty gate reads prompts, and how much memory it takes, on made-up prompts.
+
+Run from the repository root: ``python tests/benchmarks/novelty_speed.py [PROMPTS]`` (default 100,000;
+under a minute). Each prompt is looked up, then added. The baseline, timed in the same run on a sample, is
+the loop that anyone would write first: compare with every known prompt. Its time grows with the
+square of their number, so the ratio at full size is that of the sample scaled up.
+
+Also prints which share of all pairs above the threshold the gate finds, against that baseline.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import sys
+import time
+
+from generators.novelty import Novelty, NoveltySettings, _core, _jaccard, _shingles
+from overbench_tasks.sources import normalised
+
+SAMPLE = 3_000
+FRAMES = (
+    "How do I {} a {} {} in {}?",
+    "What is the best way to {} my {} {}?",
+    "Why do {} {} {} the {}?",
+    "Can you explain how {} {} {} when {} are {}?",
+    "Where can I {} {} {}?",
+    "Tell me how to {} the {} {} for a {} {}.",
+)
+
+
+def make_prompts(count: int) -> list[str]:
+    """Frames filled with made-up words, some much more frequent than others; one in five is a variant
+    of an earlier prompt, with one or two words added, dropped or replaced."""
+    rng = random.Random(0)
+    syllables = [a + b for a in "bcdfghklmnprstvw" for b in ("a", "en", "ick", "o", "ur", "ill", "eat")]
+    words = sorted({"".join(rng.choices(syllables, k=rng.randint(1, 3))) for _ in range(20_000)})
+    rng.shuffle(words)
+    weights = [1 / (rank + 50) for rank in range(len(words))]
+    prompts: list[str] = []
+    while len(prompts) < count:
+        if prompts and rng.random() < 0.2:
+            text = rng.choice(prompts).split()
+            if len(text) < 6:
+                continue
+            for _ in range(rng.randint(1, 2)):
+                at = rng.randint(2, len(text) - 1)
+                text[at : at + rng.randint(0, 1)] = rng.choices(words, weights, k=rng.randint(0, 1))
+        else:
+            frame = rng.choice(FRAMES)
+            text = frame.format(*rng.choices(words, weights, k=frame.count("{}"))).split()
+        prompts.append(" ".join(text))
+    return prompts
+
+
+def megabytes() -> float:
+    """Peak resident memory."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def gate(prompts: list[str]) -> tuple[float, set[int]]:
+    """(seconds, the prompts that repeat an earlier one)."""
+    novelty = Novelty(NoveltySettings())
+    start = time.perf_counter()
+    repeats = set()
+    for number, prompt in enumerate(prompts):
+        if novelty.problem(prompt) is not None:
+            repeats.add(number)
+        novelty.add(str(number), prompt)
+    return time.perf_counter() - start, repeats
+
+
+def naive(prompts: list[str]) -> tuple[float, set[int]]:
+    """The baseline."""
+    threshold = NoveltySettings().threshold
+    start = time.perf_counter()
+    known: list[set[str]] = []
+    repeats = set()
+    for number, prompt in enumerate(prompts):
+        shingles = _shingles(_core(normalised(prompt)))
+        if any(_jaccard(shingles, other) >= threshold for other in known):
+            repeats.add(number)
+        known.append(shingles)
+    return time.perf_counter() - start, repeats
+
+
+def main() -> None:
+    """Print the figures."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    prompts = make_prompts(count)
+    gate(prompts[:100])  # the imports
+    before = megabytes()
+    seconds, repeats = gate(prompts)
+    used = megabytes() - before
+    print(
+        f"{count:,} prompts: {seconds:.1f} s, {count / seconds:,.0f} prompts/s, {used:,.0f} MB more "
+        f"({1000 * used / count:.2f} KB a prompt); {len(repeats):,} repeat an earlier one"
+    )
+    sample = prompts[:SAMPLE]
+    own_seconds, own = gate(sample)
+    naive_seconds, truly = naive(sample)
+    scaled = naive_seconds * (count / len(sample)) ** 2
+    print(
+        f"baseline on {len(sample):,}: {naive_seconds:.1f} s, {naive_seconds / own_seconds:.1f} times the "
+        f"gate's; at {count:,} about {scaled:,.0f} s, {scaled / seconds:,.0f} times"
+    )
+    print(f"found {len(own & truly):,} of {len(truly):,} near duplicates, {len(own - truly)} that are none")
+
+
+if __name__ == "__main__":
+    main()
