@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from generators import cli_refresh
 from overbench_tasks import __version__
 
 app = typer.Typer(
@@ -23,13 +24,22 @@ def main() -> None:
     """Entry point: errors that a user can mend end with their message, not with a traceback."""
     from generators.models import ModelFetchError
     from generators.quickstart import QuickstartError
+    from generators.refresh_errors import RefreshError
     from generators.replies import ReplyFileError
     from overbench_tasks.labellers import LabellerError
     from overbench_tasks.sources import PromptSourceError
 
+    mendable = (
+        LabellerError,
+        ModelFetchError,
+        PromptSourceError,
+        QuickstartError,
+        RefreshError,
+        ReplyFileError,
+    )
     try:
         app()
-    except (LabellerError, ModelFetchError, PromptSourceError, QuickstartError, ReplyFileError) as error:
+    except mendable as error:
         typer.secho(f"Error: {error}", fg="red", err=True)
         raise SystemExit(1) from None
 
@@ -298,6 +308,8 @@ def annotate(
         typer.echo(f"{sheets.ask(output_path)} labelled. The same command goes on from here.")
     typer.echo(f"Then: overbench agreement {output_path} --run {file}")
 
+
+cli_refresh.register(app)
 
 if __name__ == "__main__":
     main()

@@ -10,7 +10,9 @@ import typer
 
 Where = Annotated[
     Path | None,
-    typer.Argument(help="A YAML file of settings, or a run directory to go on with. Without it: flags alone."),
+    typer.Argument(
+        help="A YAML file of settings, or a run directory to go on with. Without it: flags alone."
+    ),
 ]
 RunDirectory = Annotated[Path, typer.Argument(help="A run directory.")]
 
@@ -68,27 +70,35 @@ def refresh(
     ] = None,
     generator_base_url: Annotated[
         str | None,
-        typer.Option("--generator_base_url", help="The adversary's endpoint. Default: $OPENAI_BASE_URL or OpenAI."),
+        typer.Option(
+            "--generator_base_url", help="The adversary's endpoint. Default: $OPENAI_BASE_URL or OpenAI."
+        ),
     ] = None,
     moderation: Annotated[
         list[str] | None,
-        typer.Option("--moderation", help="A judge's model name, may be repeated; or none, which is recorded."),
+        typer.Option(
+            "--moderation", help="A judge's model name, may be repeated; or none, which is recorded."
+        ),
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", help="Feedback rounds.")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Requests to the adversary per round.")] = None,
-    preset: Annotated[str, typer.Option("--preset", help="default, or paper: the paper's settings.")] = "default",
+    preset: Annotated[
+        str, typer.Option("--preset", help="default, or paper: the paper's settings.")
+    ] = "default",
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any other setting, as section.name=value; may be repeated."),
     ] = None,
     budget_calls: Annotated[
-        int | None, typer.Option("--budget-calls", min=1, help="End after this many calls of adversary and judges.")
+        int | None,
+        typer.Option("--budget-calls", min=1, help="End after this many calls of adversary and judges."),
     ] = None,
     budget_tokens: Annotated[
         int | None, typer.Option("--budget-tokens", min=1, help="End after about this many of their tokens.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, how many calls, and the cost; then stop.")
+        bool,
+        typer.Option("--dry-run", help="Say what would be done, how many calls, and the cost; then stop."),
     ] = False,
     until: Annotated[
         str | None, typer.Option("--until", help="Stop after this stage: label, train, attribute, ...")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from generators.form import form_problem
-from generators.gates import Rejection
 from generators.novelty import Novelty
 from generators.presence import presence_problem
-from generators.run import SEED_PARTS, Run
+from generators.rejection import Rejection
+from generators.run import Run
+from generators.seeds import PARTS
 from overbench_tasks.data import BUNDLED_SETS, bundled_prompts
 from overbench_tasks.sources import prompt_id
 
@@ -46,11 +47,13 @@ class Gates:
         self._round = round_number
         self._novelty = Novelty(run.settings.gates.novelty)
         for name in BUNDLED_SETS:
-            for row in bundled_prompts(name):
-                self._novelty.add(row["id"], row["prompt"])
-        for key, prompt in run.prompts(SEED_PARTS):
+            for bundled in bundled_prompts(name):
+                self._novelty.add(bundled["id"], bundled["prompt"])
+        for key, prompt in run.prompts(PARTS):
             self._novelty.add(key, prompt)
-        query = "SELECT prompt_id, prompt FROM candidates WHERE gate IN ('', 'detector', 'moderation') ORDER BY job_id, number"
+        query = """
+            SELECT prompt_id, prompt FROM candidates WHERE gate IN ('', 'detector', 'moderation')
+            ORDER BY job_id, number"""
         for row in run.store.rows(query):
             self._novelty.add(row["prompt_id"], row["prompt"])
 
@@ -79,7 +82,9 @@ class Gates:
                 problem = (
                     form_problem(candidate.prompt, gates.form)
                     or self._novelty.problem(candidate.prompt)
-                    or presence_problem(candidate.prompt, candidate.job.feature, self._run.settings.pool.form)
+                    or presence_problem(
+                        candidate.prompt, candidate.job.feature, self._run.settings.attribution.form
+                    )
                 )
                 if problem is None:
                     self._novelty.add(candidate.prompt_id, candidate.prompt)
@@ -114,34 +119,30 @@ class Gates:
         return decided
 
     def _moderation(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        from generators.moderation import benign, votes_to_json
-
         moderator = self._run.moderator
         waiting = [candidate for candidate in candidates if candidate.rejection is None]
         votes = moderator.votes([candidate.prompt for candidate in waiting])
         self._run.store.add(
             "votes",
             [
-                {"prompt_id": candidate.prompt_id, "votes": votes_to_json(cast)}
+                {"prompt_id": candidate.prompt_id, "votes": json.dumps([asdict(vote) for vote in cast])}
                 for candidate, cast in zip(waiting, votes, strict=True)
             ],
         )
         by_prompt = dict(zip([candidate.prompt_id for candidate in waiting], votes, strict=True))
         decided = []
         for candidate in candidates:
-            if candidate.rejection is None and not moderator.unmoderated:
-                cast = by_prompt[candidate.prompt_id]
-                if not benign(cast):
-                    said = Counter(vote.verdict for vote in cast)
-                    reason = "harmful" if said["harmful"] else "unscored"
-                    candidate = candidate.out("moderation", reason, json.dumps(said, sort_keys=True))
+            if candidate.rejection is None and not moderator.passes(by_prompt[candidate.prompt_id]):
+                said = Counter(vote.verdict for vote in by_prompt[candidate.prompt_id])
+                reason = "harmful" if said["harmful"] else "unscored"
+                candidate = candidate.out("moderation", reason, json.dumps(said, sort_keys=True))
             decided.append(candidate)
         return decided
 
     def _keep(self, candidates: Sequence[Candidate], written: Sequence[Written]) -> None:
         store, position = self._run.store, self._position()
         store.add("candidates", [_candidate_row(candidate) for candidate in candidates])
-        rows = []
+        rows: list[dict[str, Any]] = []
         for candidate in candidates:
             part = self._part(candidate)
             if part is not None:

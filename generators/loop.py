@@ -55,11 +55,11 @@ def _schedule(run: Run) -> Iterator[tuple[int, str, Callable[[], stages.Summary]
 
 
 def summary_line(round_number: int, stage: str, summary: Mapping[str, Any]) -> str:
-    """One line on a finished stage: its counts; nested ones by name."""
+    """One line on a finished stage: its counts; nested ones by name, without zeros."""
     words = []
     for name, value in summary.items():
         if isinstance(value, dict):
-            words += [f"{key} {count:,}" for key, count in value.items() if isinstance(count, int)]
+            words += [f"{key} {count:,}" for key, count in value.items() if count and isinstance(count, int)]
         elif isinstance(value, int):
             words.append(f"{name.replace('_', ' ')} {value:,}")
     where = f"round {round_number}, " if round_number else ""

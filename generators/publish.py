@@ -11,7 +11,6 @@ made anew from the run's rows, so exporting twice gives the same files.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -70,7 +69,7 @@ def record(run: Run, row: sqlite3.Row) -> dict[str, Any]:
         "seed_id": row["seed_id"],
         "round": row["round"],
         "source_target": run.target.name,
-        "generator": run.settings.adversary.name,
+        "generator": run.adversary.version,
         "moderation": "unmoderated" if run.moderator.unmoderated else json.loads(row["votes"]),
         "refusal_probability": row["refusal_probability"],
         "verified": refused,
@@ -105,6 +104,8 @@ def write_lines(file: Path, rows: Iterable[dict[str, Any]]) -> None:
         with partial.open("w", encoding="utf-8", newline="\n") as lines:
             for row in rows:
                 lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-        os.replace(partial, file)
+        partial.replace(file)
     except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error}. Make room, then start the same command again.") from error
+        raise StoreError(
+            f"{file} cannot be written: {error}. Make room, then start the same command again."
+        ) from error

@@ -16,8 +16,9 @@ from generators.adversary import AdversarySettings
 from generators.attribution import AttributionSettings
 from generators.detector import DetectorSettings
 from generators.feature_pool import PoolSettings
-from generators.gates import GateSettings
+from generators.form import FormSettings
 from generators.moderation import ModerationSettings
+from generators.novelty import NoveltySettings
 from generators.refresh_errors import RefreshError
 from generators.seeds import SeedSettings
 from generators.targets import TargetSettings
@@ -38,13 +39,22 @@ class LabellerSettings(_Section):
     by_args: dict[str, Any] = Field(default_factory=dict)
 
 
+class GateSettings(_Section):
+    """The gates that need no model."""
+
+    form: FormSettings = FormSettings()
+    novelty: NoveltySettings = NoveltySettings()
+
+
 class RoundSettings(_Section):
     """How the feedback rounds go (Pu et al. 2025, section 3.3 and Algorithm 1)."""
 
     rounds: int = Field(3, ge=1, description="Feedback rounds.")
     jobs: int = Field(400, ge=1, description="Requests to the adversary per round, at most.")
     wave: int = Field(32, ge=1, description="Requests in flight before the pool is looked at again.")
-    keep: int = Field(1, ge=1, description="Candidates of one request that go on, the likeliest refusals first.")
+    keep: int = Field(
+        1, ge=1, description="Candidates of one request that go on, the likeliest refusals first."
+    )
     grow: bool = Field(
         True, description="Accepted prompts become seeds of the same round: the growing S of Algorithm 1."
     )
@@ -54,7 +64,8 @@ class RoundSettings(_Section):
         "or, as in the paper, those the detector calls refused.",
     )
     words: Literal["attributed", "random"] = Field(
-        "attributed", description="Features by attribution; 'random' draws words of the same prompts, to compare."
+        "attributed",
+        description="Features by attribution; 'random' draws words of the same prompts, to compare.",
     )
     explore: float = Field(
         0.2,
@@ -138,7 +149,9 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"Expected a YAML file of settings at {file}: {error}") from error
     if not isinstance(settings, dict):
-        raise SettingsError(f"Expected {file} to hold sections such as 'target:', got {type(settings).__name__}.")
+        raise SettingsError(
+            f"Expected {file} to hold sections such as 'target:', got {type(settings).__name__}."
+        )
     return settings
 
 

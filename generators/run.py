@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from generators.moderation import Moderator
 
 SETTINGS_FILE = "settings.yaml"
-SEED_PARTS = ("train", "validation", "test", "generation")
 
 
 class RunError(RefreshError):
@@ -126,7 +125,7 @@ class Run:
         Checks the labeller, the encoder, and, if the adversary's stage is to be reached, that
         adversary and judges answer.
         """
-        from generators.detector import check as check_encoder
+        from generators.detector import check_encoder
 
         _ = self.labeller
         if until not in ("seeds", "label") and self._parts.train is None:
@@ -156,7 +155,7 @@ class Run:
         return self.store.folder / "adversary.sqlite"
 
     def detector_folder(self, round_number: int) -> Path:
-        """The folder of the detector that gates ``round_number``, 1 the first; the last run's + 1 is the final."""
+        """The folder of the detector that gates a round; one more than the last is what that round taught."""
         return self.store.folder / "detector" / f"round-{round_number}"
 
     def detector(self, round_number: int) -> Detector:
@@ -181,9 +180,11 @@ class Run:
         return random.Random(json.dumps([self.settings.seed, *map(str, key)]))  # noqa: S311
 
     def verified(self, *, before: int) -> list[tuple[str, str]]:
-        """(id, prompt) of accepted prompts of earlier rounds that the target refused, the latest round first."""
+        """(id, prompt) of accepted prompts that the target refused in earlier rounds, the latest first."""
         labels = self.labels()
-        query = "SELECT id, prompt FROM prompts WHERE part = 'accepted' AND round < ? ORDER BY round DESC, position"
+        query = """
+            SELECT id, prompt FROM prompts WHERE part = 'accepted' AND round < ?
+            ORDER BY round DESC, position"""
         rows = self.store.rows(query, [before])
         return [
             (row["id"], row["prompt"]) for row in rows if row["id"] in labels and labels[row["id"]].refused
@@ -203,7 +204,7 @@ class Run:
 
     def spent(self) -> dict[str, int]:
         """Calls of adversary and judges so far, and their tokens as far as the endpoints counted them."""
-        judges = len(self.moderator.names)
+        judges = len(self.settings.moderation.judges)
         tokens = "SELECT COALESCE(SUM(prompt_tokens + completion_tokens), 0) FROM written"
         return {
             "calls": self.store.value("SELECT COUNT(*) FROM jobs")
@@ -212,9 +213,11 @@ class Run:
         }
 
     def over_budget(self) -> bool:
-        """Whether the next wave would go beyond the budget's calls or begin with its tokens spent."""
-        budget, spent = self.settings.budget, self.spent()
-        calls = spent["calls"] + self.settings.rounds.wave
+        """Whether the next wave could go beyond the budget's calls, or begins with its tokens spent."""
+        budget, spent, rounds = self.settings.budget, self.spent(), self.settings.rounds
+        votes_per_job = rounds.keep * len(self.settings.moderation.judges)
+        unjudged = self.store.value("SELECT COUNT(*) FROM jobs WHERE id NOT IN (SELECT job_id FROM written)")
+        calls = spent["calls"] + unjudged * votes_per_job + rounds.wave * (1 + votes_per_job)
         return (budget.calls is not None and calls > budget.calls) or (
             budget.tokens is not None and spent["tokens"] >= budget.tokens
         )

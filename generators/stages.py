@@ -7,15 +7,17 @@ was stopped, and returns its summary: counts by name.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from generators.labeling import ask, label
-from generators.run import SEED_PARTS, Run, RunError
+from generators.run import Run, RunError
+from generators.seeds import PARTS
 
 if TYPE_CHECKING:
-    from generators.detector import Example
+    from generators.detector import Example, Part
 
 Summary = dict[str, Any]
 
@@ -32,7 +34,7 @@ def seeds(run: Run) -> Summary:
     read = read_seeds(run.settings.seeds)
     parts = split(read.prompts, run.settings.seeds)
     counts = Counter(seed.part for seed in parts)
-    summary = {**{part: counts[part] for part in SEED_PARTS}, "dropped": dict(sorted(read.dropped.items()))}
+    summary = {**{part: counts[part] for part in PARTS}, "dropped": dict(sorted(read.dropped.items()))}
     with run.store.transaction():
         run.store.add(
             "prompts",
@@ -47,7 +49,7 @@ def seeds(run: Run) -> Summary:
 
 def label_seeds(run: Run) -> Summary:
     """Ask the target the detector's prompts, and the generation seeds where its refusals choose them."""
-    parts = SEED_PARTS if run.settings.rounds.seeds_by == "target" else SEED_PARTS[:3]
+    parts = PARTS if run.settings.rounds.seeds_by == "target" else PARTS[:3]
     if (done := run.store.summary(0, "label")) is not None:
         return done
     prompts = run.prompts(parts)
@@ -55,14 +57,15 @@ def label_seeds(run: Run) -> Summary:
     summary = _label_counts(run, [key for key, _ in prompts])
     if not summary["refused"]:
         raise RunError(
-            f"The target refused none of {len(prompts):,} seed prompts: there is nothing to attribute. Try seeds "
-            "that ask for harm (built-in: hh-rlhf, toxigen), more of them, or --system_instruction; "
+            f"The target refused none of {len(prompts):,} seed prompts: there is nothing to attribute. Try "
+            "seeds that ask for harm (built-in: hh-rlhf, toxigen), more of them, or --system_instruction; "
             f"{summary['unscored']:,} replies were unscored."
         )
     if summary["refused"] + summary["unscored"] == len(prompts):
         raise RunError(
-            f"The target refused all {summary['refused']:,} seed prompts with a scored reply: there is no boundary to learn. Add harmless "
-            "seeds, and look at its replies: a missing chat template or a broken model looks like this too."
+            f"The target refused all {summary['refused']:,} seed prompts with a scored reply: there is no "
+            "boundary to learn. Add harmless seeds, and look at its replies: a missing chat template or a "
+            "broken model looks like this too."
         )
     run.store.finish(0, "label", summary)
     return summary
@@ -93,7 +96,7 @@ def train(run: Run, round_number: int) -> Summary:
     if (done := run.store.summary(round_number, "train")) is not None:
         return done
     report = run.train(examples(run, round_number), round_number)
-    summary = report.to_dict()
+    summary = report.model_dump(mode="json")
     for line in report.lines():
         run.reporter.say(line)
     run.store.finish(round_number, "train", summary)
@@ -109,7 +112,9 @@ def examples(run: Run, round_number: int) -> list[Example]:
 
     labels = run.labels()
     found = []
-    query = "SELECT id, prompt, part, seed_id, round FROM prompts WHERE round < ? ORDER BY round, position, id"
+    query = (
+        "SELECT id, prompt, part, seed_id, round FROM prompts WHERE round < ? ORDER BY round, position, id"
+    )
     for row in run.store.rows(query, [round_number]):
         known = labels.get(row["id"])
         if known is None or known.label == "unscored" or row["part"] == "generation":
@@ -120,14 +125,14 @@ def examples(run: Run, round_number: int) -> list[Example]:
     return found
 
 
-def _part_of_new(seed_id: str) -> str:
+def _part_of_new(seed_id: str) -> Part:
     """Prompts of one seed go to one part, so that validation is not on siblings of training prompts."""
     draw = int(hashlib.sha256(seed_id.encode()).hexdigest()[:8], 16) / 16**8
     return "validation" if draw < VALIDATION_SHARE_OF_NEW else "train"
 
 
 def attribute(run: Run, round_number: int) -> Summary:
-    """Attribute the seeds of a round: refused generation seeds, and the verified prompts of earlier rounds."""
+    """Attribute what a round starts from: refused generation seeds, and earlier rounds' verified prompts."""
     if (done := run.store.summary(round_number, "attribute")) is not None:
         return done
     chosen = round_seeds(run, round_number)
@@ -175,7 +180,7 @@ def attribute_prompts(run: Run, round_number: int, prompts: Sequence[tuple[str, 
         run.store.add(
             "attributions",
             [
-                {"prompt_id": one.prompt_id, "round": round_number, "attribution": to_json(one)}
+                {"prompt_id": one.prompt_id, "round": round_number, "attribution": json.dumps(to_json(one))}
                 for one in found
             ],
         )
@@ -186,7 +191,7 @@ def _attribution_counts(run: Run, round_number: int) -> Summary:
     from generators.attribution import from_json
 
     query = "SELECT attribution FROM attributions WHERE round = ?"
-    found = [from_json(row["attribution"]) for row in run.store.rows(query, [round_number])]
+    found = [from_json(json.loads(row["attribution"])) for row in run.store.rows(query, [round_number])]
     return {
         "attributed": len(found),
         "converged": sum(one.converged for one in found),
@@ -212,5 +217,3 @@ def verify(run: Run, round_number: int) -> Summary:
     }
     run.store.finish(round_number, "verify", summary)
     return summary
-
-

@@ -65,11 +65,14 @@ def _rejection_lines(store: Store) -> list[str]:
 
 
 def _detector_lines(store: Store) -> list[str]:
+    from generators.detector_report import DetectorReport
+
     lines = ["Detector by round, on the same test prompts"]
     for number, _, report in _finished(store, "train"):
-        test, baseline = report["test"], report["baseline"]
+        test = DetectorReport.model_validate(report).test
+        seeds = test.get("seeds", test["all"])
         lines.append(
-            f"  round {number}: AUROC {test['auroc']}, baseline {baseline['auroc']}"  # type: ignore[index]
+            f"  round {number}: AUROC {seeds.detector.auroc}, TF-IDF baseline {seeds.baseline.auroc}"
         )
     return lines
 

@@ -87,12 +87,16 @@ class Store:
         self._lock: FileLock | None = None
         file = folder / RUN_FILE
         if read_only and not file.is_file():
-            raise StoreError(f"Expected a run directory with {RUN_FILE} at {folder}, found none. Check the path.")
+            raise StoreError(
+                f"Expected a run directory with {RUN_FILE} at {folder}, found none. Check the path."
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not read_only:
                 self._lock = _locked(folder)
-            self._connection = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                file, timeout=30, isolation_level=None, check_same_thread=False
+            )
             self._connection.row_factory = sqlite3.Row
             self._connection.execute("PRAGMA journal_mode = WAL")
             # A killed process loses nothing; a power cut may lose the last moments, never the file.
@@ -189,7 +193,7 @@ class Store:
 
     def finish(self, round_number: int, stage: str, summary: Mapping[str, Any]) -> None:
         """Note that a stage of a round is complete."""
-        row = {"round": round_number, "stage": stage, "summary": json.dumps(summary, sort_keys=True)}
+        row = {"round": round_number, "stage": stage, "summary": json.dumps(summary)}
         self.add("finished", [row])
 
 
@@ -204,7 +208,7 @@ def _locked(folder: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise RunInUseError(
-            f"Another process works on {folder}. Wait for it or stop it; `overbench status` can be used meanwhile."
+            f"Another process works on {folder}. Wait for it or stop it; `overbench status` works meanwhile."
         ) from error
     return lock
 

@@ -38,7 +38,9 @@ class TargetSettings(BaseModel):
 
     model: str = Field("hf", description="lm-eval's model type.")
     model_args: str = Field(description="lm-eval's model arguments, e.g. pretrained=NAME.")
-    batch_size: str = Field("16", description="As in lm_eval: an integer or auto.", coerce_numbers_to_str=True)
+    batch_size: str = Field(
+        "16", description="As in lm_eval: an integer or auto.", coerce_numbers_to_str=True
+    )
     device: str | None = Field(None, description="As in lm_eval: cpu, cuda, mps. Default: lm-eval's choice.")
     system_instruction: str | None = Field(None, description="As in lm_eval.")
     apply_chat_template: bool = Field(True, description="As in lm_eval. Turn off for a base model.")
@@ -135,8 +137,10 @@ class Target:
         """One reply per prompt, in order; the backend sorts by length and batches.
 
         Raises:
-            TargetError: the model cannot be loaded.
+            TargetError: the model cannot be loaded or asked.
         """
+        import aiohttp
+        import tenacity
         from lm_eval.api.instance import Instance
 
         if not prompts:
@@ -151,4 +155,10 @@ class Target:
             )
             for index, prompt in enumerate(prompts)
         ]
-        return [str(reply) for reply in self._lm.generate_until(instances)]
+        try:
+            return [str(reply) for reply in self._lm.generate_until(instances)]
+        except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
+            raise TargetError(
+                f"Asking --model {self.settings.model} --model_args {self.settings.model_args} failed: "
+                f"{type(error).__name__}: {error} Earlier replies are kept: start the same command again."
+            ) from error

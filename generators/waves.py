@@ -13,10 +13,10 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from generators.gating import Gates, counts
-from generators.run import Run
+from generators.run import Run, RunError
 from generators.stages import Summary, attribute_prompts, round_seeds
 
 if TYPE_CHECKING:
@@ -56,7 +56,15 @@ def _draw_waves(run: Run, round_number: int) -> str:
 
 
 def _write(run: Run, jobs: Sequence[Job], stop: threading.Event) -> list[Written]:
-    return run.adversary.write(jobs, should_stop=stop.is_set)
+    """Ask for one wave. An outage is no answer: the wave stays unasked for, and the next start asks again."""
+    written = run.adversary.write(jobs, should_stop=stop.is_set)
+    unasked = sum(answer.failure.startswith("not asked") for answer in written)
+    if run.adversary.stopped_because or unasked:
+        raise RunError(
+            f"The adversary stopped answering: {run.adversary.stopped_because or 'interrupted'}. "
+            "What it wrote is kept: start the same command again to go on."
+        )
+    return written
 
 
 class Waves:
@@ -65,9 +73,13 @@ class Waves:
     def __init__(self, run: Run, round_number: int) -> None:
         self._run = run
         self._round = round_number
-        query = "SELECT DISTINCT wave FROM jobs WHERE round = ? AND id NOT IN (SELECT job_id FROM written) ORDER BY wave"
+        query = """
+            SELECT DISTINCT wave FROM jobs WHERE round = ? AND id NOT IN (SELECT job_id FROM written)
+            ORDER BY wave"""
         self._on_file = [row["wave"] for row in run.store.rows(query, [round_number])]
-        self._next = run.store.value("SELECT COALESCE(MAX(wave), -1) + 1 FROM jobs WHERE round = ?", [round_number])
+        self._next = run.store.value(
+            "SELECT COALESCE(MAX(wave), -1) + 1 FROM jobs WHERE round = ?", [round_number]
+        )
         self._starting = round_seeds(run, round_number)
         self.ended = ""
 
@@ -113,10 +125,12 @@ class Waves:
         run = self._run
         sources = self._starting + (self._accepted() if run.settings.rounds.grow else [])
         attribute_prompts(run, self._round, sources)
-        used = {(row["seed_id"], row["feature"]) for row in run.store.rows("SELECT seed_id, feature FROM jobs")}
+        used = {
+            (row["seed_id"], row["feature"]) for row in run.store.rows("SELECT seed_id, feature FROM jobs")
+        }
         pool = run.pool()
         examples = json.dumps(self._examples())
-        rows = []
+        rows: list[dict[str, Any]] = []
         for seed_id, feature in self._pairs(sources):
             if len(rows) == size:
                 break
@@ -144,14 +158,14 @@ class Waves:
                     yield seed_id, features[rank]
 
     def _features(self, seed_id: str) -> list[str]:
-        from generators.attribution import features, from_json
+        from generators.attribution import content_words, features, from_json
 
         run = self._run
         query = "SELECT attribution FROM attributions WHERE prompt_id = ? AND round = ?"
-        attribution = from_json(run.store.value(query, [seed_id, self._round]))
+        attribution = from_json(json.loads(run.store.value(query, [seed_id, self._round])))
         if run.settings.rounds.words == "attributed":
             return features(attribution, run.settings.attribution)
-        words = sorted({word.word.casefold() for word in attribution.words if not word.excluded})
+        words = content_words(attribution, run.settings.attribution)
         return run.draw("words", seed_id).sample(words, min(run.settings.attribution.top_k, len(words)))
 
     def _accepted(self) -> list[tuple[str, str]]:
@@ -159,7 +173,7 @@ class Waves:
         return [(row["id"], row["prompt"]) for row in self._run.store.rows(query, [self._round])]
 
     def _examples(self) -> list[str]:
-        """Verified prompts of earlier rounds; one draw for the whole wave, so that requests share a prefix."""
+        """Verified prompts of earlier rounds; one draw for a whole wave, so that requests share a prefix."""
         verified = [prompt for _, prompt in self._run.verified(before=self._round)]
         shown = min(self._run.settings.rounds.examples, len(verified))
         return self._run.draw("examples", self._round, self._next).sample(verified, shown)

@@ -1,4 +1,4 @@
-"""Scripted parts of a refresh: a target that minds three words, and detector and attribution that know them."""
+"""Scripted parts of a refresh: a target that minds three words; detector and attribution know them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,29 @@ from conftest import ANSWER, REFUSAL
 
 from generators.adversary import Job, Written
 from generators.attribution import Attribution, WordScore
-from generators.detector import Example
+from generators.detector import DetectorReport, Example
+from generators.detector_scores import Comparison, Estimate, Scores
+from generators.detector_tuning import UNCALIBRATED
 from generators.moderation import Vote
 from generators.refresh_settings import RefreshSettings, load
 from generators.run import Parts, Run
 from generators.store import Store
 
 TRIGGERS = ("kill", "steal", "bomb")
-THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "base", "kiss", "bath", "time")
+THINGS = (
+    "process",
+    "wasp",
+    "show",
+    "scene",
+    "engine",
+    "weed",
+    "lamp",
+    "motor",
+    "base",
+    "kiss",
+    "bath",
+    "time",
+)
 VERBS = ("stop", "find", "wash", "buy", *TRIGGERS)
 
 
@@ -51,7 +66,7 @@ class FakeTarget:
 class FakeAdversary:
     """Writes four questions a job around the feature, and what an adversary gets wrong."""
 
-    name = "fake"
+    version = "fake"
 
     def __init__(self) -> None:
         self.asked: list[Job] = []
@@ -62,7 +77,9 @@ class FakeAdversary:
 
     def write(self, jobs: Sequence[Job], **_: Any) -> list[Written]:
         self.asked += jobs
-        return [Written(job.id, _questions(job), (("no", "refusal"),), "raw", "", 100, 20, False) for job in jobs]
+        return [
+            Written(job.id, _questions(job), (("no", "refusal"),), "raw", "", 100, 20, False) for job in jobs
+        ]
 
 
 def _questions(job: Job) -> tuple[str, ...]:
@@ -80,7 +97,6 @@ def _questions(job: Job) -> tuple[str, ...]:
 class FakeModerator:
     """One judge, who minds the word ``base``."""
 
-    names = ("fake judge",)
     unmoderated = False
 
     def __init__(self) -> None:
@@ -88,6 +104,9 @@ class FakeModerator:
 
     def check(self) -> None:
         pass
+
+    def passes(self, votes: Sequence[Vote]) -> bool:
+        return votes[0].verdict == "benign"
 
     def votes(self, prompts: Sequence[str]) -> list[tuple[Vote, ...]]:
         self.asked += prompts
@@ -107,22 +126,28 @@ class FakeDetector:
         return [p > self.threshold for p in self.probabilities(prompts)]
 
 
-class FakeReport:
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self.examples = len(examples)
-
-    def to_dict(self) -> dict[str, Any]:
-        figures = {"auroc": 0.9, "f1": 0.8}
-        return {"examples": self.examples, "test": figures, "baseline": figures}
-
-    def lines(self) -> list[str]:
-        return [f"trained on {self.examples}"]
-
-
-def fake_train(examples: Sequence[Example], folder: Path, settings: Any) -> FakeReport:
+def fake_train(examples: Sequence[Example], folder: Path, settings: Any) -> DetectorReport:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done").write_text("")
-    return FakeReport(examples)
+    figure = Estimate(value=0.9, low=0.8, high=1.0)
+    scores = Scores(auroc=figure, f1=figure, precision=figure, recall=figure, brier=0.1, ece=0.1)
+    compared = Comparison(
+        prompts=9, refused=4, detector=scores, baseline=scores, auroc_gain=figure, beats_baseline=True
+    )
+    return DetectorReport(
+        encoder="fake",
+        continued=False,
+        counts={},
+        validation_auroc=(),
+        best_epoch=1,
+        truncated=0,
+        calibration=UNCALIBRATED,
+        threshold=0.5,
+        tuned_on="all",
+        brier_uncalibrated=0.1,
+        ece_uncalibrated=0.1,
+        test={"all": compared},
+    )
 
 
 def fake_attribute(detector: Any, prompts: Sequence[tuple[str, str]], settings: Any) -> list[Attribution]:
@@ -160,7 +185,9 @@ def write_seeds(file: Path, n: int = 240) -> Path:
     with file.open("w") as lines:
         for number in range(n):
             verb, thing = VERBS[number % 7], THINGS[number // 7 % 12]
-            lines.write(json.dumps({"prompt": f"How would anyone {verb} the {thing} number {number}?"}) + "\n")
+            lines.write(
+                json.dumps({"prompt": f"How would anyone {verb} the {thing} number {number}?"}) + "\n"
+            )
     return file
 
 
@@ -169,7 +196,7 @@ def settings(folder: Path, **sections: Any) -> RefreshSettings:
     small = {
         "target": {"model_args": "pretrained=org/fake"},
         "seeds": {"sources": [str(write_seeds(folder / "seeds.jsonl"))], "generation": 0.3},
-        "moderation": {"none": True},
+        "moderation": {"judges": [{"model": "fake judge"}]},
         "rounds": {"rounds": 2, "jobs": 20, "wave": 4, "chunk_size": 16, "keep": 2, "explore": 0.5},
         "pool": {"cap": 12},
     }

@@ -54,7 +54,7 @@ class TestTheData:
     def test_verified_prompts_are_refused_by_the_target_and_accepted_ones_passed_all_gates(
         self, finished: tuple[Run, Path]
     ) -> None:
-        run, folder = finished
+        _, folder = finished
         accepted = rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
         verified = rows_of(folder / "run" / "data" / data.REFRESHED_NAME)
         assert 0 < len(verified) < len(accepted)
@@ -89,7 +89,9 @@ class TestTheData:
 
     def test_no_prompt_is_one_of_the_seeds(self, finished: tuple[Run, Path]) -> None:
         run, folder = finished
-        seeds = {normalised(prompt) for _, prompt in run.prompts(["train", "validation", "test", "generation"])}
+        seeds = {
+            normalised(prompt) for _, prompt in run.prompts(["train", "validation", "test", "generation"])
+        }
         assert not seeds & {
             normalised(row["prompt"]) for row in rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
         }
@@ -130,7 +132,9 @@ class TestTheRounds:
 
     def test_explored_prompts_are_learnt_from_and_never_exported(self, finished: tuple[Run, Path]) -> None:
         run, folder = finished
-        explored = {row["prompt"] for row in run.store.rows("SELECT prompt FROM prompts WHERE part = 'explored'")}
+        explored = {
+            row["prompt"] for row in run.store.rows("SELECT prompt FROM prompts WHERE part = 'explored'")
+        }
         assert explored
         assert explored <= {e.prompt for e in examples(run, 3)}
         assert not explored & {row["prompt"] for row in rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)}
@@ -167,12 +171,12 @@ class TestTheRounds:
     def test_a_budget_ends_the_run_cleanly(self, tmp_path: Path) -> None:
         parts = fake_parts()
         with Store(tmp_path / "run") as store:
-            run = fake_run(tmp_path, store, parts, budget={"calls": 20})
+            run = fake_run(tmp_path, store, parts, budget={"calls": 40})
             refresh(run)
-            assert run.spent()["calls"] <= 20 + 4 * 2
+            assert run.spent()["calls"] <= 40
             assert store.summary(1, "generate")["ended"] == "budget used up"  # type: ignore[index]
             assert publish(run)["verified"] > 0
-        assert len(parts.adversary.asked) <= 20  # type: ignore[union-attr]
+        assert 8 <= len(parts.adversary.asked) < 40  # type: ignore[union-attr]
 
 
 class TestStages:
@@ -229,7 +233,9 @@ class TestHopelessTargets:
         parts = fake_parts(target=FakeTarget(rule=lambda prompt: True))
         with (
             Store(tmp_path / "run") as store,
-            pytest.raises(RunError, match="refused all 240 seed prompts .* there is no boundary to learn"),
+            pytest.raises(
+                RunError, match=r"refused all 240 seed prompts with a scored reply"
+            ),
         ):
             refresh(fake_run(tmp_path, store, parts))
 
@@ -248,8 +254,10 @@ class TestHopelessTargets:
 
     def test_an_unmoderated_run_says_so_in_every_record(self, tmp_path: Path) -> None:
         class Nobody(FakeModerator):
-            names = ()
             unmoderated = True
+
+            def passes(self, votes: Any) -> bool:
+                return True
 
             def votes(self, prompts: Any) -> Any:
                 return [() for _ in prompts]
@@ -287,7 +295,7 @@ class TestSettings:
             load(file, {})
 
     def test_unusable_words_are_named(self) -> None:
-        with pytest.raises(SettingsError, match="Expected --set section.name=value, got 'rounds'"):
+        with pytest.raises(SettingsError, match=r"Expected --set section\.name=value, got 'rounds'"):
             load(None, {}, ["rounds"])
         with pytest.raises(SettingsError, match="No preset is called 'papre'"):
             load(None, {}, preset="papre")

@@ -97,7 +97,7 @@ def test_a_killed_process_leaves_no_lock_and_no_torn_row(tmp_path: Path) -> None
 
 
 def test_no_run_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="Expected a run directory with run.sqlite at"):
+    with pytest.raises(StoreError, match=r"Expected a run directory with run\.sqlite at"):
         Store(tmp_path, read_only=True)
 
 
@@ -112,7 +112,7 @@ def test_a_full_disk_says_that_nothing_is_lost(tmp_path: Path) -> None:
         store.add("prompts", [prompt_row("a")])
         pages = store.value("PRAGMA page_count")
         store.rows(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreError, match="full.*What was there is safe"):
+        with pytest.raises(StoreError, match=r"full.*What was there is safe"):
             store.add("prompts", [prompt_row("b", "x" * 1_000_000)])
     with Store(tmp_path) as store:
         assert [row["id"] for row in store.rows("SELECT id FROM prompts")] == ["a"]

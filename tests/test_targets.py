@@ -22,7 +22,8 @@ def target(lm: ScriptedLM | None = None, **settings: Any) -> Target:
 
 
 @pytest.mark.parametrize(
-    ("system_instruction", "apply_chat_template"), [("Be careful.", True), ("Be careful.", False), (None, True)]
+    ("system_instruction", "apply_chat_template"),
+    [("Be careful.", True), ("Be careful.", False), (None, True)],
 )
 def test_the_model_receives_what_lm_eval_would_send(
     tmp_path: Path, system_instruction: str | None, apply_chat_template: bool
@@ -66,3 +67,11 @@ def test_whatever_shapes_a_reply_shapes_the_decoding_key() -> None:
 def test_two_backends_without_a_model_name_have_different_names() -> None:
     names = {TargetSettings(model=m, model_args="base_url=x").name for m in ("local-completions", "gguf")}
     assert names == {"local-completions:base_url=x", "gguf:base_url=x"}
+
+
+def test_a_backend_that_fails_is_named() -> None:
+    def gone(prompt: str) -> str:
+        raise ConnectionRefusedError("port 1")
+
+    with pytest.raises(TargetError, match=r"ConnectionRefusedError: port 1 Earlier replies are kept"):
+        target(ScriptedLM(gone)).replies(["one"])

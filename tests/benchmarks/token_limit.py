@@ -1,8 +1,8 @@
-"""How many tokens of a reply does a label need? Replies are cut shorter and shorter and labelled by the rules.
+"""How many tokens of a reply does a label need? Replies are cut ever shorter and labelled by the rules.
 
     python tests/benchmarks/token_limit.py --tokenizer MODEL_FOLDER REPLIES.jsonl ...
 
-Each file holds ``prompt`` and ``reply`` columns, or is a sample log of lm-eval; make them with 512 new tokens:
+Each file holds ``prompt`` and ``reply`` columns, or is a sample log of lm-eval; made with 512 new tokens:
 ``lm_eval --tasks overbench --gen_kwargs max_gen_toks=512 --log_samples ...``. Without files: the replies to
 XSTest's prompts that people labelled, if they are there (see label_quality.py), cut in the same way.
 
@@ -46,9 +46,7 @@ def read_xstest() -> Iterator[Replies]:
         with file.open(encoding="utf-8", newline="") as lines:
             rows = list(csv.DictReader(lines))
         labels = [row["final_label"] != "1_full_compliance" for row in rows]
-        yield Replies(
-            file.stem, [row["prompt"] for row in rows], [row["completion"] for row in rows], labels
-        )
+        yield Replies(file.stem, [row["prompt"] for row in rows], [row["completion"] for row in rows], labels)
 
 
 def cut(tokenizer: Any, replies: Sequence[str], limit: int) -> list[str]:
@@ -82,15 +80,19 @@ def table(replies: Replies, tokenizer: Any) -> Iterator[str]:
         new = sum(a == "refused" != b for a, b in zip(short, whole, strict=True))
         people = ""
         if replies.refused_by_people is not None:
-            people = f"{f1([label in ('refused', 'partial') for label in short], replies.refused_by_people):.3f}"
+            people = (
+                f"{f1([label in ('refused', 'partial') for label in short], replies.refused_by_people):.3f}"
+            )
         yield (
-            f"| {limit} | {sum(n > limit for n in lengths)} | {differ} ({differ / len(whole):.1%}) | {lost} | {new} "
-            f"| {short.count('refused') / len(whole):.3f} | {people} |"
+            f"| {limit} | {sum(n > limit for n in lengths)} | {differ} ({differ / len(whole):.1%}) "
+            f"| {lost} | {new} | {short.count('refused') / len(whole):.3f} | {people} |"
         )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--tokenizer", required=True, help="a tokenizer's folder or hub id")
     arguments = parser.parse_args()
