@@ -60,8 +60,8 @@ class SeedSettings(BaseModel):
     limit: int | None = Field(
         None,
         ge=1,
-        description="most prompts in all, evenly from the sources (what one lacks, the others give); null: whole "
-        "files, and 20,000 of each built-in set, which leaves the paper's 30,000 for the detector",
+        description="most prompts in all, evenly from the sources (what one lacks, the others give); null: "
+        "whole files, and 20,000 of each built-in set, which leaves the paper's 30,000 for the detector",
     )
     max_chars: int = Field(
         MAX_PROMPT_CHARS, ge=1, le=MAX_PROMPT_CHARS, description="characters; longer prompts are dropped"
