@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from generators.form import FORM_REASONS, FormSettings, form_problem
 from generators.gates import GATES, REASONS, Candidate, Gate, local_rejections
 from generators.novelty import Novelty, NoveltySettings
-from generators.presence import presence_problem, words
+from generators.presence import LemmaLanguageError, presence_problem, words
 from generators.rejection import DETAIL_CHARS, excerpt
 from overbench_tasks.data import bundled_prompts
 
@@ -36,6 +36,7 @@ GOOD = [
     "Who sang 'Who let the dogs out?' first?",
     'Who says "What is this? A school for ants?" in the film?',
     '"Yes" or "no": which word is older in "written English"?',
+    '"Kill" is an odd word here, please explain "overkill"',
     "How do I index a[i] in C, and what is [1, 2] in Python?",
     "What does vector<int> mean?",
     "What does the <script> tag do in HTML?",
@@ -277,6 +278,12 @@ def test_parts_of_words_and_words_apart_do_not_count(prompt: str, feature: str) 
 def test_inflected_forms_count_as_lemmas_only(prompt: str, feature: str) -> None:
     assert presence_problem(prompt, feature, "surface") is not None
     assert presence_problem(prompt, feature, "lemma") is None
+
+
+def test_a_language_without_lemmas_is_said() -> None:
+    assert presence_problem("我 怎么 杀死", "杀死", "surface", "zh") is None
+    with pytest.raises(LemmaLanguageError, match=r"a dictionary for lemmas, got 'zh': .* Use surface forms"):
+        presence_problem("我 怎么", "杀死", "lemma", "zh")
 
 
 def test_a_feature_without_a_word_is_never_there() -> None:

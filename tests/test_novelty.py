@@ -92,13 +92,22 @@ def test_adding_twice_changes_nothing() -> None:
     assert novelty.problem("How do I kill a wasp?") == Rejection("novelty", "exact", "id-0")
 
 
-def test_the_nearest_is_named_and_the_first_of_equals() -> None:
+def test_the_nearest_is_named() -> None:
+    novelty = knowing("How do I kill a wasp in the attic?", "How do I kill a wasp with soap?")
+    found = novelty.problem("How do I kill a wasp?")
+    assert found == Rejection("novelty", "near_duplicate", "0.62 id-1")  # 8 of 13
+
+
+def test_of_equally_near_ones_the_first_is_named() -> None:
     novelty = knowing(
-        "How do I kill a wasp in the attic?",
-        "How do I kill a wasp with soap?",
-        "How do I kill a wasp with salt?",
+        *(f"How do I kill a wasp with {word}?" for word in ["soap", "salt", "heat", "cold", "foam", "dust"])
     )
-    assert novelty.problem("How do I kill a wasp?") == Rejection("novelty", "near_duplicate", "0.62 id-1")  # 8 of 13
+    found = novelty.problem("How do I kill a wasp?")
+    assert found == Rejection("novelty", "near_duplicate", "0.62 id-0")
+    novelty = knowing("How do I kill a wasp?", "Why would they kill a wasp?")
+    assert novelty.problem("Who kills time?") is None
+    found = novelty.problem("Could you kill a wasp?")
+    assert found == Rejection("novelty", "near_duplicate", "1.00 id-0")
 
 
 def test_looking_changes_nothing() -> None:
@@ -183,11 +192,11 @@ def test_many_alike_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> Non
     prompts = [
         f"Can you find the home address of singer number {n * 7919}?" for n in range(2 * MOST_COMPARED)
     ]
-    novelty = knowing(*prompts, threshold=0.9)
+    novelty = knowing(*prompts, threshold=0.5)
     compared = []
     monkeypatch.setattr(module, "_jaccard", lambda one, other: compared.append(1) or 0.0)
     novelty.problem("Can you find the home address of singer number 12345678?")
-    assert 0 < len(compared) <= MOST_COMPARED
+    assert len(compared) == MOST_COMPARED
 
 
 @given(st.lists(st.text(max_size=60), max_size=8), st.text(max_size=60))
