@@ -6,7 +6,6 @@ what transformers has no place for and is written last.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -150,9 +149,10 @@ def load_trained(folder: Path) -> tuple[Any, Any]:
     tokenizer = load_tokenizer(str(folder))
     try:
         model = AutoModelForSequenceClassification.from_pretrained(folder)
-    except (OSError, ValueError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
         raise DetectorError(
-            f"The detector in {folder} cannot be loaded: {error} Its files are damaged; train it again."
+            f"The detector in {folder} cannot be loaded: {reason} Its files are damaged; train it again."
         ) from error
     return model.float(), tokenizer
 
