@@ -83,14 +83,16 @@ class Detector:
 
         if not prompts:
             return []
-        tokens = self.tokenizer([tokenizable(prompt) for prompt in prompts], truncation=True)
+        texts = [tokenizable(prompt) for prompt in prompts]
+        tokens = self.tokenizer(texts, truncation=True)["input_ids"]
         limit = self.tokenizer.model_max_length
-        lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens["input_ids"]]
+        lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
         found = [0.0] * len(prompts)
         for length, batch in _batches(lengths):
-            inputs = self.tokenizer.pad(
-                {name: [values[i] for i in batch] for name, values in tokens.items()},
+            inputs = self.tokenizer(
+                [texts[i] for i in batch],
                 padding="max_length",
+                truncation=True,
                 max_length=length,
                 return_tensors="pt",
             ).to(self.model.device)
