@@ -41,6 +41,7 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
     """
     source = named_model(source)
     tokenizer = load_tokenizer(source, revision)
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     labels = {"id2label": ID2LABEL, "label2id": {label: i for i, label in ID2LABEL.items()}}
@@ -50,7 +51,7 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
         model = AutoModelForSequenceClassification.from_pretrained(
             source, revision=revision, config=config, ignore_mismatched_sizes=True
         )
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
         raise _not_loadable(source, error) from error
     tokenizer.model_max_length = min(max_length, _positions(model.config, tokenizer))
     return model.float(), tokenizer  # DeBERTa v3 is stored in half precision, which would not train
@@ -135,8 +136,9 @@ def named_model(source: str) -> str:
 
 def _not_loadable(source: str, error: Exception) -> DetectorError:
     found = f"the folder {source}" if Path(source).is_dir() else f"{source!r} (hub id; no such folder here)"
+    reason = " ".join(str(error).split())
     return DetectorError(
-        f"Cannot load the detector's encoder from {found}: {error} Expected the hub id or the folder of a "
+        f"Cannot load the detector's encoder from {found}: {reason} Expected the hub id or the folder of a "
         "transformers encoder with its tokenizer. Where the hub is out of reach, name a folder, or use a "
         "small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 as the detector's model. Some "
         "tokenizers (DeBERTa v3) need more packages: pip install sentencepiece protobuf"

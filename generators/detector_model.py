@@ -6,7 +6,6 @@ what transformers has no place for and is written last.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -84,14 +83,16 @@ class Detector:
 
         if not prompts:
             return []
-        tokens = self.tokenizer([tokenizable(prompt) for prompt in prompts], truncation=True)
+        texts = [tokenizable(prompt) for prompt in prompts]
+        tokens = self.tokenizer(texts, truncation=True)["input_ids"]
         limit = self.tokenizer.model_max_length
-        lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens["input_ids"]]
+        lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
         found = [0.0] * len(prompts)
         for length, batch in _batches(lengths):
-            inputs = self.tokenizer.pad(
-                {name: [values[i] for i in batch] for name, values in tokens.items()},
+            inputs = self.tokenizer(
+                [texts[i] for i in batch],
                 padding="max_length",
+                truncation=True,
                 max_length=length,
                 return_tensors="pt",
             ).to(self.model.device)
@@ -150,9 +151,10 @@ def load_trained(folder: Path) -> tuple[Any, Any]:
     tokenizer = load_tokenizer(str(folder))
     try:
         model = AutoModelForSequenceClassification.from_pretrained(folder)
-    except (OSError, ValueError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
         raise DetectorError(
-            f"The detector in {folder} cannot be loaded: {error} Its files are damaged; train it again."
+            f"The detector in {folder} cannot be loaded: {reason} Its files are damaged; train it again."
         ) from error
     return model.float(), tokenizer
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import unicodedata
 from typing import Final, Literal
 
+from generators.refresh_errors import RefreshError
 from generators.rejection import Rejection, excerpt
 from overbench_tasks.sources import MAX_PROMPT_CHARS
 
 PRESENCE_REASONS: Final = ("no_word", "absent")
 """Every reason this gate gives: a feature without a letter or digit, and one that is not there."""
+
+
+class LemmaLanguageError(RefreshError):
+    """There are no lemmas in a language."""
+
 
 Form = Literal["surface", "lemma"]
 
@@ -35,6 +41,9 @@ def presence_problem(
     Returns:
         None where the feature is present, else a rejection by the gate ``presence`` with one of
         :data:`PRESENCE_REASONS`.
+
+    Raises:
+        LemmaLanguageError: simplemma has no dictionary of the language.
     """
     wanted = words(feature)
     if not wanted:
@@ -64,7 +73,12 @@ def words(text: str) -> list[str]:
 def _lemmas(forms: list[str], language: str) -> list[str]:
     import simplemma
 
-    return [simplemma.lemmatize(word, lang=language).casefold() for word in forms]
+    try:
+        return [simplemma.lemmatize(word, lang=language).casefold() for word in forms]
+    except ValueError as error:
+        raise LemmaLanguageError(
+            f"Expected a language with a dictionary for lemmas, got {language!r}: {error}. Use surface forms."
+        ) from error
 
 
 def _holds(found: list[str], wanted: list[str]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
+import jinja2.meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from generators.chat_cache import ChatError
@@ -49,12 +50,16 @@ class PromptTemplate:
         self._names = ", ".join(sample)
         try:
             source = self._file.read_text(encoding="utf-8")
-            environment = ImmutableSandboxedEnvironment()
+            environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined)
             self._template = environment.from_string(source)
+            # Rendering a sample would not see what stands in a branch that is not taken.
+            used = jinja2.meta.find_undeclared_variables(environment.parse(source))
         except (OSError, UnicodeDecodeError, jinja2.TemplateError) as error:
             raise self._error(error) from error
-        rendered = self.render(**sample)
-        if missing := [name for name in needed if str(sample[name]) not in rendered]:
+        if unknown := sorted(used - set(sample) - set(environment.globals)):
+            raise self._error(jinja2.UndefinedError(f"{', '.join(map(repr, unknown))} is undefined"))
+        rendered = self.render(**sample).casefold()
+        if missing := [name for name in needed if str(sample[name]).casefold() not in rendered]:
             raise PromptTemplateError(
                 f"The prompt template {self._file} leaves out {', '.join(missing)}. Put in "
                 f"{' and '.join('{{ ' + name + ' }}' for name in missing)}."

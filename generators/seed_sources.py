@@ -300,7 +300,7 @@ def _load(source: str, hub: HubSet, revision: str | None) -> Any:
         )
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise SeedError(
-            f"Could not load {source} ({hub.hub_id}) from the Hugging Face hub: {error} "
+            f"Could not load {source} ({hub.hub_id}) from the Hugging Face hub: {str(error).rstrip('.')}. "
             "Check the network; where the hub asks for it, accept the set's conditions there and log in with "
             "`hf auth login`. Offline, download the set elsewhere and name the file in place of "
             f"{source!r}."
