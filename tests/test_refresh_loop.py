@@ -233,9 +233,7 @@ class TestHopelessTargets:
         parts = fake_parts(target=FakeTarget(rule=lambda prompt: True))
         with (
             Store(tmp_path / "run") as store,
-            pytest.raises(
-                RunError, match=r"refused all 240 seed prompts with a scored reply"
-            ),
+            pytest.raises(RunError, match=r"refused all 240 seed prompts with a scored reply"),
         ):
             refresh(fake_run(tmp_path, store, parts))
 

@@ -1,0 +1,35 @@
+"""One refresh in a process of its own, to be killed: models scripted, adversary and judge real, over HTTP."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import openai  # noqa: F401  loaded once, before the fork
+from refresh_fakes import FakeDetector, FakeTarget, fake_attribute, fake_run, fake_train
+
+from generators.loop import refresh
+from generators.run import Parts
+from generators.store import Store
+
+SECTIONS = {"rounds": {"rounds": 2, "jobs": 16, "wave": 4, "chunk_size": 16, "keep": 2, "explore": 0.5}}
+
+
+def work(folder: Path, url: str) -> None:
+    """Run or resume the refresh in ``folder``, asking ``url``."""
+    os.environ["OVERBENCH_HOME"] = str(folder / "home")
+    os.environ["OPENAI_API_KEY"] = "sk-test"
+    endpoint = {"base_url": url, "concurrency": 2, "backoff_sec": 0.01}
+    parts = Parts(
+        target=FakeTarget(folder / "asked.jsonl"),
+        train=fake_train,
+        load=FakeDetector,
+        attribute=fake_attribute,
+    )
+    with Store(folder / "run") as store:
+        sections = {
+            **SECTIONS,
+            "adversary": endpoint,
+            "moderation": {"judges": [endpoint]},
+        }
+        refresh(fake_run(folder, store, parts, **sections))
