@@ -1,0 +1,192 @@
+"""The words of a prompt: where they stand, how common they are, and which are no features."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any, Final, Literal, NamedTuple
+
+Form = Literal["surface", "lemma"]
+"""``surface``: the word as written, casefolded; ``lemma``: its English dictionary form."""
+
+Exclusion = Literal["", "stop_word", "number", "name", "punctuation", "not_a_word"]
+"""Why a word cannot be a feature; empty where it can."""
+
+NAME_FREQUENCY: Final = 1e-5
+"""A capitalised word inside a sentence is taken for a name if English uses it more rarely than this.
+
+Commoner ones are kept: they are mostly groups and nationalities (Muslim, Mexican, Asian), which do set
+models off, or words that also mean something else; the frequency adjustment already holds back names
+like John.
+"""
+
+LONGEST_WORD: Final = 40
+"""Characters. Longer runs are keys, encoded bytes or noise."""
+
+# Closed word classes, and what only keeps a request polite; not lists of "frequent words" such as
+# scikit-learn's, which also drop fire, cry, bill, find, move or bottom. What is merely common (get,
+# people, make) stays: dividing by the frequency ranks it low, and raw scores stay comparable.
+_FUNCTION_WORDS = """
+a an the this that these those such same other another each every either neither both all any some no
+none few many much more most less least several enough own
+i me my mine myself we us our ours ourselves you your yours yourself yourselves u ur he him his himself
+she her hers herself it its itself they them their theirs themselves one ones someone somebody something
+anyone anybody anything everyone everybody everything nobody nothing who whom whose which what whatever
+whoever whichever
+am is are was were be been being do does did doing done have has had having can could will would shall
+should may might must ought cannot cant dont wont didnt doesnt isnt gonna wanna gotta
+about above across after against along among around as at before behind below beneath beside besides
+between beyond by despite down during except for from in inside into like near of off on onto out outside
+over per since than through throughout to toward towards under until till up upon via with within without
+and but or nor so yet if because although though unless while whereas whether when whenever where wherever
+why how however therefore thus then else
+not never ever always often sometimes usually also too very quite rather really just only even still
+already again almost perhaps maybe here there now soon once away instead
+yes yeah no ok okay oh hey hi hello please thanks thank sure well
+"""
+STOP_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
+
+_NUMBERS = """
+zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand
+million billion first second third
+"""
+NUMBER_WORDS: Final = frozenset(_NUMBERS.split())
+
+# An ideograph or a kana is a word of its own, as by Unicode's default word boundaries (UAX #29).
+_IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+_START, _INNER = rf"[[\p{{L}}\p{{N}}]--{_IDEOGRAPH}]", rf"[[\p{{L}}\p{{N}}\p{{M}}\u200c\u200d]--{_IDEOGRAPH}]"
+_WORD = rf"(?V1){_IDEOGRAPH}\p{{M}}*|{_START}{_INNER}*(?:['’ʼ\-\u2010\u2011]{_START}{_INNER}*)*"
+_SENTENCE_ENDS = frozenset('.!?…:;\n"“”«»()[]•*-–—')
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_RUN = re.compile(r"\S+")
+_NUMBER = re.compile(r"\d[\d'\-]*(st|nd|rd|th|s)?")
+
+
+class Span(NamedTuple):
+    """Characters ``[start, end)`` of a prompt: a word, or a run of marks between words."""
+
+    start: int
+    end: int
+    is_word: bool
+
+
+def clean(text: str) -> str:
+    """The text with each surrogate code point as U+FFFD: as long as before, and encodable."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def spans(text: str) -> list[Span]:
+    """The words of a text and the marks between them, in order; blanks belong to neither.
+
+    A word is a run of letters, digits and combining marks, with apostrophes and hyphens inside it
+    (``don't``, ``self-harm``). An ideograph or kana is a word of its own. All else but blank
+    characters (punctuation, emoji, control characters) is marks. Offsets count code points.
+    """
+    found: list[Span] = []
+    after = 0
+    for match in _pattern().finditer(text):
+        found += _marks(text, after, match.start())
+        found.append(Span(match.start(), match.end(), True))
+        after = match.end()
+    return found + _marks(text, after, len(text))
+
+
+def plain(word: str) -> str:
+    """The word casefolded, with straight apostrophes and hyphens and without a possessive ``'s``."""
+    folded = word.casefold().translate({0x2019: "'", 0x2BC: "'", 0x2010: "-", 0x2011: "-"})
+    return folded.removesuffix("'s").removesuffix("'")
+
+
+def pool_form(word: str, form: Form) -> str:
+    """The word as the feature pool counts it."""
+    folded = plain(word)
+    return _lemma(folded) if form == "lemma" and len(folded) <= LONGEST_WORD else folded
+
+
+def frequency(word: str) -> float:
+    """How often English uses the word: its share of all words, in [0, 1]; 0 where wordfreq has none.
+
+    Forms count apart (``stole`` is not ``steal``); hyphenated words are rated by their parts.
+    """
+    return _frequency(plain(word)) if len(word) <= LONGEST_WORD else 0.0
+
+
+def exclusions(text: str, found: Sequence[Span]) -> list[Exclusion]:
+    """For each span of :func:`spans`: why it is no feature, or "".
+
+    - ``punctuation``: marks.
+    - ``not_a_word``: longer than :data:`LONGEST_WORD` characters.
+    - ``number``: digits, with at most an ordinal or plural ending (``2nd``, ``1990s``), or a number word.
+    - ``stop_word``: in :data:`STOP_WORDS`, a contraction with one of them (``don't``, ``what's``), or a
+      single letter.
+    - ``name``: rarer than :data:`NAME_FREQUENCY` and capitalised inside a sentence, but not all in
+      capitals (LSD). Where most of a prompt's commoner words are capitalised as well (a headline,
+      shouting), no word is a name. A name that begins a sentence or is written small is not found.
+    """
+    words = [text[span.start : span.end] for span in found]
+    reasons = [_exclusion(word, span.is_word) for word, span in zip(words, found, strict=True)]
+    inside = [i for i, starts in enumerate(_sentence_starts(text, found)) if not starts and not reasons[i]]
+    rare = [i for i in inside if frequency(words[i]) < NAME_FREQUENCY]
+    common = [words[i] for i in inside if frequency(words[i]) >= NAME_FREQUENCY]
+    capitals = sum(word[0].isupper() for word in common)
+    if len(common) >= 3 and 2 * capitals > len(common):
+        return reasons
+    for i in rare:
+        if words[i][0].isupper() and not words[i].isupper():
+            reasons[i] = "name"
+    return reasons
+
+
+def _exclusion(word: str, is_word: bool) -> Exclusion:
+    """The reasons that do not depend on where the word stands."""
+    if not is_word:
+        return "punctuation"
+    if len(word) > LONGEST_WORD:
+        return "not_a_word"
+    folded = plain(word)
+    if folded in NUMBER_WORDS or _NUMBER.fullmatch(folded):
+        return "number"
+    stem, apostrophe, ending = folded.partition("'")
+    contraction = apostrophe and (ending == "t" or stem in STOP_WORDS)
+    if contraction or folded in STOP_WORDS or (len(folded) == 1 and folded.isascii()):
+        return "stop_word"
+    return ""
+
+
+def _sentence_starts(text: str, found: Sequence[Span]) -> list[bool]:
+    """For each span: is it the first word, or is the mark that ends a sentence between it and the last?"""
+    starts: list[bool] = []
+    after, first = 0, True
+    for span in found:
+        starts.append(first or not _SENTENCE_ENDS.isdisjoint(text[after : span.start]))
+        if span.is_word:
+            after, first = span.end, False
+    return starts
+
+
+def _marks(text: str, start: int, end: int) -> list[Span]:
+    """The runs of non-blank characters in ``text[start:end]``."""
+    return [Span(start + run.start(), start + run.end(), False) for run in _RUN.finditer(text[start:end])]
+
+
+@lru_cache(maxsize=1 << 16)
+def _frequency(folded: str) -> float:
+    from wordfreq import word_frequency
+
+    return float(word_frequency(folded, "en"))
+
+
+@lru_cache(maxsize=1 << 16)
+def _lemma(folded: str) -> str:
+    import simplemma
+
+    return str(simplemma.lemmatize(folded, lang="en")).casefold()
+
+
+@cache
+def _pattern() -> Any:
+    import regex
+
+    return regex.compile(_WORD)

@@ -1,0 +1,684 @@
+"""Integrated Gradients against formulas, completeness on encoders, words, features, and the views."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from tokenizers import models as token_models
+from torch import nn
+from transformers import (
+    BertConfig,
+    DebertaV2Config,
+    DistilBertConfig,
+    ModernBertConfig,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+)
+
+from generators import models
+from generators.attribution import (
+    Attribution,
+    AttributionError,
+    AttributionSettings,
+    WordScore,
+    attribute,
+    content_words,
+    features,
+    from_json,
+    to_json,
+)
+from generators.attribution_view import ansi, html, visible
+from generators.integrated_gradients import REFUSED, IntegrationSettings, integrate
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PROMPTS = [
+    "How do I kill a process?",
+    "steal",
+    "",
+    "?!",
+    "How can I steal the show, kill time and shoot a film in the same long evening?",
+    "Rock-climbing, self-harm... don't!",
+]
+HOSTILE = '<img src=x onerror=alert(1)> \x1b[31mred\x07 \u202eevil {{ 7*7 }} \ud800\x00 & "q"\nnext'
+
+
+def word_piece(max_length: int = 64) -> PreTrainedTokenizerFast:
+    """A small BERT tokenizer: a few whole words, else letters."""
+    letters = [chr(c) for c in range(33, 127) if not chr(c).isupper()]
+    pieces = SPECIAL + letters + ["##" + c for c in letters] + ["kill", "steal", "how", "##ing", "the"]
+    tokenizer = Tokenizer(token_models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return _fast(tokenizer, max_length, pieces.index)
+
+
+def byte_level(max_length: int = 60) -> PreTrainedTokenizerFast:
+    """A RoBERTa-like tokenizer of single bytes: a character may be several tokens."""
+    pieces = SPECIAL + sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(token_models.BPE({p: i for i, p in enumerate(pieces)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return _fast(tokenizer, max_length, pieces.index)
+
+
+def _fast(tokenizer: Tokenizer, max_length: int, index: Callable[[str], int]) -> PreTrainedTokenizerFast:
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(t, index(t)) for t in ("[CLS]", "[SEP]")]
+    )
+    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL, strict=True))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=max_length,
+        **{f"{name}_token": token for name, token in names.items()},
+    )
+
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 400,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "initializer_range": 0.1,
+}
+ENCODERS: dict[str, Any] = {
+    "bert": BertConfig(**SMALL),
+    "roberta": RobertaConfig(**SMALL, type_vocab_size=1),
+    "deberta": DebertaV2Config(
+        **SMALL, relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"]
+    ),
+    "distilbert": DistilBertConfig(
+        vocab_size=400, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64,
+        initializer_range=0.1,
+    ),
+    "modernbert": ModernBertConfig(
+        **SMALL, bos_token_id=2, cls_token_id=2, sep_token_id=3, eos_token_id=3, reference_compile=False
+    ),
+}  # fmt: skip
+
+
+def encoder(name: str = "bert", **config: Any) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    torch.manual_seed(0)
+    chosen = ENCODERS[name].__class__.from_dict(ENCODERS[name].to_dict() | config)
+    model = AutoModelForSequenceClassification.from_config(chosen)
+    with torch.no_grad():
+        # Weights as they are after training: no zero vector for the pad token, log-odds far apart.
+        model.get_input_embeddings().weight[0].normal_(std=0.1)
+        model.classifier.weight.mul_(20)
+    return model
+
+
+def by_id(prompts: list[str]) -> list[tuple[str, str]]:
+    return [(str(i), prompt) for i, prompt in enumerate(prompts)]
+
+
+class Toy(nn.Module):
+    """Log-odds = function of s, the sum over all tokens of w . embedding."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor], labels: int = 1) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.embedding = nn.Embedding(400, 4)
+        self.w = nn.Parameter(torch.randn(4) / 10)
+        self.function = function
+        self.config = SimpleNamespace(id2label={i: f"LABEL_{i}" for i in range(labels)})
+        self.device = torch.device("cpu")
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> Any:
+        s = ((self.embedding(input_ids) @ self.w) * attention_mask).sum(dim=1)
+        return SimpleNamespace(logits=self.function(s)[:, None])
+
+    def ends(self, tokenizer: Any, prompt: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """w . (x_i - x'_i) of each token, s(x), s(x')."""
+        ids = torch.tensor(tokenizer(prompt)["input_ids"])
+        place = torch.arange(len(ids))
+        inner = (place > 0) & (place < len(ids) - 1)
+        each = (self.embedding(ids) @ self.w).detach()
+        base = (self.embedding(torch.where(inner, 0, ids)) @ self.w).detach()
+        return (each - base).double(), each.sum().double(), base.sum().double()
+
+
+# --- closed forms
+
+
+@pytest.mark.parametrize("method", ["riemann_middle", "gausslegendre"])
+def test_on_a_linear_model_scores_are_weight_times_difference(method: Any) -> None:
+    model, tokenizer = Toy(lambda s: 3 * s + 2), word_piece()
+    results = integrate(model, tokenizer, PROMPTS, IntegrationSettings(steps=2, method=method))
+    for prompt, result in zip(PROMPTS, results, strict=True):
+        difference, s, base = model.ends(tokenizer, prompt)
+        assert result.scores == pytest.approx((3 * difference).tolist(), abs=1e-5)
+        assert result.log_odds == pytest.approx(3 * s.item() + 2, abs=1e-5)
+        assert result.baseline_log_odds == pytest.approx(3 * base.item() + 2, abs=1e-5)
+        assert result.steps == 2
+        assert result.converged
+
+
+@pytest.mark.parametrize(
+    ("function", "integral"),
+    [
+        # d * the integral over a in [0, 1] of F'(s' + a (s - s')), worked out by hand
+        (lambda s: s**3, lambda d, s, b: d * (s * s + s * b + b * b)),
+        (lambda s: s.exp(), lambda d, s, b: d * (s.exp() - b.exp()) / (s - b)),
+        (lambda s: (5 * s).tanh(), lambda d, s, b: d * ((5 * s).tanh() - (5 * b).tanh()) / (s - b)),
+    ],
+)
+def test_on_a_nonlinear_model_scores_are_the_analytic_integral(function: Any, integral: Any) -> None:
+    model, tokenizer = Toy(function), word_piece()
+    prompts = [p for p in PROMPTS if p]
+    exact = IntegrationSettings(tolerance=1e-4, difference_floor=0.05)
+    for prompt, result in zip(prompts, integrate(model, tokenizer, prompts, exact), strict=True):
+        difference, s, base = model.ends(tokenizer, prompt)
+        assert result.converged
+        assert result.scores == pytest.approx(integral(difference, s, base).tolist(), rel=1e-3, abs=1e-5)
+
+
+def test_on_a_product_of_two_tokens_scores_are_the_analytic_integral() -> None:
+    """F = u v with u, v linear in one token each: IG_u = (u - u') ((v + v') / 2), and the other way round."""
+    tokenizer = word_piece()
+
+    class Product(Toy):
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> Any:
+            values = self.embedding(input_ids) @ self.w
+            return SimpleNamespace(logits=(values[:, 1] * values[:, 2])[:, None])
+
+    model = Product(lambda s: s)
+    (result,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings())
+    values = (model.embedding.weight @ model.w).double().tolist()
+    ids = tokenizer("kill steal")["input_ids"]
+    u, v, none = values[ids[1]], values[ids[2]], values[0]
+    expected = [0, (u - none) * (v + none) / 2, (v - none) * (u + none) / 2, 0]
+    assert result.scores == pytest.approx(expected, abs=1e-6)
+
+
+# --- convergence
+
+
+def test_steps_are_raised_only_for_prompts_above_tolerance() -> None:
+    steep = Toy(lambda s: (60 * (s - 0.1)).tanh())
+    chosen = IntegrationSettings(steps=4, max_steps=512)
+    results = integrate(steep, word_piece(), PROMPTS, chosen)
+    assert all(r.converged for r in results)
+    assert {r.steps for r in results} > {4}
+    assert all(
+        abs(r.delta) <= 0.02 * max(abs(r.log_odds - r.baseline_log_odds), 0.1) for r in results
+    )  # fmt: skip
+    assert all(math.log2(r.steps / 4).is_integer() for r in results)
+
+
+def leap(tokenizer: Any, prompt: str, height: float) -> Toy:
+    """A model whose log-odds leap by twice ``height`` half-way along the prompt's path."""
+    model = Toy(lambda s: s)
+    _, s, base = model.ends(tokenizer, prompt)
+    middle, width = (s + base) / 2, abs(s - base) / 100
+    model.function = lambda s: height * ((s - middle) / width).tanh()
+    return model
+
+
+def test_what_does_not_converge_is_kept_and_flagged() -> None:
+    tokenizer = word_piece()
+    model = leap(tokenizer, "kill steal", 100.0)
+    (result,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(steps=4, max_steps=6))
+    assert (result.converged, result.steps) == (False, 6)
+    assert abs(result.delta) == pytest.approx(200, rel=0.01)
+
+
+def test_a_tiny_difference_is_measured_against_the_floor() -> None:
+    tokenizer = word_piece()
+    model = leap(tokenizer, "kill steal", 5e-4)
+    few = {"steps": 2, "max_steps": 256}
+    (with_floor,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(**few))
+    (without,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(**few, difference_floor=0))
+    assert (with_floor.converged, with_floor.steps) == (True, 2)
+    assert (without.converged, without.steps > 2) == (True, True)
+
+
+# --- encoders
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("baseline", ["pad", "mask"])
+def test_scores_sum_to_the_difference_of_the_log_odds(name: str, baseline: Any) -> None:
+    tokenizer = word_piece() if name != "roberta" else byte_level()
+    exact = AttributionSettings(tolerance=2e-3, baseline=baseline)
+    for a in attribute(encoder(name), tokenizer, by_id(PROMPTS), exact):
+        assert a.converged, a
+        assert sum(w.raw for w in a.words) + a.rest == pytest.approx(
+            a.log_odds - a.baseline_log_odds + a.delta, abs=1e-5
+        )
+        assert abs(a.delta) <= 2e-3 * max(abs(a.log_odds - a.baseline_log_odds), 0.1)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_padded_batch_gives_what_each_prompt_alone_gives(name: str) -> None:
+    model, tokenizer = encoder(name), word_piece()
+    together = integrate(model, tokenizer, PROMPTS, IntegrationSettings(batch_tokens=100_000))
+    for prompt, result in zip(PROMPTS, together, strict=True):
+        (alone,) = integrate(model, tokenizer, [prompt], IntegrationSettings(batch_tokens=1))
+        assert alone.steps == result.steps
+        assert alone.log_odds == pytest.approx(result.log_odds, abs=1e-4)
+        assert alone.scores == pytest.approx(result.scores, abs=1e-4)
+
+
+def test_scores_equal_captum_used_plainly() -> None:
+    from captum.attr import LayerIntegratedGradients
+
+    model, tokenizer = encoder().eval(), word_piece()
+    prompt = PROMPTS[4]
+    ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+    baseline = torch.zeros_like(ids)
+    baseline[0, 0], baseline[0, -1] = ids[0, 0], ids[0, -1]
+
+    def log_odds(ids: torch.Tensor) -> torch.Tensor:
+        logits = model(ids).logits
+        return logits[:, 1] - logits[:, 0]
+
+    plain = LayerIntegratedGradients(log_odds, model.get_input_embeddings())
+    expected = plain.attribute(ids, baselines=baseline, n_steps=200).sum(-1)[0]
+    (result,) = integrate(model, tokenizer, [prompt], IntegrationSettings(steps=200, batch_tokens=10**6))
+    assert result.scores == pytest.approx(expected.tolist(), abs=1e-3)
+
+
+def test_the_order_of_prompts_does_not_matter() -> None:
+    model, tokenizer = encoder(), word_piece()
+    chosen = IntegrationSettings(batch_tokens=600)
+    forwards = integrate(model, tokenizer, PROMPTS, chosen)
+    backwards = integrate(model, tokenizer, PROMPTS[::-1], chosen)
+    assert forwards == backwards[::-1]
+    assert integrate(model, tokenizer, [], chosen) == []
+
+
+def test_special_tokens_score_nothing() -> None:
+    for result in integrate(encoder(), word_piece(), PROMPTS, IntegrationSettings()):
+        assert result.scores[0] == result.scores[-1] == 0
+        assert any(result.scores[1:-1]) == (len(result.scores) > 2)
+
+
+def test_one_logit_is_the_log_odds_and_two_are_subtracted_by_name() -> None:
+    two, tokenizer = encoder(), word_piece()
+    one = encoder(num_labels=1)
+    one.load_state_dict(two.state_dict() | one.classifier.state_dict(prefix="classifier."))
+    with torch.no_grad():
+        one.classifier.weight.copy_(two.classifier.weight[1:] - two.classifier.weight[:1])
+        one.classifier.bias.copy_(two.classifier.bias[1:] - two.classifier.bias[:1])
+    of_two = integrate(two, tokenizer, PROMPTS, IntegrationSettings())
+    of_one = integrate(one, tokenizer, PROMPTS, IntegrationSettings())
+    two.config.id2label = {0: REFUSED.upper(), 1: "accepted"}
+    swapped = integrate(two, tokenizer, PROMPTS, IntegrationSettings())
+    for a, b, c in zip(of_two, of_one, swapped, strict=True):
+        assert b.log_odds == pytest.approx(a.log_odds, abs=1e-5)
+        assert b.scores == pytest.approx(a.scores, abs=1e-5)
+        assert c.log_odds == pytest.approx(-a.log_odds, abs=1e-5)
+        assert c.scores == pytest.approx([-score for score in a.scores], abs=1e-5)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_model_is_left_as_it_was(fails: bool) -> None:
+    model = encoder().train()
+    model.bert.pooler.eval()
+    model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
+    if fails:
+        model.config.id2label = {0: "a", 1: "b", 2: "c"}
+    before = [p.requires_grad for p in model.parameters()], [m.training for m in model.modules()]
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    try:
+        integrate(model, word_piece(), PROMPTS, IntegrationSettings())
+        assert not fails
+    except AttributionError:
+        assert fails
+    assert ([p.requires_grad for p in model.parameters()], [m.training for m in model.modules()]) == before
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    assert not model.get_input_embeddings()._forward_hooks
+
+
+def test_attribution_works_where_gradients_are_off() -> None:
+    with torch.no_grad():
+        (result,) = integrate(encoder(), word_piece(), ["kill"], IntegrationSettings())
+    assert any(result.scores)
+
+
+def test_progress_counts_each_prompt_once() -> None:
+    done: list[int] = []
+    steep = Toy(lambda s: (60 * (s - 0.1)).tanh())
+    integrate(steep, word_piece(), PROMPTS, IntegrationSettings(steps=4), done.append)
+    assert sum(done) == len(PROMPTS)
+
+
+@pytest.mark.slow
+def test_completeness_on_a_real_encoder() -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = models.fetch(models.find("minilm-l6-v2"))
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
+    with torch.no_grad():
+        model.classifier.weight.mul_(50)  # log-odds as far apart as a trained head's
+    results = attribute(
+        model, AutoTokenizer.from_pretrained(folder), by_id(PROMPTS), AttributionSettings(tolerance=0.01)
+    )
+    for a in results:
+        difference = a.log_odds - a.baseline_log_odds
+        assert a.converged
+        assert sum(w.raw for w in a.words) + a.rest == pytest.approx(
+            difference, abs=1.01 * 0.01 * max(abs(difference), 0.1)
+        )
+
+
+# --- words
+
+
+def scores_by_word(a: Attribution) -> dict[str, float]:
+    return {w.word: w.raw for w in a.words}
+
+
+def test_pieces_are_summed_to_words_by_their_characters() -> None:
+    model, tokenizer = Toy(lambda s: s), word_piece()
+    text = "Stealing, don't kill"
+    (a,) = attribute(model, tokenizer, [("p", text)], AttributionSettings())
+    each, _, _ = model.ends(tokenizer, text)
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
+    assert tokens == ["[CLS]", "steal", "##ing", ",", "d", "##o", "##n", "'", "t", "kill", "[SEP]"]
+    expected = {"Stealing": each[1:3], ",": each[3:4], "don't": each[4:9], "kill": each[9:10]}
+    assert [w.word for w in a.words] == list(expected)
+    assert scores_by_word(a) == pytest.approx({w: v.sum().item() for w, v in expected.items()}, abs=1e-6)
+    assert [(w.word, w.excluded) for w in a.words if w.excluded] == [
+        (",", "punctuation"),
+        ("don't", "stop_word"),
+    ]
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(st.text(st.characters(), max_size=40) | st.just(HOSTILE) | st.just("a😀b 日本 ن\u200cم e\u0301"))
+def test_any_text_can_be_attributed_in_full(text: str) -> None:
+    for tokenizer in (word_piece(400), byte_level(400)):
+        (a,) = attribute(Toy(lambda s: s), tokenizer, [("p", text)], AttributionSettings(steps=2))
+        assert all(w.end <= len(text) and len(w.word) == w.end - w.start for w in a.words)
+        assert sum(w.raw for w in a.words) + a.rest == pytest.approx(
+            a.log_odds - a.baseline_log_odds, abs=1e-4
+        )
+        assert from_json(json.loads(json.dumps(to_json(a)).encode("utf-8"))) == a
+
+
+def test_prompts_without_words() -> None:
+    empty, marks, special = attribute(
+        encoder(), word_piece(), by_id(["", "?!", "[SEP] [PAD]"]), AttributionSettings()
+    )
+    assert empty.words == () and empty.delta == 0 and empty.converged
+    assert [w.excluded for w in marks.words] == ["punctuation"]
+    assert features(empty, AttributionSettings()) == features(marks, AttributionSettings()) == []
+    assert [w.word for w in special.words if not w.excluded] == ["SEP", "PAD"]
+    assert scores_by_word(special)["PAD"] == pytest.approx(0, abs=1e-5)  # it equals its baseline
+
+
+def test_words_past_the_cut_score_nothing_and_the_attribution_says_so() -> None:
+    model, tokenizer = Toy(lambda s: s), word_piece(max_length=5)
+    model.config.max_position_embeddings = 512
+    whole, cut = attribute(
+        model, tokenizer, by_id(["kill steal how", "kill steal how the kill steal"]), AttributionSettings()
+    )
+    assert (whole.truncated, cut.truncated) == (False, True)
+    assert [bool(w.raw) for w in cut.words] == [True, True, True, False, False, False]
+    shorter = AttributionSettings(max_length=3)
+    (a,) = attribute(model, tokenizer, [("p", "kill steal")], shorter)
+    assert a.truncated
+    assert [bool(w.raw) for w in a.words] == [True, False]
+
+
+@pytest.mark.parametrize(("name", "room"), [("bert", 64), ("roberta", 63), ("deberta", 64)])
+def test_a_tokenizer_without_limit_is_cut_at_the_models(name: str, room: int) -> None:
+    tokenizer = word_piece(max_length=int(1e30))
+    (result,) = integrate(encoder(name), tokenizer, ["kill " * 90], IntegrationSettings(steps=2, max_steps=2))
+    assert len(result.scores) == room
+    assert result.truncated
+
+
+def test_a_megabyte_in_one_line() -> None:
+    text = "kill " * 100_000 + "a" * 500_000
+    (a,) = attribute(encoder(), word_piece(), [("p", text)], AttributionSettings(steps=2, max_steps=2))
+    assert len(a.words) == 100_001
+    assert a.words[-1].excluded == "not_a_word"
+    assert a.truncated
+
+
+# --- scores and features
+
+
+def word(text: str, raw: float, frequency: float, excluded: Any = "") -> WordScore:
+    return WordScore(text, 0, len(text), raw, frequency, 0.0, excluded)
+
+
+def attribution(*words: WordScore) -> Attribution:
+    return Attribution("p", 1.0, 0.0, 0.0, 14, True, False, words)
+
+
+def test_adjusted_is_raw_over_frequency_to_the_power_beta() -> None:
+    model, tokenizer = Toy(lambda s: s), word_piece()
+    for beta, floor in ((1.0, 1e-6), (0.5, 1e-3), (0.0, 1e-6)):
+        chosen = AttributionSettings(beta=beta, frequency_floor=floor)
+        (a,) = attribute(model, tokenizer, [("p", "kill zzqxj")], chosen)
+        kill, unseen = a.words
+        assert unseen.frequency == 0 < kill.frequency
+        assert kill.adjusted == pytest.approx(kill.raw / max(kill.frequency, floor) ** beta)
+        assert unseen.adjusted == pytest.approx(unseen.raw / floor**beta)
+
+
+def test_features_are_the_best_distinct_positive_words_that_are_not_excluded() -> None:
+    a = attribution(
+        word("The", 9.0, 1e-2, "stop_word"),
+        word("get", 1.0, 1e-3),  # 1,000
+        word("Kill", 0.5, 1e-4),  # 5,000
+        word("zzz", 0.0009, 0.0),  # 900, at the floor
+        word("steal", 0.2, 1e-5),  # 20,000
+        word("kill", 0.3, 1e-4),
+        word("nice", -2.0, 1e-6),
+    )
+    assert features(a, AttributionSettings()) == ["steal", "kill", "get"]
+    assert features(a, AttributionSettings(top_k=1)) == ["steal"]
+    assert features(a, AttributionSettings(beta=0)) == ["get", "kill", "steal"]
+    assert features(a, AttributionSettings(top_k=9)) == ["steal", "kill", "get", "zzz"]
+    assert features(a, AttributionSettings(frequency_floor=1e-7)) == ["steal", "zzz", "kill"]
+
+
+def test_a_word_that_stands_twice_counts_with_its_best_place() -> None:
+    a = attribution(word("dog", 0.4, 1e-4), word("cat", 0.5, 1e-4), word("dog", 0.4, 1e-4))
+    assert features(a, AttributionSettings()) == ["cat", "dog"]
+    mixed = attribution(word("dog", 0.4, 1e-4), word("dog", -0.9, 1e-4))
+    assert features(mixed, AttributionSettings()) == ["dog"]
+
+
+def test_features_as_lemmas_are_counted_together() -> None:
+    a = attribution(word("Stole", 0.4, 1e-5), word("stealing", 0.5, 1e-5), word("cars", 0.1, 1e-4))
+    assert features(a, AttributionSettings()) == ["stealing", "stole", "cars"]
+    assert features(a, AttributionSettings(form="lemma")) == ["steal", "car"]
+
+
+def test_content_words_are_all_that_could_be_features_in_text_order() -> None:
+    a = attribution(
+        word("The", 9.0, 0.0, "stop_word"),
+        word("Dogs", -1.0, 1e-4),
+        word("kill", 1.0, 1e-4),
+        word("dogs", 1, 0),
+    )
+    assert content_words(a, AttributionSettings()) == ["dogs", "kill"]
+    assert content_words(a, AttributionSettings(form="lemma")) == ["dog", "kill"]
+
+
+# --- errors
+
+
+def test_a_slow_tokenizer_is_refused() -> None:
+    slow = SimpleNamespace(is_fast=False)
+    with pytest.raises(AttributionError, match=r"SimpleNamespace is not a fast tokenizer.*use_fast=True"):
+        integrate(encoder(), slow, ["x"], IntegrationSettings())
+
+
+@pytest.mark.parametrize(
+    ("token", "advice"), [("pad", "in the detector's folder"), ("mask", "baseline: pad")]
+)
+def test_a_missing_baseline_token_is_refused(token: Any, advice: str) -> None:
+    tokenizer = word_piece()
+    setattr(tokenizer, f"{token}_token", None)
+    with pytest.raises(AttributionError, match=rf"no {token} token.*{advice}"):
+        integrate(encoder(), tokenizer, ["x"], IntegrationSettings(baseline=token))
+
+
+def test_a_model_with_three_labels_is_refused() -> None:
+    with pytest.raises(AttributionError, match=r"has 3 labels \(LABEL_0, LABEL_1, LABEL_2\), but needs one"):
+        integrate(encoder(num_labels=3), word_piece(), ["x"], IntegrationSettings())
+
+
+def test_a_model_without_embeddings_is_refused() -> None:
+    class Bare(Toy):
+        def get_input_embeddings(self) -> nn.Module:
+            raise NotImplementedError
+
+    with pytest.raises(AttributionError, match=r"Bare has no input embeddings.*Train an encoder that has"):
+        integrate(Bare(lambda s: s), word_piece(), ["x"], IntegrationSettings())
+
+
+def test_logits_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(AttributionError, match=r"not finite numbers. Load it in float32"):
+        integrate(Toy(lambda s: s / 0), word_piece(), ["x"], IntegrationSettings())
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"words": [{"word": "x"}]}, {"words": [], "surprise": 1}, {"words": None}]
+)
+def test_a_row_that_is_no_attribution_is_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(AttributionError, match=r"Expected an attribution .*Attribute again"):
+        from_json(row)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"stepz": 3}, {"steps": 1}, {"steps": 20, "max_steps": 10}, {"tolerance": 0}, {"beta": -1}, {"top_k": 0},
+     {"frequency_floor": 0}, {"form": "stem"}, {"baseline": "zero"}],
+)  # fmt: skip
+def test_settings_refuse_nonsense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        AttributionSettings(**wrong)
+
+
+# --- views
+
+ESCAPES = re.compile(r"\x1b\[48;2;(\d+);(\d+);(\d+)m\x1b\[38;2;255;255;255m(.*?)\x1b\[0m", re.DOTALL)
+
+
+def viewed(text: str) -> tuple[str, Attribution]:
+    (a,) = attribute(Toy(lambda s: s), word_piece(400), [("p", text)], AttributionSettings())
+    return text, a
+
+
+def shown_scores(prompt: str, *scores: float) -> Attribution:
+    """The words of a prompt of blank-separated words, with these scores."""
+    at, words = 0, []
+    for text, raw in zip(prompt.split(" "), scores, strict=True):
+        words.append(WordScore(text, at, at + len(text), raw, 1e-4, raw * 1e4))
+        at += len(text) + 1
+    return attribution(*words)
+
+
+def test_the_terminal_shows_red_for_positive_and_blue_for_negative() -> None:
+    text = ansi("kill nice time", shown_scores("kill nice time", 2.0, -1.0, 0.0))
+    (first, second) = ESCAPES.findall(text)
+    assert first == ("190", "40", "40", "kill")
+    assert second == ("20", "40", "100", "nice")
+    assert ESCAPES.sub(r"\4", text).splitlines()[1] == "kill nice time"
+    assert (
+        text.splitlines()[0] == "p: log-odds of refusal +1.00 (baseline +0.00), off by +0.0000 after 14 steps"
+    )
+
+
+def test_the_views_say_what_cannot_be_trusted() -> None:
+    a = Attribution("p", 1.0, 0.0, 0.5, 14, False, True, ())
+    for view in (ansi("x", a), html([("x", a)])):
+        assert "after 14 steps, NOT CONVERGED, cut at the detector" in view
+
+
+def test_adjusted_shading_leaves_out_what_is_no_feature() -> None:
+    a = attribution(
+        WordScore("the", 0, 3, 5.0, 1e-2, 500.0, "stop_word"), WordScore("cat", 4, 7, 1.0, 1e-4, 1e4)
+    )
+    assert [found[3] for found in ESCAPES.findall(ansi("the cat", a))] == ["the", "cat"]
+    assert [found[3] for found in ESCAPES.findall(ansi("the cat", a, score="adjusted"))] == ["cat"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.text(st.characters(), max_size=40) | st.just(HOSTILE))
+def test_nothing_of_a_prompt_steers_the_terminal(text: str) -> None:
+    output = ESCAPES.sub(r"\4", ansi(*viewed(text)))
+    steering = [
+        c for c in output.replace("\n", "") if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066"
+    ]
+    assert steering == []
+    output.encode("utf-8")
+
+
+def test_control_characters_are_seen() -> None:
+    assert visible("a\x1b[0m\x00\x7f\x9b\u202e\ud800\n\tb") == "a␛[0m␀␡‹U+009B›‹U+202E›\ufffd␊\n␉b"
+    assert visible("می\u200cروم 👩\u200d👧") == "می\u200cروم 👩\u200d👧"
+
+
+class Page(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.text(st.characters(), max_size=40) | st.just(HOSTILE) | st.just("</p><script>alert(1)</script>"))
+def test_a_hostile_prompt_is_only_text_on_the_page(text: str) -> None:
+    page = Page(html([viewed(text)]))
+    harmless = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "span"}
+    assert set(page.tags) <= harmless
+    assert {name for name, _ in page.attributes} <= {
+        "lang", "charset", "name", "content", "title", "style", "class", "dir",
+    }  # fmt: skip
+    assert visible(text) in page.text
+
+
+def test_the_page_shows_an_image_tag_as_text_and_stands_alone() -> None:
+    page = html([viewed("<img src=x onerror=alert(1)>"), viewed("kill {time}")])
+    assert "<img" not in page
+    assert "<script" not in page and "http" not in page and "url(" not in page
+    assert "kill" in Page(page).text and "{time}" in Page(page).text
+    assert "color-scheme: dark" in page
+
+
+def test_the_page_gives_each_words_figures() -> None:
+    page = Page(html([("kill it", shown_scores("kill it", 2.0, -0.5))]))
+    titles = [value for name, value in page.attributes if name == "title"]
+    assert titles == [
+        "raw +2, frequency 0.0001, adjusted +2e+04",
+        "raw -0.5, frequency 0.0001, adjusted -5000",
+    ]
