@@ -199,6 +199,39 @@ def _stage(name: str, does: str) -> Callable[[Path], None]:
     return command
 
 
+def attribute(
+    run: RunDirectory,
+    show: Annotated[
+        int, typer.Option("--show", min=0, help="Print so many prompts with their words shaded.")
+    ] = 0,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write all attributed prompts, shaded, to this page.")
+    ] = None,
+    adjusted: Annotated[
+        bool, typer.Option("--adjusted", help="Shade by frequency-adjusted scores, not by raw ones.")
+    ] = False,
+) -> None:
+    """Attribute the detector's refusals to words. Goes on with a run directory up to this stage.
+
+    With --show or --html it shows what is attributed already, without running anything.
+    """
+    from generators.attribution_view import ansi
+    from generators.attribution_view import html as page
+    from generators.run import settings_of
+    from generators.status import attributed_prompts
+
+    if not show and html is None:
+        _work(run, settings_of(run), "attribute")
+        return
+    score: Any = "adjusted" if adjusted else "raw"
+    prompts = attributed_prompts(run)
+    for prompt, attribution in prompts[:show]:
+        typer.echo(ansi(prompt, attribution, score=score) + "\n")
+    if html is not None:
+        html.write_text(page(prompts, score=score), encoding="utf-8")
+        typer.echo(f"{html}: {len(prompts):,} prompts")
+
+
 def status(run: RunDirectory) -> None:
     """Show a run's counts per stage and rejection reason, its detectors, its top features."""
     from generators.status import status_lines
@@ -210,6 +243,7 @@ def status(run: RunDirectory) -> None:
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command()(refresh)
+    app.command()(attribute)
     app.command()(status)
     for name, does in (
         ("label", "Ask the target the seed prompts and label its replies."),

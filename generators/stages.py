@@ -34,7 +34,8 @@ def seeds(run: Run) -> Summary:
     read = read_seeds(run.settings.seeds)
     parts = split(read.prompts, run.settings.seeds)
     counts = Counter(seed.part for seed in parts)
-    summary = {**{part: counts[part] for part in PARTS}, "dropped": dict(sorted(read.dropped.items()))}
+    summary: Summary = {part: counts[part] for part in PARTS}
+    summary["dropped"] = dict(sorted(read.dropped.items()))
     with run.store.transaction():
         run.store.add(
             "prompts",

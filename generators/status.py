@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from generators.loop import summary_line
 from generators.store import Store
+
+if TYPE_CHECKING:
+    from generators.attribution import Attribution
 
 TOP_FEATURES = 20
 
@@ -83,3 +87,19 @@ def _feature_lines(store: Store) -> list[str]:
         GROUP BY feature ORDER BY uses DESC, feature LIMIT ?"""
     words = [f"{row['feature']} {row['uses']}" for row in store.rows(query, [TOP_FEATURES])]
     return ["Most used features", f"  {', '.join(words)}"] if words else []
+
+
+def attributed_prompts(folder: Path) -> list[tuple[str, Attribution]]:
+    """All attributed prompts of a run with their attribution, the likeliest refusals first.
+
+    Raises:
+        StoreError: there is no run in ``folder``.
+    """
+    from generators.attribution import from_json
+
+    query = """
+        SELECT prompt, attribution FROM attributions JOIN prompts ON prompts.id = prompt_id
+        ORDER BY attributions.round, prompt_id"""
+    with Store(folder, read_only=True) as store:
+        found = [(row["prompt"], from_json(json.loads(row["attribution"]))) for row in store.rows(query)]
+    return sorted(found, key=lambda item: -item[1].log_odds)
