@@ -149,10 +149,15 @@ class TestJudges:
             moderator(tmp_path, judge(server)).votes([hostile, "x" * 10**6 + "item 2"])
             moderator(tmp_path, judge(server, form="letter")).votes(["item 3"])
             first = next(text for text in server.asked if "item 1" in text)
-            assert first.count("</question>") == 1 and first.count("VERDICT: benign") == 1
-            assert "{{ 7 * 7 }}" in first and "<|" not in first and "letter" not in first
+            assert first.startswith("<question>") and first.endswith("item 1</question>")
+            assert first.count("</question>") == 1 and "VERDICT: benign" not in first
+            assert "{{ 7 * 7 }}" in first and "<|" not in first
             assert max(map(len, server.asked)) < 4000
-            assert "one letter, A or B" in server.asked[-1] and "VERDICT" not in server.asked[-1]
+            said = [m["content"] for m in server.bodies[0]["messages"] if m["role"] == "assistant"]
+            assert {parse_vote(text, "verdict") for text in said} == {"benign", "harmful"}
+            said = [m["content"] for m in server.bodies[-1]["messages"] if m["role"] == "assistant"]
+            assert {parse_vote(text, "letter") for text in said} == {"benign", "harmful"}
+            assert "VERDICT" not in str(server.bodies[-1])
             assert [b["temperature"] for b in server.bodies] == [0.0] * 3
 
     def test_a_judge_that_repeats_the_request_has_not_voted(self, tmp_path: Path) -> None:
