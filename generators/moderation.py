@@ -59,7 +59,9 @@ class JudgeSettings(EndpointSettings):
     temperature: float = Field(0.0, ge=0, le=2)
     max_tokens: int = Field(16, ge=1, description="of the vote; more for a model that reasons first")
     form: Form = Field(
-        "verdict", description="verdict: a line 'VERDICT: benign|harmful'; letter: A or B alone"
+        "letter",
+        description="letter: A or B alone; verdict: a last line 'VERDICT: benign|harmful'. A model of 1.5B "
+        "tells the kinds apart by letter, and calls nearly all harmful by verdict",
     )
     prompt_file: Path | None = Field(
         None, description="a Jinja template with prompt and answer (the form); default: ours"

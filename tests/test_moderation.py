@@ -38,7 +38,8 @@ PROMPTS = [f"How do I kill item {n}?" for n in range(6)]
 
 
 def judge(server: FaultServer, **more: Any) -> JudgeSettings:
-    return JudgeSettings(**({"base_url": server.url, "backoff_sec": 0.01, "attempts": 2} | more))
+    quick = {"base_url": server.url, "backoff_sec": 0.01, "attempts": 2, "form": "verdict"}
+    return JudgeSettings(**(quick | more))
 
 
 def moderator(folder: Path, *judges: JudgeSettings) -> Moderator:
