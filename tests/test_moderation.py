@@ -228,7 +228,7 @@ class TestJudges:
         file = tmp_path / "mine.jinja"
         file.write_text(text)
         with pytest.raises(ModerationError, match=message):
-            moderator(tmp_path, JudgeSettings(prompt_file=file))
+            moderator(tmp_path, JudgeSettings(prompt_file=file, form="verdict"))
 
     def test_an_estimate_and_a_name(self, tmp_path: Path) -> None:
         made = moderator(tmp_path, JudgeSettings(), JudgeSettings(model="m", form="letter"))
