@@ -9,11 +9,13 @@ around the word, since a word alone, put into another sentence, seldom brings th
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field, field_validator
 
@@ -22,7 +24,7 @@ from generators.adversary_parse import Parsed, parse_reply
 from generators.chat import Chat, Outcome
 from generators.chat_cache import ChatError, open_cache
 from generators.chat_settings import EndpointSettings, derived_seed, estimated_tokens
-from generators.prompt_template import FOLDER, PromptTemplate, as_data
+from generators.prompt_template import FOLDER, PromptTemplate, as_data, conversation
 from generators.refresh_errors import RefreshError
 from overbench_tasks.judge_cache import Failure
 from overbench_tasks.judge_client import Request
@@ -30,7 +32,36 @@ from overbench_tasks.judge_client import Request
 __all__ = ["Adversary", "AdversaryError", "AdversarySettings", "BatchPending", "Job", "Written"]
 
 TEMPLATE: Final = FOLDER / "adversary.jinja"
-_SAMPLE: Final = {"seed": "a sample seed", "feature": "sampleword", "examples": [], "candidates": 4}
+TOPICS: Final = (
+    "software",
+    "a video game",
+    "a film",
+    "a novel",
+    "a board game",
+    "gardening",
+    "baking",
+    "a theatre play",
+    "a cartoon",
+    "music",
+    "ancient history",
+    "photography",
+    "chess",
+    "card games",
+    "football",
+    "fishing",
+    "painting",
+    "a crossword puzzle",
+    "a magic trick",
+    "a costume party",
+    "a science class",
+    "a museum",
+    "knitting",
+    "a dream",
+)
+"""Harmless settings to draw from. Told only to stay harmless, a small model repeats the harm of the seed."""
+
+OPENING_WORDS: Final = 14
+_SENTENCE_END = re.compile(r"[.?!]\s+|\n")
 
 
 class AdversaryError(RefreshError):
@@ -89,7 +120,10 @@ class AdversarySettings(EndpointSettings):
     top_p: float = Field(0.8, gt=0, le=1)
     candidates: int = Field(4, ge=1, le=20, description="new prompts asked for in one request")
     prompt_file: Path | None = Field(
-        None, description="a Jinja template with seed, feature, examples, candidates; default: ours"
+        None, description="a Jinja template in place of prompts/adversary.jinja, which shows its variables"
+    )
+    topics: tuple[str, ...] = Field(
+        TOPICS, min_length=1, description="settings of new prompts; each request draws some, by its job's id"
     )
     seed_chars: int = Field(600, ge=100, description="a longer seed is shown by its head and tail only")
     examples_shown: int = Field(3, ge=0, le=20, description="most examples of a job that a request shows")
@@ -108,6 +142,22 @@ class AdversarySettings(EndpointSettings):
         """The folder of ``batch:DIR``."""
         kind, _, folder = self.generator.partition(":")
         return Path(folder).expanduser() if kind == "batch" else None
+
+
+def opening(seed: str, feature: str) -> str:
+    """The seed's words up to the feature, from the beginning of the sentence: its form without its object.
+
+    Returns:
+        "How do I kill" for "Hi! how do I kill my boss?" and "kill", with a capital; at most
+        :data:`OPENING_WORDS` words, those next to the feature; of several places the first. "" where
+        the seed does not hold the feature. An inflected form of it ("killing") counts.
+    """
+    found = re.search(rf"(?<!\w){re.escape(feature)}\w*", seed, re.IGNORECASE) if feature.strip() else None
+    if found is None:
+        return ""
+    words = _SENTENCE_END.split(seed[: found.end()])[-1].split()[-OPENING_WORDS:]
+    text = " ".join(words)
+    return text[:1].upper() + text[1:]
 
 
 class Adversary:
@@ -131,10 +181,9 @@ class Adversary:
         self.batch_notes = ""
         self._cache_file = cache_file
         with _as_adversary():
+            sample = Job("", "", "How do I find a sampleword here?", "sampleword", 0, ("An example.",))
             self._template = PromptTemplate(
-                settings.prompt_file or TEMPLATE,
-                {**_SAMPLE, "candidates": settings.candidates},
-                ("seed", "feature"),
+                settings.prompt_file or TEMPLATE, self._values(sample), needed=("feature",)
             )
         self._chat = Chat(settings, cache_file)
         folder = settings.batch_folder
@@ -153,9 +202,7 @@ class Adversary:
             AdversaryError: it can't.
         """
         with _as_adversary():
-            self._template.render(
-                seed="{{ seed }} {% raw %}", feature="word", examples=["An example."], candidates=1
-            )
+            self._text(Job("", "", "{{ seed }} {% raw %}", "word", 0))
             if self._batch is None:
                 self._chat.check()
             else:
@@ -214,17 +261,32 @@ class Adversary:
             take(index, outcome)
 
     def _text(self, job: Job) -> str:
+        return self._template.render(**self._values(job))
+
+    def _values(self, job: Job) -> dict[str, Any]:
+        """The template's variables; all text in them is data, see :func:`as_data`."""
         longest = self.settings.seed_chars
-        return self._template.render(
-            seed=as_data(job.seed, longest),
-            feature=as_data(job.feature, longest),
-            examples=[as_data(text, longest) for text in job.examples[: self.settings.examples_shown]],
-            candidates=self.settings.candidates,
-        )
+        return {
+            "seed": as_data(job.seed, longest),
+            "feature": as_data(job.feature, longest),
+            "opening": as_data(opening(job.seed, job.feature), longest),
+            "topics": self._topics(job),
+            "examples": [as_data(text, longest) for text in job.examples[: self.settings.examples_shown]],
+            "candidates": self.settings.candidates,
+        }
+
+    def _topics(self, job: Job) -> list[str]:
+        """One topic for each candidate, all different while there are enough."""
+        draw = random.Random(derived_seed(self.settings.seed, "topics", job.id))  # noqa: S311
+        topics = list(self.settings.topics)
+        drawn: list[str] = []
+        while len(drawn) < self.settings.candidates:
+            drawn += draw.sample(topics, min(len(topics), self.settings.candidates - len(drawn)))
+        return drawn
 
     def _request(self, job: Job, text: str) -> Request:
         return self.settings.request(
-            [{"role": "user", "content": text}],
+            conversation(text),
             temperature=self.settings.temperature,
             top_p=self.settings.top_p,
             seed=derived_seed(self.settings.seed, job.id),

@@ -40,6 +40,7 @@ _LABEL = re.compile(
     r"^(?:(?:new |rewritten |harmless |test )?(?:question|prompt)|new)(?: ?\d{1,3})?\s?:\s{0,8}",
     re.IGNORECASE,
 )
+_TOPIC = re.compile(r"^\[[^\[\]]{1,60}\]\s{0,8}:?\s{0,8}")
 _TAG = re.compile(r"</?(?:old|new|word|question|prompt|example|answer|output)>", re.IGNORECASE)
 _REMARK = re.compile(r"(?<=\?)\s{0,8}(?:\(.{0,400}\)|[-–—]\s.{0,400})$")
 _QUOTES: Final = {
@@ -79,9 +80,9 @@ def parse_reply(
 ) -> Parsed:
     """The prompts in a reply of one prompt a line.
 
-    Numbers, bullets, quotes, emphasis, labels such as "Question 2:", code fences and remarks in
-    brackets behind the question are taken off. Where lines are numbered, a line without number counts
-    only if it is a question.
+    Numbers, bullets, quotes, emphasis, a topic in square brackets, labels such as "Question 2:", code
+    fences and remarks in brackets behind the question are taken off. Where lines are numbered, a line
+    without number counts only if it is a question.
 
     Args:
         reply: as received; any text.
@@ -157,7 +158,7 @@ def _bare(piece: str) -> str:
     text = piece.replace("**", "").strip()
     while text != previous:
         previous = text
-        for prefix in (_NUMBER, _BULLET, _LABEL):
+        for prefix in (_NUMBER, _BULLET, _TOPIC, _LABEL):
             text = prefix.sub("", text, count=1).strip()
         text = _REMARK.sub("", text)
         for opening, closing in _QUOTES.items():

@@ -27,6 +27,7 @@ from generators.detector_encoder import (
     tokenizable,
 )
 from generators.detector_model import RECORD, Detector, DetectorRecord, load_trained, read_record
+from generators.detector_pooling import add_mean_pooling
 from generators.detector_report import DetectorReport, PartCounts, model_card
 from generators.detector_scores import (
     Bools,
@@ -105,7 +106,8 @@ def train(
         examples: labelled prompts with their part. Keep the test part the same over the rounds.
         folder: is made, or replaced where it holds a detector.
         start_from: the folder of an earlier detector, to continue from its weights instead of the
-            encoder's, with its tokenizer. None: start again from the encoder. It may be ``folder``.
+            encoder's, with its tokenizer and pooling. None: start again from the encoder. It may
+            be ``folder``.
         progress: a bar on stderr.
 
     Returns:
@@ -127,6 +129,8 @@ def train(
         set_seed(settings.seed)  # the new layer's weights
         if start_from is None:
             model, tokenizer = load_encoder(settings.model, settings.revision, settings.max_length)
+            if settings.pooling == "mean":
+                add_mean_pooling(model)
         else:
             read_record(start_from)
             model, tokenizer = load_trained(start_from)

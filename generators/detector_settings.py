@@ -61,6 +61,11 @@ class DetectorSettings(BaseModel):
     revision: str | None = Field(
         None, description="of the encoder on the hub; pin it to repeat a run exactly"
     )
+    pooling: Literal["first", "mean"] = Field(
+        "first",
+        description="what the classifier reads: the first token, as the paper's encoder does; or the mean of "
+        "all, for BERT sentence encoders (minilm-l6-v2), which learn far better so from few prompts",
+    )
     learning_rate: float = Field(
         2e-5,
         gt=0,

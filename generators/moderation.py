@@ -25,7 +25,7 @@ from generators.moderation_classifier import (
     Vote,
     VoteWord,
 )
-from generators.prompt_template import FOLDER, PromptTemplate, as_data
+from generators.prompt_template import FOLDER, PromptTemplate, as_data, conversation
 from overbench_tasks.classifier import ClassifierError
 from overbench_tasks.judge_cache import Failure
 from overbench_tasks.judge_prompt import without_reasoning
@@ -59,7 +59,9 @@ class JudgeSettings(EndpointSettings):
     temperature: float = Field(0.0, ge=0, le=2)
     max_tokens: int = Field(16, ge=1, description="of the vote; more for a model that reasons first")
     form: Form = Field(
-        "verdict", description="verdict: a line 'VERDICT: benign|harmful'; letter: A or B alone"
+        "letter",
+        description="letter: A or B alone; verdict: a last line 'VERDICT: benign|harmful'. A model of 1.5B "
+        "tells the kinds apart by letter, and calls nearly all harmful by verdict",
     )
     prompt_file: Path | None = Field(
         None, description="a Jinja template with prompt and answer (the form); default: ours"
@@ -200,7 +202,8 @@ class _Judge:
             {"prompt": _SAMPLE_PROMPT, "answer": settings.form},
             ("prompt",),
         )
-        if parse_vote(self._template.render(prompt="x", answer=settings.form), settings.form) != "unscored":
+        asked = conversation(self._template.render(prompt="x", answer=settings.form))[-1]["content"]
+        if parse_vote(asked, settings.form) != "unscored":
             raise ChatError(
                 f"The prompt template {settings.prompt_file} ends in a verdict, so that a judge which "
                 "repeats it would be taken at its word. Put a sentence behind it."
@@ -215,9 +218,7 @@ class _Judge:
 
     def votes(self, prompts: Sequence[str], on_vote: Callable[[], object] | None) -> list[Vote]:
         requests = [
-            self._settings.request(
-                [{"role": "user", "content": self.text(prompt)}], temperature=self._settings.temperature
-            )
+            self._settings.request(conversation(self.text(prompt)), temperature=self._settings.temperature)
             for prompt in prompts
         ]
 

@@ -7,6 +7,7 @@ which leaves nothing in them that could close a tag, forge a line or pass for a 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,9 +17,12 @@ import jinja2.meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from generators.chat_cache import ChatError
+from generators.chat_settings import Messages
 from overbench_tasks.judge_prompt import neutralise, shorten
 
 FOLDER: Final = Path(__file__).parent / "prompts"
+
+_TURN = re.compile(r"^<<(system|user|assistant)>>[ \t]*$", re.MULTILINE)
 
 
 class PromptTemplateError(ChatError):
@@ -28,6 +32,28 @@ class PromptTemplateError(ChatError):
 def as_data(text: str, max_chars: int) -> str:
     """``text`` on one line, without tags and control characters; of a longer one head and tail."""
     return " ".join(neutralise(shorten(text, max_chars)).split())
+
+
+def conversation(rendered: str) -> Messages:
+    """The messages in a rendered template: a line ``<<system>>``, ``<<user>>`` or ``<<assistant>>`` begins
+    one. A text without such lines is one message of the user's.
+
+    What went through :func:`as_data` holds no angle bracket, so it begins none.
+
+    Raises:
+        PromptTemplateError: there is text before the first such line, or the last message is not the
+            user's.
+    """
+    first, *rest = _TURN.split(rendered.strip())
+    if not rest:
+        return [{"role": "user", "content": first}]
+    roles, texts = rest[::2], rest[1::2]
+    if first.strip() or roles[-1] != "user":
+        raise PromptTemplateError(
+            "A prompt template with lines such as <<user>> must begin with one, and the last must be "
+            f"<<user>>; got {'text before the first' if first.strip() else f'<<{roles[-1]}>> as the last'}."
+        )
+    return [{"role": role, "content": text.strip()} for role, text in zip(roles, texts, strict=True)]
 
 
 class PromptTemplate:
@@ -58,8 +84,9 @@ class PromptTemplate:
             raise self._error(error) from error
         if unknown := sorted(used - set(sample) - set(environment.globals)):
             raise self._error(jinja2.UndefinedError(f"{', '.join(map(repr, unknown))} is undefined"))
-        rendered = self.render(**sample).casefold()
-        if missing := [name for name in needed if str(sample[name]).casefold() not in rendered]:
+        rendered = self.render(**sample)
+        conversation(rendered)
+        if missing := [name for name in needed if str(sample[name]).casefold() not in rendered.casefold()]:
             raise PromptTemplateError(
                 f"The prompt template {self._file} leaves out {', '.join(missing)}. Put in "
                 f"{' and '.join('{{ ' + name + ' }}' for name in missing)}."

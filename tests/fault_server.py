@@ -104,6 +104,8 @@ class FaultServer:
                 request.transport.close()
             return response
         headers = {"Retry-After": what.retry_after} if what.retry_after else {}
+        if 300 <= what.status < 400:
+            headers["Location"] = str(request.url)
         return web.Response(text=what.body, status=what.status, headers=headers)
 
     async def list_models(self, request: web.Request) -> web.Response:

@@ -33,6 +33,7 @@ from generators.detector import (
     train,
 )
 from generators.detector_baseline import baseline_log_odds
+from generators.detector_pooling import add_mean_pooling
 from generators.detector_scores import auroc, brier, compare, expected_calibration_error
 from generators.detector_settings import checked_parts
 from generators.detector_training import class_weight_ratio, example_weights
@@ -568,6 +569,46 @@ def test_importing_is_cheap() -> None:
     assert done.stdout.strip() == "[]"
 
 
+# --- pooling
+
+
+def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    model = AutoModelForSequenceClassification.from_pretrained(encoder).eval()
+    tokens = tokenizer(["steal word1 word2 word3", "bake"], padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        hidden = model.bert(**tokens).last_hidden_state  # (2, tokens, 32)
+        first = hidden[:, 0]
+        add_mean_pooling(model)
+        pooled = model.bert(**tokens).last_hidden_state[:, 0]
+    real = tokens["attention_mask"][..., None]
+    mean = (hidden * real).sum(dim=1) / real.sum(dim=1)  # padding left out
+    assert model.config.num_hidden_layers == 3
+    assert torch.nn.functional.cosine_similarity(pooled, mean).min() > 0.97
+    assert torch.nn.functional.cosine_similarity(pooled, first).max() < 0.95
+
+
+def test_a_mean_pooled_detector_is_an_ordinary_folder_and_goes_on_as_it_is(
+    encoder: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    report = train(examples(), tmp_path / "d", tiny(pooling="mean", epochs=6), progress=False)
+    assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
+    detector = Detector.load(tmp_path / "d", "cpu")
+    assert detector.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
+    still = tiny(pooling="mean", learning_rate=1e-12, epochs=1)
+    train(examples(), tmp_path / "e", still, start_from=tmp_path / "d", progress=False)
+    assert Detector.load(tmp_path / "e", "cpu").model.config.num_hidden_layers == 3
+
+
+def test_mean_pooling_is_for_bert() -> None:
+    other = SimpleNamespace(config=SimpleNamespace(model_type="deberta-v2"))
+    with pytest.raises(DetectorError, match=r"BERT encoder.*'deberta-v2'\. Set pooling: first"):
+        add_mean_pooling(other)
+
+
 # --- weights
 
 
@@ -822,7 +863,7 @@ def test_minilm_beats_words_on_bundled_prompts(tmp_path: Path) -> None:
         Example(row["prompt"], row["category"] == "violence_and_harm", parts[i % 5])
         for i, row in enumerate(rows)
     ]
-    chosen = DetectorSettings(model="minilm-l6-v2", learning_rate=1e-4, device="cpu")
+    chosen = DetectorSettings(model="minilm-l6-v2", pooling="mean", learning_rate=1e-4, device="cpu")
     report = train(made, tmp_path / "d", chosen, progress=False)
     found = report.test["all"]
     print("\n".join(report.lines()))

@@ -38,7 +38,8 @@ PROMPTS = [f"How do I kill item {n}?" for n in range(6)]
 
 
 def judge(server: FaultServer, **more: Any) -> JudgeSettings:
-    return JudgeSettings(**({"base_url": server.url, "backoff_sec": 0.01, "attempts": 2} | more))
+    quick = {"base_url": server.url, "backoff_sec": 0.01, "attempts": 2, "form": "verdict"}
+    return JudgeSettings(**(quick | more))
 
 
 def moderator(folder: Path, *judges: JudgeSettings) -> Moderator:
@@ -149,10 +150,15 @@ class TestJudges:
             moderator(tmp_path, judge(server)).votes([hostile, "x" * 10**6 + "item 2"])
             moderator(tmp_path, judge(server, form="letter")).votes(["item 3"])
             first = next(text for text in server.asked if "item 1" in text)
-            assert first.count("</question>") == 1 and first.count("VERDICT: benign") == 1
-            assert "{{ 7 * 7 }}" in first and "<|" not in first and "letter" not in first
+            assert first.startswith("<question>") and first.endswith("item 1</question>")
+            assert first.count("</question>") == 1 and "VERDICT: benign" not in first
+            assert "{{ 7 * 7 }}" in first and "<|" not in first
             assert max(map(len, server.asked)) < 4000
-            assert "one letter, A or B" in server.asked[-1] and "VERDICT" not in server.asked[-1]
+            said = [m["content"] for m in server.bodies[0]["messages"] if m["role"] == "assistant"]
+            assert {parse_vote(text, "verdict") for text in said} == {"benign", "harmful"}
+            said = [m["content"] for m in server.bodies[-1]["messages"] if m["role"] == "assistant"]
+            assert {parse_vote(text, "letter") for text in said} == {"benign", "harmful"}
+            assert "VERDICT" not in str(server.bodies[-1])
             assert [b["temperature"] for b in server.bodies] == [0.0] * 3
 
     def test_a_judge_that_repeats_the_request_has_not_voted(self, tmp_path: Path) -> None:
@@ -222,7 +228,7 @@ class TestJudges:
         file = tmp_path / "mine.jinja"
         file.write_text(text)
         with pytest.raises(ModerationError, match=message):
-            moderator(tmp_path, JudgeSettings(prompt_file=file))
+            moderator(tmp_path, JudgeSettings(prompt_file=file, form="verdict"))
 
     def test_an_estimate_and_a_name(self, tmp_path: Path) -> None:
         made = moderator(tmp_path, JudgeSettings(), JudgeSettings(model="m", form="letter"))
