@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from generators.integrated_gradients import AttributionError, IntegrationSettings, integrate
+from generators.integrated_gradients import AttributionError, IntegrationSettings, TokenScores, integrate
 from generators.words import Exclusion, Form, Span, clean, exclusions, frequency, pool_form, spans
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "AttributionSettings",
     "WordScore",
     "attribute",
+    "by_word",
     "content_words",
     "features",
     "from_json",
@@ -119,30 +120,33 @@ def attribute(
     Raises:
         AttributionError: the detector cannot be attributed; see there.
     """
-    texts = [clean(text) for _, text in prompts]
-    results = integrate(model, tokenizer, texts, settings, progress)
-    attributions: list[Attribution] = []
-    for (prompt_id, _), text, result in zip(prompts, texts, results, strict=True):
-        found = spans(text)
-        raw, rest = _by_span(found, result.offsets, result.scores)
-        words = tuple(
-            _word_score(text, span, score, excluded, settings)
-            for span, score, excluded in zip(found, raw, exclusions(text, found), strict=True)
-        )
-        attributions.append(
-            Attribution(
-                prompt_id,
-                result.log_odds,
-                result.baseline_log_odds,
-                result.delta,
-                result.steps,
-                result.converged,
-                result.truncated,
-                words,
-                rest,
-            )
-        )
-    return attributions
+    results = integrate(model, tokenizer, [clean(text) for _, text in prompts], settings, progress)
+    return [
+        by_word(prompt_id, text, result, settings)
+        for (prompt_id, text), result in zip(prompts, results, strict=True)
+    ]
+
+
+def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: AttributionSettings) -> Attribution:
+    """Sum token scores to words: each token counts for the word or mark it shares most characters with."""
+    text = clean(prompt)
+    found = spans(text)
+    raw, rest = _by_span(found, result.offsets, result.scores)
+    words = tuple(
+        _word_score(text, span, score, excluded, settings)
+        for span, score, excluded in zip(found, raw, exclusions(text, found), strict=True)
+    )
+    return Attribution(
+        prompt_id,
+        result.log_odds,
+        result.baseline_log_odds,
+        result.delta,
+        result.steps,
+        result.converged,
+        result.truncated,
+        words,
+        rest,
+    )
 
 
 def features(attribution: Attribution, settings: AttributionSettings) -> list[str]:
@@ -207,11 +211,7 @@ def _adjusted(raw: float, common: float, settings: AttributionSettings) -> float
 def _by_span(
     found: Sequence[Span], offsets: Sequence[tuple[int, int]], scores: Sequence[float]
 ) -> tuple[list[float], float]:
-    """Sum token scores by span: each token goes to the span it shares most characters with.
-
-    Returns:
-        One sum per span, and the sum over tokens that touch none.
-    """
+    """The sum of token scores per span, and over the tokens that touch none."""
     sums, rest = [0.0] * len(found), 0.0
     starts = [span.start for span in found]
     for (start, end), score in zip(offsets, scores, strict=True):

@@ -10,11 +10,15 @@ The baseline x' is the same sequence with every token of the prompt replaced by 
 special tokens, positions and the attention mask stay as they are. So special tokens get exactly 0.
 F(x') is evaluated at that very end of the path: models that derive positions from token ids (RoBERTa)
 would place a sequence of pad tokens elsewhere, and completeness, sum_i IG_i = F(x) - F(x'), would fail.
+
+The integral is a sum over equally spaced points, not captum's default, Gauss-Legendre: the log-odds of an
+encoder change in one steep place near the middle of the path, where Gauss-Legendre has the fewest points
+and needs half as many again. And a finer sum keeps the coarser one: with M_n the midpoint rule of n points
+and T_n the trapezoid rule of n intervals, T_2n = (T_n + M_n) / 2, so each doubling only pays for new points.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +28,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from generators.refresh_errors import RefreshError
 
+Rule = Literal["riemann_middle", "riemann_trapezoid"]
 REFUSED = "refused"
 """The detector's label for refused prompts, in its configuration's ``id2label``."""
+
+CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16_384
 
 
 class AttributionError(RefreshError):
@@ -37,11 +44,6 @@ class IntegrationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    # Along the path the log-odds of an encoder change in one steep place near the middle, where equal
-    # distances lay more points than Gauss-Legendre: it needs 20 where the midpoint rule needs 14.
-    method: Literal["riemann_middle", "gausslegendre"] = Field(
-        "riemann_middle", description="captum's rule for the points: equal distances, or Gauss-Legendre"
-    )
     steps: int = Field(14, ge=2, description="points along the path that every prompt gets first")
     max_steps: int = Field(
         224, ge=2, description="a prompt above tolerance gets twice the points, again and again, up to these"
@@ -68,10 +70,11 @@ class IntegrationSettings(BaseModel):
         ge=3,
         description="tokens per prompt, special ones included; unset: as many as the detector takes",
     )
-    batch_tokens: int = Field(
-        2048,
+    batch_tokens: int | None = Field(
+        None,
         ge=1,
-        description="tokens in one pass, all prompts, steps and padding counted; memory grows with it",
+        description="tokens in one pass, all prompts, points and padding counted; memory grows with it; "
+        f"unset: {CPU_TOKENS:,} on a CPU, where more gain nothing, else {ACCELERATOR_TOKENS:,}",
     )
 
     @model_validator(mode="after")
@@ -88,7 +91,7 @@ class TokenScores:
     Attributes:
         log_odds, baseline_log_odds: F(x) and F(x').
         delta: sum of scores - (F(x) - F(x')), in log-odds.
-        steps: points that gave these scores.
+        steps: points that gave these scores (one more, the far end, if ``steps`` was raised).
         converged: whether ``delta`` is within tolerance.
         truncated: whether the detector reads only part of the prompt.
         offsets: ``[start, end)`` of each token in the prompt, in code points; (0, 0) for special tokens.
@@ -129,8 +132,9 @@ def integrate(
     """Attribute each prompt's refusal log-odds to its tokens.
 
     Prompts of like length share a batch. Each first gets ``settings.steps`` points; those whose delta
-    is above tolerance go on with twice as many. A prompt's scores do not depend on the order of
-    ``prompts``; on which others share its batch they depend by float rounding only (about 1e-6).
+    is above tolerance go on with twice as many, as long as these are at most ``settings.max_steps``.
+    A prompt's scores do not depend on the order of ``prompts``; on which others share its batch they
+    depend by float rounding only (about 1e-6).
 
     Args:
         model: a sequence classifier of transformers with one label, the log-odds themselves, or two, of
@@ -151,21 +155,31 @@ def integrate(
     found: dict[int, TokenScores] = {}
     # By content, not by place, within a length: the batches are the same for any order of prompts.
     pending = sorted(range(len(encoded)), key=lambda i: (encoded[i].length, encoded[i].inputs["input_ids"]))
-    steps = settings.steps
+    rounds = _rounds(settings)
     with _frozen(model):
         integrator = _Integrator(model, tokenizer, settings)
-        while pending:
+        for number, (rule, points) in enumerate(rounds):
             missed: list[int] = []
-            for batch in _batches(pending, encoded, settings.batch_tokens // steps):
-                ends = [(found[i].log_odds, found[i].baseline_log_odds) for i in batch if i in found]
-                scored = integrator.scores([encoded[i] for i in batch], steps, ends)
+            for batch in _batches(pending, encoded, integrator.batch_tokens // points):
+                coarser = [found[i] for i in batch] if number else None
+                scored = integrator.scores([encoded[i] for i in batch], rule, points, coarser)
                 found.update(zip(batch, scored, strict=True))
-                above = [i for i in batch if not found[i].converged and steps < settings.max_steps]
+                above = [i for i in batch if not found[i].converged and number + 1 < len(rounds)]
                 missed += above
                 if progress is not None:
                     progress(len(batch) - len(above))
-            pending, steps = missed, min(2 * steps, settings.max_steps)
+            pending = missed
     return [found[i] for i in range(len(encoded))]
+
+
+def _rounds(settings: IntegrationSettings) -> list[tuple[Rule, int]]:
+    """captum's rule and number of points that each round adds: M_n, T_n, M_2n, M_4n, ..."""
+    steps = settings.steps
+    rounds: list[tuple[Rule, int]] = [("riemann_middle", steps)]
+    while 2 * steps <= settings.max_steps:
+        rounds.append(("riemann_middle", steps) if len(rounds) > 1 else ("riemann_trapezoid", steps + 1))
+        steps *= 2
+    return rounds
 
 
 class _Integrator:
@@ -183,32 +197,41 @@ class _Integrator:
             raise AttributionError(
                 f"{type(model).__name__} has no input embeddings to attribute to. Train an encoder that has."
             ) from error
-        self.captum = LayerIntegratedGradients(self._log_odds, self.layer)
+        self.captum = LayerIntegratedGradients(self._captum_forward, self.layer)
+        default = CPU_TOKENS if model.device.type == "cpu" else ACCELERATOR_TOKENS
+        self.batch_tokens = settings.batch_tokens or default
 
     def scores(
-        self, batch: Sequence[_Encoded], steps: int, ends: Sequence[tuple[float, float]] = ()
+        self, batch: Sequence[_Encoded], rule: Rule, points: int, coarser: Sequence[TokenScores] | None
     ) -> list[TokenScores]:
-        """Token scores of a batch with ``steps`` points; ``ends``: F(x) and F(x'), where known."""
+        """Token scores of a batch by this rule, averaged with the scores of the round before, if any."""
         ids, baseline, *rest = self._tensors(batch)
         names = list(batch[0].inputs)[1:]
-        ends = ends or self._ends(ids, baseline, names, rest)
-        if not all(math.isfinite(value) for pair in ends for value in pair):
-            raise AttributionError(
-                "The detector's logits are not finite numbers. Load it in float32, or train it again."
-            )
+        if coarser is None:
+            ends = self._ends(ids, baseline, names, rest)
+        else:
+            ends = [(one.log_odds, one.baseline_log_odds) for one in coarser]
         attributions = self.captum.attribute(
             ids,
             baselines=baseline,
             additional_forward_args=(names, *rest),
-            n_steps=steps,
-            method=self.settings.method,
-            internal_batch_size=max(len(batch), self.settings.batch_tokens // ids.shape[1]),
+            n_steps=points,
+            method=rule,
+            internal_batch_size=max(len(batch), self.batch_tokens // ids.shape[1]),
         )
         by_token = attributions.double().sum(dim=-1).cpu()  # (prompts, tokens)
-        return [
-            self._token_scores(one, row[: one.length].tolist(), pair, steps)
-            for one, row, pair in zip(batch, by_token, ends, strict=True)
-        ]
+        if rule == "riemann_trapezoid":
+            by_token *= points / (
+                points - 1
+            )  # captum weighs its n points by 1/n, but their distance is 1/(n-1)
+        found: list[TokenScores] = []
+        for i, one in enumerate(batch):
+            added, steps = by_token[i, : one.length].tolist(), points
+            if coarser is not None:
+                added = [(a + b) / 2 for a, b in zip(added, coarser[i].scores, strict=True)]
+                steps = 2 * coarser[i].steps
+            found.append(self._token_scores(one, added, ends[i], steps))
+        return found
 
     def _token_scores(
         self, encoded: _Encoded, scores: list[float], ends: tuple[float, float], steps: int
@@ -232,7 +255,17 @@ class _Integrator:
                 at_baseline = self._log_odds(ids, names, *rest)
             finally:
                 hook.remove()
+        if not (at_input.isfinite().all() and at_baseline.isfinite().all()):
+            raise AttributionError(
+                "The detector's logits are not finite numbers. Load it in float32, or train it again."
+            )
         return list(zip(at_input.tolist(), at_baseline.tolist(), strict=True))
+
+    def _captum_forward(self, ids: Any, names: list[str], *rest: Any) -> Any:
+        """F, or only the embedding layer where captum, without gradients, asks for nothing but its output."""
+        import torch
+
+        return self._log_odds(ids, names, *rest) if torch.is_grad_enabled() else self.layer(ids)
 
     def _log_odds(self, ids: Any, names: list[str], *rest: Any) -> Any:
         """F: (rows, tokens) token ids -> (rows,) log-odds of refusal."""

@@ -312,15 +312,16 @@ class TestHarmLabel:
             ClassifierModel(model="m", harmful_label=0, benign_label=1)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    from test_classifier import build_detector
+
+    return build_detector(tmp_path_factory.mktemp("models") / "Tiny", ["safe", "unsafe"])
+
+
 class TestClassifier:
     """A tiny real model: "sorry" as the first word is its second label, any other word its first."""
-
-    @pytest.fixture(scope="class")
-    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        pytest.importorskip("transformers")
-        from test_classifier import build_detector
-
-        return build_detector(tmp_path_factory.mktemp("models") / "Tiny", ["safe", "unsafe"])
 
     def moderator(self, folder: Path, **more: Any) -> Moderator:
         model = ClassifierModel(model=str(folder), device="cpu", **more)
