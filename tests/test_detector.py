@@ -278,7 +278,7 @@ def test_start_from_needs_a_detector(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_generated_test_prompts_are_reported_apart(tiny: Tiny, tmp_path: Path) -> None:
     made = [replace(example, in_domain=i % 2 == i % 4) for i, example in enumerate(examples())]
-    report = train(made, tmp_path / "d", tiny(), progress=False)
+    report = train(made, tmp_path / "d", tiny(epochs=1), progress=False)
     assert set(report.test) == {"all", "seeds", "in_domain"}
     assert report.test["seeds"].prompts + report.test["in_domain"].prompts == 60
     assert report.counts["test"].in_domain == report.test["in_domain"].prompts
@@ -292,8 +292,8 @@ def test_generated_prompts_tune_once_there_are_enough(
 ) -> None:
     monkeypatch.setattr(detector_module, "ENOUGH", 10)
     made = [replace(example, in_domain=i % 2 == i % 4) for i, example in enumerate(examples(noise=0.2))]
-    report = train(made, tmp_path / "d", tiny(), progress=False)
-    everything = train(made, tmp_path / "a", tiny(tune_on="all"), progress=False)
+    report = train(made, tmp_path / "d", tiny(epochs=1), progress=False)
+    everything = train(made, tmp_path / "a", tiny(epochs=1, tune_on="all"), progress=False)
     assert (report.tuned_on, everything.tuned_on) == ("in_domain", "all")
     assert report.calibration != everything.calibration
     assert weights_of(tmp_path / "d") == weights_of(tmp_path / "a")
