@@ -26,17 +26,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.refresh_errors import RefreshError
+from generators.attribution_tokens import AttributionError, BaselineToken, Encoded, encode
 
 Rule = Literal["riemann_middle", "riemann_trapezoid"]
 REFUSED = "refused"
 """The detector's label for refused prompts, in its configuration's ``id2label``."""
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16_384
-
-
-class AttributionError(RefreshError):
-    """The prompts cannot be attributed with this detector; the message says what to do."""
 
 
 class IntegrationSettings(BaseModel):
@@ -60,7 +56,7 @@ class IntegrationSettings(BaseModel):
         description="the tolerance is a share of at least this many log-odds, "
         "so that a prompt that hardly differs from its baseline is not integrated without end",
     )
-    baseline: Literal["pad", "mask"] = Field(
+    baseline: BaselineToken = Field(
         "pad",
         description="token that stands for an absent word; mask where an encoder's pad token is the zero "
         "vector and normalised at once, so that the log-odds leap at the start of the path",
@@ -108,20 +104,6 @@ class TokenScores:
     scores: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoded:
-    """One tokenised prompt; ``inputs`` holds a list of equal length for each input of the model."""
-
-    inputs: dict[str, list[int]]
-    baseline: list[int]
-    offsets: tuple[tuple[int, int], ...]
-    truncated: bool
-
-    @property
-    def length(self) -> int:
-        return len(self.baseline)
-
-
 def integrate(
     model: Any,
     tokenizer: Any,
@@ -151,7 +133,7 @@ def integrate(
         AttributionError: the tokenizer has no offsets or lacks the baseline's token, the model has
             other labels, no input embeddings, or gives numbers that are not finite.
     """
-    encoded = _encode(model, tokenizer, prompts, settings)
+    encoded = encode(model, tokenizer, prompts, settings.baseline, settings.max_length)
     found: dict[int, TokenScores] = {}
     # By content, not by place, within a length: the batches are the same for any order of prompts.
     pending = sorted(range(len(encoded)), key=lambda i: (encoded[i].length, encoded[i].inputs["input_ids"]))
@@ -202,7 +184,7 @@ class _Integrator:
         self.batch_tokens = settings.batch_tokens or default
 
     def scores(
-        self, batch: Sequence[_Encoded], rule: Rule, points: int, coarser: Sequence[TokenScores] | None
+        self, batch: Sequence[Encoded], rule: Rule, points: int, coarser: Sequence[TokenScores] | None
     ) -> list[TokenScores]:
         """Token scores of a batch by this rule, averaged with the scores of the round before, if any."""
         ids, baseline, *rest = self._tensors(batch)
@@ -221,9 +203,8 @@ class _Integrator:
         )
         by_token = attributions.double().sum(dim=-1).cpu()  # (prompts, tokens)
         if rule == "riemann_trapezoid":
-            by_token *= points / (
-                points - 1
-            )  # captum weighs its n points by 1/n, but their distance is 1/(n-1)
+            # captum weighs each of its n points by 1 / n, but 1 / (n - 1) lies between them.
+            by_token *= points / (points - 1)
         found: list[TokenScores] = []
         for i, one in enumerate(batch):
             added, steps = by_token[i, : one.length].tolist(), points
@@ -234,7 +215,7 @@ class _Integrator:
         return found
 
     def _token_scores(
-        self, encoded: _Encoded, scores: list[float], ends: tuple[float, float], steps: int
+        self, encoded: Encoded, scores: list[float], ends: tuple[float, float], steps: int
     ) -> TokenScores:
         difference = ends[0] - ends[1]
         delta = sum(scores) - difference
@@ -274,7 +255,7 @@ class _Integrator:
             return logits[:, 0]
         return logits[:, self.refused] - logits[:, 1 - self.refused]
 
-    def _tensors(self, batch: Sequence[_Encoded]) -> list[Any]:
+    def _tensors(self, batch: Sequence[Encoded]) -> list[Any]:
         """Token ids, baseline ids and the model's other inputs, each (prompts, tokens), padded right."""
         import torch
         from torch.nn.utils.rnn import pad_sequence
@@ -293,61 +274,6 @@ class _Integrator:
         ]
 
 
-def _encode(
-    model: Any, tokenizer: Any, prompts: Sequence[str], settings: IntegrationSettings
-) -> list[_Encoded]:
-    if not getattr(tokenizer, "is_fast", False):
-        raise AttributionError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer, and only these say which characters a "
-            "token stands for. Load it with use_fast=True, or train an encoder that has one."
-        )
-    absent = {"pad": tokenizer.pad_token_id, "mask": tokenizer.mask_token_id}
-    for name in ("pad", settings.baseline):
-        if absent[name] is None:
-            raise AttributionError(
-                f"The tokenizer has no {name} token, which the baseline or padding needs. Set its "
-                f"{name}_token"
-                + (", or set baseline: pad." if name == "mask" else " in the detector's folder.")
-            )
-    if not prompts:
-        return []
-    tokens = tokenizer(
-        list(prompts),
-        truncation=True,
-        max_length=settings.max_length or _max_length(model, tokenizer),
-        padding=False,
-        return_attention_mask=True,
-        return_offsets_mapping=True,
-        return_special_tokens_mask=True,
-    )
-    names = ["input_ids", *(n for n in tokens if n in ("attention_mask", "token_type_ids"))]
-    return [
-        _Encoded(
-            {name: tokens[name][i] for name in names},
-            [
-                token if special else absent[settings.baseline]
-                for token, special in zip(
-                    tokens["input_ids"][i], tokens["special_tokens_mask"][i], strict=True
-                )
-            ],
-            tuple((start, end) for start, end in tokens["offset_mapping"][i]),
-            bool(tokens.encodings[i].overflowing),
-        )
-        for i in range(len(prompts))
-    ]
-
-
-def _max_length(model: Any, tokenizer: Any) -> int:
-    """The most tokens that tokenizer and model both take (a tokenizer that sets no limit says 1e30)."""
-    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 512]
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and hasattr(module, "num_embeddings"):
-            # RoBERTa counts positions from after its padding index.
-            reserved = 0 if module.padding_idx is None else module.padding_idx + 1
-            limits.append(module.num_embeddings - reserved)
-    return int(min(limits))
-
-
 def _refused_label(model: Any) -> int | None:
     """The index of the refusal logit; None where the only logit is the log-odds."""
     labels = {int(index): str(label) for index, label in model.config.id2label.items()}
@@ -361,7 +287,7 @@ def _refused_label(model: Any) -> int | None:
     return next((i for i, label in labels.items() if label.casefold() == REFUSED), 1)
 
 
-def _batches(order: Sequence[int], encoded: Sequence[_Encoded], room: int) -> Iterator[list[int]]:
+def _batches(order: Sequence[int], encoded: Sequence[Encoded], room: int) -> Iterator[list[int]]:
     """Runs of ``order`` (shortest first) that fill ``room`` tokens, padding counted; at least one prompt."""
     batch: list[int] = []
     for i in order:

@@ -96,7 +96,7 @@ def spans(text: str) -> list[Span]:
 def plain(word: str) -> str:
     """The word casefolded, with straight apostrophes and hyphens and without a possessive ``'s``."""
     folded = word.casefold().translate({0x2019: "'", 0x2BC: "'", 0x2010: "-", 0x2011: "-"})
-    return folded.removesuffix("'s").removesuffix("'")
+    return folded.removesuffix("'s").removesuffix("'") or folded
 
 
 def pool_form(word: str, form: Form) -> str:

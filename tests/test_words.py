@@ -141,6 +141,7 @@ def test_marks_are_punctuation() -> None:
         ("KILLING", "killing", "kill"),
         ("neighbour’s", "neighbour", "neighbour"),
         ("bombs'", "bombs", "bomb"),
+        ("'", "'", "'"),
         ("Paris", "paris", "paris"),
         ("STRASSE", "strasse", "strasse"),
         ("self‑harm", "self-harm", "self-harm"),
