@@ -110,10 +110,8 @@ def main() -> None:
     print("| features | refused, of all new prompts | p | refused, of those that passed all gates | p |")
     print("| --- | --- | --- | --- | --- |")
     for way, (all_new, passed) in found.items():
-        first = found["attributed"]
-        tests = [
-            "" if way == "attributed" else f"{p_value(a, b):.3f}" for a, b in zip(first, (all_new, passed))
-        ]
+        pairs = zip(found["attributed"], (all_new, passed), strict=True)
+        tests = ["" if way == "attributed" else f"{p_value(*pair):.3f}" for pair in pairs]
         print(f"| {way} | {all_new} | {tests[0]} | {passed} | {tests[1]} |")
 
 
