@@ -302,16 +302,13 @@ def _batches(order: Sequence[int], encoded: Sequence[Encoded], room: int) -> Ite
 @contextmanager
 def _frozen(model: Any) -> Iterator[None]:
     """The model in evaluation mode and without gradients of parameters; afterwards as it was."""
-    import torch
-
     training = [(module, module.training) for module in model.modules()]
     needing = [parameter for parameter in model.parameters() if parameter.requires_grad]
     model.eval()
     for parameter in needing:
         parameter.requires_grad_(False)
     try:
-        with torch.enable_grad():
-            yield
+        yield
     finally:
         for parameter in needing:
             parameter.requires_grad_(True)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -300,8 +301,10 @@ def test_scores_equal_captum_used_plainly() -> None:
 def test_the_order_of_prompts_does_not_matter() -> None:
     model, tokenizer = encoder(), word_piece()
     chosen = IntegrationSettings(batch_tokens=600)
-    forwards = integrate(model, tokenizer, PROMPTS, chosen)
-    backwards = integrate(model, tokenizer, PROMPTS[::-1], chosen)
+    equally_long = ["kill time", "time kill", "steal ab", "the abcd", "how stop"]
+    prompts = [*PROMPTS, *equally_long]
+    forwards = integrate(model, tokenizer, prompts, chosen)
+    backwards = integrate(model, tokenizer, prompts[::-1], chosen)
     assert forwards == backwards[::-1]
     assert integrate(model, tokenizer, [], chosen) == []
 
@@ -674,6 +677,12 @@ def test_the_page_shows_an_image_tag_as_text_and_stands_alone() -> None:
     assert "<script" not in page and "http" not in page and "url(" not in page
     assert "kill" in Page(page).text and "{time}" in Page(page).text
     assert "color-scheme: dark" in page
+
+
+def test_an_id_is_only_text_too() -> None:
+    a = replace(shown_scores("kill", 1.0), prompt_id="<b>\x1b[31m")
+    assert "&lt;b&gt;␛[31m: log-odds" in html([("kill", a)])
+    assert ansi("kill", a).startswith("<b>␛[31m: log-odds")
 
 
 def test_the_page_gives_each_words_figures() -> None:
