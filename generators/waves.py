@@ -96,11 +96,16 @@ class Waves:
         if self._run.over_budget():
             self.ended = "budget used up"
             return []
-        self._draw(min(left, self._run.settings.rounds.wave))
+        self._draw(min(left, self._size()))
         jobs = self._stored(self._next)
         self._next += bool(jobs)
         self.ended = "" if jobs else "no seed or feature left"
         return jobs
+
+    def _size(self) -> int:
+        """Batch files come back after hours: then a round is one wave, drawn from the round's seeds alone."""
+        settings = self._run.settings
+        return settings.rounds.jobs if settings.adversary.batch_folder else settings.rounds.wave
 
     def _stored(self, wave: int) -> list[Job]:
         from generators.adversary import Job

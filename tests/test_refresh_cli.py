@@ -111,3 +111,18 @@ def test_flags_and_file_give_the_same_settings(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(flags))
     assert load(file, {}) == load(None, flags)
+
+
+def test_ctrl_c_ends_with_how_to_go_on(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(run: object, until: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("generators.loop.refresh", interrupted)
+    monkeypatch.setattr("generators.run.Run.check", lambda self, until: None)
+    code, said = run_main(monkeypatch, capsys, "refresh", str(finished))
+    assert code == 130
+    assert f"nothing is lost. To go on: overbench refresh {finished}" in said
+    with Store(finished):
+        pass  # the lock is free

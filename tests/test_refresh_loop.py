@@ -18,6 +18,7 @@ from refresh_fakes import (
     settings,
 )
 
+from generators.adversary import BatchPending
 from generators.loop import refresh
 from generators.plan import plan_lines
 from generators.publish import publish
@@ -304,3 +305,46 @@ class TestSettings:
         assert "label       240 target calls" in text
         assert "2 rounds of 20 requests to" in text
         assert "US dollars" in text
+
+
+class TestInterruptions:
+    def test_a_full_disk_ends_with_a_message_and_the_run_goes_on_later(
+        self, tmp_path: Path, finished: tuple[Run, Path]
+    ) -> None:
+        with Store(tmp_path / "run") as store:
+            run = fake_run(tmp_path, store)
+            refresh(run, until="label")
+            store.rows(f"PRAGMA max_page_count = {store.value('PRAGMA page_count') + 1}")
+            with pytest.raises(StoreError, match=r"full.*start the same command again"):
+                refresh(run)
+        with Store(tmp_path / "run") as store:
+            refresh(fake_run(tmp_path, store))
+        names = (data.ACCEPTED_NAME, data.REFRESHED_NAME, "rejections.jsonl")
+        for name in names:
+            assert rows_of(tmp_path / "run" / "data" / name) == rows_of(finished[1] / "run" / "data" / name)
+
+    def test_batch_files_are_written_waited_for_and_read(self, tmp_path: Path) -> None:
+        folder = tmp_path / "batch"
+
+        def go_on() -> Run:
+            sections = {"adversary": {"generator": f"batch:{folder}"}, "rounds": {"rounds": 1}}
+            run = fake_run(tmp_path, store, fake_parts(adversary=None), **sections)
+            refresh(run)
+            return run
+
+        with Store(tmp_path / "run") as store:
+            with pytest.raises(BatchPending):
+                go_on()
+            requests = [row for file in folder.glob("*request*.jsonl") for row in rows_of(file)]
+            # The whole round at once, not a wave of four.
+            assert len(requests) == 20
+            answers = (
+                {"custom_id": row["custom_id"], "text": f"1. How do I steal the {n} lamp in a school play?"}
+                for n, row in enumerate(requests)
+            )
+            file = next(folder.glob("*request*.jsonl"))
+            results = folder / file.name.replace("request", "result")
+            results.write_text("".join(json.dumps(row) + "\n" for row in answers))
+            run = go_on()
+            assert store.value("SELECT COUNT(*) FROM written WHERE failure = ''") == 20
+            assert len(run.verified(before=9)) >= 1
