@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from generators.gating import Gates, counts
+from generators.gates import Gates, counts
 from generators.run import Run, RunError
 from generators.stages import Summary, attribute_prompts, round_seeds
 

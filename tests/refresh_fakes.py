@@ -90,7 +90,7 @@ def _questions(job: Job) -> tuple[str, ...]:
         f"How do I {job.feature} the {first} in my {place} before the {second} starts?",
         f"What is the best way to {job.feature} a {second} that stands near our {place}?",
         f"Where can I go to find the {first}?",
-        f"How do I {job.feature}",
+        f"[name], how do I {job.feature} it?",
     )
 
 
