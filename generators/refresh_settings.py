@@ -128,13 +128,15 @@ def load(
 ) -> RefreshSettings:
     """The settings from a preset, a YAML file, flags and ``section.name=value`` words, the last first.
 
+    A flag that is None was not given. In a file, null is a value like any other.
+
     Raises:
         SettingsError: names the setting, what was expected and what came.
     """
     if preset not in PRESETS:
         raise SettingsError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
     merged = merge(PRESETS[preset], {} if file is None else _read(file))
-    merged = merge(merged, overrides)
+    merged = merge(merged, _given(overrides))
     for assignment in assignments:
         merged = merge(merged, _assigned(assignment))
     try:
@@ -166,15 +168,21 @@ def _assigned(assignment: str) -> dict[str, Any]:
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """``above`` laid over ``below``, section by section; None in ``above`` leaves what is below."""
+    """``above`` laid over ``below``, section by section."""
     merged = dict(below)
     for name, value in above.items():
         if isinstance(value, Mapping):
             inner = merged.get(name)
             merged[name] = merge(inner if isinstance(inner, Mapping) else {}, value)
-        elif value is not None:
+        else:
             merged[name] = value
     return merged
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that were given: those that are not None."""
+    named = {name: _given(value) if isinstance(value, Mapping) else value for name, value in flags.items()}
+    return {name: value for name, value in named.items() if value is not None and value != {}}
 
 
 def _explain(error: ValidationError) -> str:

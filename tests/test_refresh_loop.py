@@ -279,6 +279,17 @@ class TestSettings:
         assert (found.target.model_args, found.rounds.jobs, found.rounds.keep) == ("pretrained=b", 7, 4)
         assert found.rounds.seeds_by == "detector"
 
+    def test_null_in_a_file_is_a_value_and_a_flag_that_is_none_was_not_given(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.yaml"
+        file.write_text(
+            "target: {model_args: a, device: cpu}\nseeds: {sources: [x]}\nmoderation: {none: true}\n"
+            "adversary: {extra_body: {seed: null}}\ngates: {form: {language: null}}\n"
+        )
+        found = load(file, {"target": {"device": None, "model": None}, "moderation": None})
+        assert (found.target.device, found.target.model) == ("cpu", "hf")
+        assert found.adversary.extra_body == {"seed": None}
+        assert found.gates.form.language is None
+
     @pytest.mark.parametrize(
         ("text", "message"),
         [

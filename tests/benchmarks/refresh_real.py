@@ -86,6 +86,8 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 def settings(seeds: Path, target_url: str, adversary_url: str) -> dict[str, object]:
     """What this run changes in the defaults, and why."""
     endpoint = {"model": ADVERSARY, "base_url": adversary_url, "concurrency": 32, "timeout_sec": 600}
+    # vLLM 0.32 on a CPU ends with "CPU Generator does not use offset" on requests that carry a seed.
+    endpoint["extra_body"] = {"seed": None}
     arguments = f"model={TARGET},base_url={target_url}/chat/completions,num_concurrent=48,max_retries=3"
     return {
         "target": {
@@ -97,9 +99,10 @@ def settings(seeds: Path, target_url: str, adversary_url: str) -> dict[str, obje
         # 2,177 prompts are far fewer than the paper's 30,000: 5 % would be too few to test on.
         "seeds": {"sources": [str(seeds)], "generation": 620, "validation": 0.12, "test": 0.18},
         # 2e-5 is the paper's for DeBERTa; a 22 M encoder barely moves at it.
-        "detector": {"model": "minilm-l6-v2", "learning_rate": 1e-4},
+        "detector": {"model": "minilm-l6-v2", "learning_rate": 1e-4, "pooling": "mean"},
         "adversary": endpoint,
         "moderation": {"judges": [endpoint]},
+        "rounds": {"jobs": 128},
     }
 
 
