@@ -43,6 +43,14 @@ class AttributionSettings(IntegrationSettings):
         description="share of all English words; rarer and unseen words (misspellings, other languages) "
         "count as common as this",
     )
+    min_share: float = Field(
+        0.02,
+        ge=0,
+        lt=1,
+        description="lowest raw score of a feature, as a share of the prompt's highest among words that "
+        "could be features: smaller ones cannot be told from 0 within the tolerance, but a rare word's "
+        "small frequency would lift it all the same",
+    )
     top_k: int = Field(3, ge=1, description="features per prompt, at most")
     form: Form = Field("surface", description="features as written (casefolded), or their English lemma")
 
@@ -153,14 +161,16 @@ def features(attribution: Attribution, settings: AttributionSettings) -> list[st
     """The prompt's features: its top-k distinct words by adjusted score, best first, in pool form.
 
     Adjusted scores are made anew from ``raw`` and ``frequency``, so that one attribution serves any
-    ``beta`` and floor (``beta=0``: raw Integrated Gradients). Only words that are not excluded and score
-    above 0 count. A word that stands more than once counts with its best place, not with the sum: a
+    ``beta`` and floor (``beta=0``: raw Integrated Gradients). Only words that are not excluded count, whose
+    raw score is above 0 and at least ``min_share`` of the highest. A word that stands more than once counts with its best place, not with the sum: a
     generated prompt uses it once, and repetition alone makes no trigger. Ties: the earlier word first.
     """
+    words = [word for word in attribution.words if not word.excluded and word.raw > 0]
+    lowest = settings.min_share * max((word.raw for word in words), default=0.0)
     best: dict[str, float] = {}
-    for word in attribution.words:
-        score = _adjusted(word.raw, word.frequency, settings)
-        if not word.excluded and score > 0:
+    for word in words:
+        if word.raw >= lowest:
+            score = _adjusted(word.raw, word.frequency, settings)
             form = pool_form(word.word, settings.form)
             best[form] = max(best.get(form, 0.0), score)
     return sorted(best, key=lambda form: -best[form])[: settings.top_k]

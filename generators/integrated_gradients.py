@@ -11,10 +11,12 @@ special tokens, positions and the attention mask stay as they are. So special to
 F(x') is evaluated at that very end of the path: models that derive positions from token ids (RoBERTa)
 would place a sequence of pad tokens elsewhere, and completeness, sum_i IG_i = F(x) - F(x'), would fail.
 
-The integral is a sum over equally spaced points, not captum's default, Gauss-Legendre: the log-odds of an
-encoder change in one steep place near the middle of the path, where Gauss-Legendre has the fewest points
-and needs half as many again. And a finer sum keeps the coarser one: with M_n the midpoint rule of n points
-and T_n the trapezoid rule of n intervals, T_2n = (T_n + M_n) / 2, so each doubling only pays for new points.
+The log-odds of an encoder change in one steep place near the middle of the path, just where captum's
+default, Gauss-Legendre, has the fewest points. So we choose the points (see :func:`_points`) and let captum
+take, for each, one step over the piece of the path around it: its layer is the place on the path, and its
+inputs and baselines are the ends of the piece. A finer sum keeps the coarser one: with M_n the midpoint rule
+of n points and T_n the trapezoid rule of n intervals, T_2n = (T_n + M_n) / 2. Each doubling only pays for
+the points in between.
 """
 
 from __future__ import annotations
@@ -22,17 +24,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from generators.attribution_tokens import AttributionError, BaselineToken, Encoded, encode
 
-Rule = Literal["riemann_middle", "riemann_trapezoid"]
+Array = npt.NDArray[np.float64]
+
 REFUSED = "refused"
 """The detector's label for refused prompts, in its configuration's ``id2label``."""
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16_384
+_BEND = 0.25
+"""How much closer than on average the points are in the middle of the path."""
 
 
 class IntegrationSettings(BaseModel):
@@ -40,9 +47,9 @@ class IntegrationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    steps: int = Field(14, ge=2, description="points along the path that every prompt gets first")
+    steps: int = Field(13, ge=2, description="points along the path that every prompt gets first")
     max_steps: int = Field(
-        224, ge=2, description="a prompt above tolerance gets twice the points, again and again, up to these"
+        208, ge=2, description="a prompt above tolerance gets twice the points, again and again, up to these"
     )
     tolerance: float = Field(
         0.02,
@@ -137,14 +144,13 @@ def integrate(
     found: dict[int, TokenScores] = {}
     # By content, not by place, within a length: the batches are the same for any order of prompts.
     pending = sorted(range(len(encoded)), key=lambda i: (encoded[i].length, encoded[i].inputs["input_ids"]))
-    rounds = _rounds(settings)
     with _frozen(model):
         integrator = _Integrator(model, tokenizer, settings)
-        for number, (rule, points) in enumerate(rounds):
+        for number, (places, weights) in enumerate(rounds := _points(settings)):
             missed: list[int] = []
-            for batch in _batches(pending, encoded, integrator.batch_tokens // points):
+            for batch in _batches(pending, encoded, integrator.batch_tokens // len(places)):
                 coarser = [found[i] for i in batch] if number else None
-                scored = integrator.scores([encoded[i] for i in batch], rule, points, coarser)
+                scored = integrator.scores([encoded[i] for i in batch], places, weights, coarser)
                 found.update(zip(batch, scored, strict=True))
                 above = [i for i in batch if not found[i].converged and number + 1 < len(rounds)]
                 missed += above
@@ -154,14 +160,27 @@ def integrate(
     return [found[i] for i in range(len(encoded))]
 
 
-def _rounds(settings: IntegrationSettings) -> list[tuple[Rule, int]]:
-    """captum's rule and number of points that each round adds: M_n, T_n, M_2n, M_4n, ..."""
-    steps = settings.steps
-    rounds: list[tuple[Rule, int]] = [("riemann_middle", steps)]
-    while 2 * steps <= settings.max_steps:
-        rounds.append(("riemann_middle", steps) if len(rounds) > 1 else ("riemann_trapezoid", steps + 1))
-        steps *= 2
-    return rounds
+def _points(settings: IntegrationSettings) -> list[tuple[Array, Array]]:
+    """Places on the path, in [0, 1], and their weights, of sum 1, that each round adds: M_n, T_n, M_2n, M_4n.
+
+    The points are equally spaced in u, and their places a(u) = u + b sin(2 pi u) / (2 pi) are closer in the
+    middle than at the ends; their weights are a'(u) times those of the rule.
+    """
+    n = settings.steps
+    rounds = [((np.arange(n) + 0.5) / n, np.full(n, 1 / n))]
+    while 2 * n <= settings.max_steps:
+        if len(rounds) == 1:
+            weights = np.full(n + 1, 1 / n)
+            weights[[0, -1]] /= 2
+            rounds.append((np.arange(n + 1) / n, weights))
+        else:
+            rounds.append(((np.arange(n) + 0.5) / n, np.full(n, 1 / n)))
+        n *= 2
+    turn = 2 * np.pi
+    return [
+        (u + _BEND * np.sin(turn * u) / turn, weights * (1 + _BEND * np.cos(turn * u)))
+        for u, weights in rounds
+    ]
 
 
 class _Integrator:
@@ -169,6 +188,7 @@ class _Integrator:
 
     def __init__(self, model: Any, tokenizer: Any, settings: IntegrationSettings) -> None:
         from captum.attr import LayerIntegratedGradients
+        from torch import nn
 
         self.model, self.settings = model, settings
         self.pad_id = tokenizer.pad_token_id
@@ -179,40 +199,60 @@ class _Integrator:
             raise AttributionError(
                 f"{type(model).__name__} has no input embeddings to attribute to. Train an encoder that has."
             ) from error
-        self.captum = LayerIntegratedGradients(self._captum_forward, self.layer)
+        self.place = nn.Identity()
+        self.captum = LayerIntegratedGradients(self._on_path, self.place)
         default = CPU_TOKENS if model.device.type == "cpu" else ACCELERATOR_TOKENS
         self.batch_tokens = settings.batch_tokens or default
 
     def scores(
-        self, batch: Sequence[Encoded], rule: Rule, points: int, coarser: Sequence[TokenScores] | None
+        self,
+        batch: Sequence[Encoded],
+        places: Array,
+        weights: Array,
+        coarser: Sequence[TokenScores] | None,
     ) -> list[TokenScores]:
-        """Token scores of a batch by this rule, averaged with the scores of the round before, if any."""
-        ids, baseline, *rest = self._tensors(batch)
-        names = list(batch[0].inputs)[1:]
+        """Token scores of a batch from these points, averaged with those of the round before, if any."""
+        import torch
+
+        ids, baseline, *others = self._tensors(batch)
+        inputs = {"input_ids": ids, **dict(zip(list(batch[0].inputs)[1:], others, strict=True))}
+        with torch.no_grad():
+            start, end = self.layer(baseline), self.layer(ids)  # (prompts, tokens, dimensions)
         if coarser is None:
-            ends = self._ends(ids, baseline, names, rest)
+            ends = self._ends(inputs, start)
         else:
             ends = [(one.log_odds, one.baseline_log_odds) for one in coarser]
-        attributions = self.captum.attribute(
-            ids,
-            baselines=baseline,
-            additional_forward_args=(names, *rest),
-            n_steps=points,
-            method=rule,
-            internal_batch_size=max(len(batch), self.batch_tokens // ids.shape[1]),
-        )
-        by_token = attributions.double().sum(dim=-1).cpu()  # (prompts, tokens)
-        if rule == "riemann_trapezoid":
-            # captum weighs each of its n points by 1 / n, but 1 / (n - 1) lies between them.
-            by_token *= points / (points - 1)
+        sums = torch.zeros(ids.shape, dtype=torch.float64, device=ids.device)
+        at_once = max(1, self.batch_tokens // ids.numel())
+        for first in range(0, len(places), at_once):
+            chosen = slice(first, first + at_once)
+            sums += self._pieces(inputs, start, end, places[chosen], weights[chosen])
         found: list[TokenScores] = []
         for i, one in enumerate(batch):
-            added, steps = by_token[i, : one.length].tolist(), points
+            scores, steps = sums[i, : one.length].tolist(), len(places)
             if coarser is not None:
-                added = [(a + b) / 2 for a, b in zip(added, coarser[i].scores, strict=True)]
+                scores = [(a + b) / 2 for a, b in zip(scores, coarser[i].scores, strict=True)]
                 steps = 2 * coarser[i].steps
-            found.append(self._token_scores(one, added, ends[i], steps))
+            found.append(self._token_scores(one, scores, ends[i], steps))
         return found
+
+    def _pieces(self, inputs: dict[str, Any], start: Any, end: Any, places: Array, weights: Array) -> Any:
+        """Token scores (prompts, tokens) from the pieces of the path around these places, in one pass."""
+        import torch
+
+        prompts, points = len(start), len(places)
+        # One row for each point of each prompt.
+        middle = torch.tensor(places, dtype=start.dtype, device=start.device).repeat_interleave(prompts)
+        half = torch.tensor(weights / 2, dtype=start.dtype, device=start.device).repeat_interleave(prompts)
+        rows = [value.repeat(points, *[1] * (value.ndim - 1)) for value in (start, end, *inputs.values())]
+        pieces = self.captum.attribute(
+            middle + half,
+            baselines=middle - half,
+            additional_forward_args=(list(inputs), *rows),
+            n_steps=1,
+            method="gausslegendre",  # of one step: the gradient in the middle of the piece
+        )
+        return pieces.sum(dim=-1).double().view(points, prompts, -1).sum(dim=0)
 
     def _token_scores(
         self, encoded: Encoded, scores: list[float], ends: tuple[float, float], steps: int
@@ -224,36 +264,45 @@ class _Integrator:
             *ends, delta, steps, abs(delta) <= allowed, encoded.truncated, encoded.offsets, tuple(scores)
         )
 
-    def _ends(self, ids: Any, baseline: Any, names: list[str], rest: list[Any]) -> list[tuple[float, float]]:
+    def _ends(self, inputs: dict[str, Any], start: Any) -> list[tuple[float, float]]:
         """F(x) and F(x') of each prompt."""
         import torch
 
         with torch.no_grad():
-            at_input = self._log_odds(ids, names, *rest)
-            embedded = self.layer(baseline)
-            hook = self.layer.register_forward_hook(lambda *_: embedded)
-            try:
-                at_baseline = self._log_odds(ids, names, *rest)
-            finally:
-                hook.remove()
+            at_input = self._log_odds(inputs)
+            with self._embedded_as(start):
+                at_baseline = self._log_odds(inputs)
         if not (at_input.isfinite().all() and at_baseline.isfinite().all()):
             raise AttributionError(
                 "The detector's logits are not finite numbers. Load it in float32, or train it again."
             )
         return list(zip(at_input.tolist(), at_baseline.tolist(), strict=True))
 
-    def _captum_forward(self, ids: Any, names: list[str], *rest: Any) -> Any:
-        """F, or only the embedding layer where captum, without gradients, asks for nothing but its output."""
+    def _on_path(self, place: Any, names: list[str], start: Any, end: Any, *values: Any) -> Any:
+        """F at places (rows,) on the path from start to end (rows, tokens, dimensions)."""
         import torch
 
-        return self._log_odds(ids, names, *rest) if torch.is_grad_enabled() else self.layer(ids)
+        embedded = self.place(start + place[:, None, None] * (end - start))
+        if not torch.is_grad_enabled():
+            return place  # captum asks only for the output of its layer
+        with self._embedded_as(embedded):
+            return self._log_odds(dict(zip(names, values, strict=True)))
 
-    def _log_odds(self, ids: Any, names: list[str], *rest: Any) -> Any:
-        """F: (rows, tokens) token ids -> (rows,) log-odds of refusal."""
-        logits = self.model(input_ids=ids, **dict(zip(names, rest, strict=True))).logits
+    def _log_odds(self, inputs: dict[str, Any]) -> Any:
+        """F: (rows,) log-odds of refusal."""
+        logits = self.model(**inputs).logits
         if self.refused is None:
             return logits[:, 0]
         return logits[:, self.refused] - logits[:, 1 - self.refused]
+
+    @contextmanager
+    def _embedded_as(self, embedded: Any) -> Iterator[None]:
+        """The embedding layer gives ``embedded``, whatever the token ids."""
+        hook = self.layer.register_forward_hook(lambda *_: embedded)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def _tensors(self, batch: Sequence[Encoded]) -> list[Any]:
         """Token ids, baseline ids and the model's other inputs, each (prompts, tokens), padded right."""

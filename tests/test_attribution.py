@@ -491,16 +491,23 @@ def test_features_are_the_best_distinct_positive_words_that_are_not_excluded() -
         word("The", 9.0, 1e-2, "stop_word"),
         word("get", 1.0, 1e-3),  # 1,000
         word("Kill", 0.5, 1e-4),  # 5,000
-        word("zzz", 0.0009, 0.0),  # 900, at the floor
-        word("steal", 0.2, 1e-5),  # 20,000
+        word("zzz", 0.03, 0.0),  # 300 at a floor of 1e-4, 30,000 at 1e-6
+        word("steal", 0.2, 1e-5),  # 2,000 at a floor of 1e-4, 20,000 below
         word("kill", 0.3, 1e-4),
         word("nice", -2.0, 1e-6),
     )
-    assert features(a, AttributionSettings()) == ["steal", "kill", "get"]
-    assert features(a, AttributionSettings(top_k=1)) == ["steal"]
+    assert features(a, AttributionSettings()) == ["zzz", "steal", "kill"]
+    assert features(a, AttributionSettings(top_k=1)) == ["zzz"]
     assert features(a, AttributionSettings(beta=0)) == ["get", "kill", "steal"]
-    assert features(a, AttributionSettings(top_k=9)) == ["steal", "kill", "get", "zzz"]
-    assert features(a, AttributionSettings(frequency_floor=1e-7)) == ["steal", "zzz", "kill"]
+    assert features(a, AttributionSettings(frequency_floor=1e-4)) == ["kill", "steal", "get"]
+    assert features(a, AttributionSettings(frequency_floor=1e-4, top_k=9)) == ["kill", "steal", "get", "zzz"]
+
+
+def test_a_raw_score_that_is_hardly_above_zero_makes_no_feature_however_rare_the_word() -> None:
+    a = attribution(word("the", 100.0, 1e-2, "stop_word"), word("kill", 1.0, 1e-4), word("zzz", 0.019, 0.0))
+    assert features(a, AttributionSettings()) == ["kill"]
+    assert features(a, AttributionSettings(min_share=0.019)) == ["zzz", "kill"]
+    assert features(a, AttributionSettings(beta=0, min_share=0)) == ["kill", "zzz"]
 
 
 def test_a_word_that_stands_twice_counts_with_its_best_place() -> None:
