@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import Field
 
-from generators.integrated_gradients import AttributionError, IntegrationSettings, TokenScores, integrate
+from generators.attribution_tokens import AttributionError
+from generators.integrated_gradients import IntegrationSettings, TokenScores, integrate
 from generators.words import Exclusion, Form, Span, clean, exclusions, frequency, pool_form, spans
 
 __all__ = [

@@ -53,7 +53,7 @@ class RoundSettings(_Section):
     jobs: int = Field(400, ge=1, description="Requests to the adversary per round, at most.")
     wave: int = Field(32, ge=1, description="Requests in flight before the pool is looked at again.")
     keep: int = Field(
-        1, ge=1, description="Candidates of one request that go on, the likeliest refusals first."
+        2, ge=1, description="Candidates of one request that go on, the likeliest refusals first."
     )
     grow: bool = Field(
         True, description="Accepted prompts become seeds of the same round: the growing S of Algorithm 1."
