@@ -163,8 +163,9 @@ def features(attribution: Attribution, settings: AttributionSettings) -> list[st
 
     Adjusted scores are made anew from ``raw`` and ``frequency``, so that one attribution serves any
     ``beta`` and floor (``beta=0``: raw Integrated Gradients). Only words that are not excluded count, whose
-    raw score is above 0 and at least ``min_share`` of the highest. A word that stands more than once counts with its best place, not with the sum: a
-    generated prompt uses it once, and repetition alone makes no trigger. Ties: the earlier word first.
+    raw score is above 0 and at least ``min_share`` of the highest. A word that stands more than once counts
+    with its best place, not with the sum: a generated prompt uses it once, and repetition alone makes no
+    trigger. Ties: the earlier word first.
     """
     words = [word for word in attribution.words if not word.excluded and word.raw > 0]
     lowest = settings.min_share * max((word.raw for word in words), default=0.0)
