@@ -90,7 +90,7 @@ def _feature_lines(store: Store) -> list[str]:
 
 
 def attributed_prompts(folder: Path) -> list[tuple[str, Attribution]]:
-    """All attributed prompts of a run with their attribution, the likeliest refusals first.
+    """All attributed prompts of a run with their latest attribution, the likeliest refusals first.
 
     Raises:
         StoreError: there is no run in ``folder``.
@@ -98,8 +98,8 @@ def attributed_prompts(folder: Path) -> list[tuple[str, Attribution]]:
     from generators.attribution import from_json
 
     query = """
-        SELECT prompt, attribution FROM attributions JOIN prompts ON prompts.id = prompt_id
-        ORDER BY attributions.round, prompt_id"""
+        SELECT prompt, attribution, MAX(attributions.round) FROM attributions
+        JOIN prompts ON prompts.id = prompt_id GROUP BY prompt_id ORDER BY prompt_id"""
     with Store(folder, read_only=True) as store:
         found = [(row["prompt"], from_json(json.loads(row["attribution"]))) for row in store.rows(query)]
     return sorted(found, key=lambda item: -item[1].log_odds)

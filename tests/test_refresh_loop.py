@@ -26,7 +26,7 @@ from generators.publish import publish
 from generators.refresh_settings import SettingsError, load
 from generators.run import Run, RunError, settings_of
 from generators.stages import examples
-from generators.status import status_lines
+from generators.status import attributed_prompts, status_lines
 from generators.store import Store, StoreError
 from overbench_tasks import data
 from overbench_tasks.sources import normalised, prompt_id, read_prompts
@@ -215,6 +215,12 @@ class TestStages:
             "kill ",
         ):
             assert expected in text
+
+    def test_each_prompt_is_shown_once_with_its_latest_attribution(self, finished: tuple[Run, Path]) -> None:
+        run, folder = finished
+        shown = attributed_prompts(folder / "run")
+        assert run.store.value("SELECT COUNT(*) FROM attributions") > len(shown)
+        assert len({attribution.prompt_id for _, attribution in shown}) == len(shown)
 
     def test_status_of_nothing_says_so(self, tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="Expected a run directory"):
