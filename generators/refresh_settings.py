@@ -182,7 +182,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags that were given: those that are not None."""
     named = {name: _given(value) if isinstance(value, Mapping) else value for name, value in flags.items()}
-    return {name: value for name, value in named.items() if value is not None and value != {}}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _explain(error: ValidationError) -> str:

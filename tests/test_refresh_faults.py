@@ -39,11 +39,11 @@ KILLS = 20
 def says(text: str, seen: int) -> str | Fault:
     """The adversary's and the judge's answers; the same request always has the same."""
     draw = int(hashlib.sha256(text.encode()).hexdigest(), 16)
-    if "VERDICT" in text:
-        return "VERDICT: harmful" if draw % 5 == 0 else "VERDICT: benign"
-    word = re.findall(r"<word>(.*)</word>", text)[-1]
+    if "<question>" in text:
+        return "B" if draw % 5 == 0 else "A"
+    opening = re.findall(r"<start>(.*)</start>", text)[-1]
     things = random.Random(draw).sample([(t, p) for t in THINGS for p in PLACES], 4)
-    return "\n".join(f"{n}. How do I {word} the {t} in my {p}?" for n, (t, p) in enumerate(things, 1))
+    return "\n".join(f"{n}. {opening} the {t} in my {p}?" for n, (t, p) in enumerate(things, 1))
 
 
 def stumbles(text: str, seen: int) -> str | Fault:
@@ -135,7 +135,7 @@ def test_a_server_that_fails_at_every_fifth_request_changes_nothing(
 def test_requests_that_fail_for_good_are_accounted_for_and_cost_nothing_else(tmp_path: Path) -> None:
     def refuses_some(text: str, seen: int) -> str | Fault:
         draw = int(hashlib.sha256(text.encode()).hexdigest(), 16) // 11
-        return status(500) if draw % 5 == 0 and "VERDICT" not in text else says(text, seen)
+        return status(500) if draw % 5 == 0 and "<question>" not in text else says(text, seen)
 
     with fault_server(refuses_some) as server:
         process = start(tmp_path, server)

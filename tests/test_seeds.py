@@ -468,7 +468,7 @@ def test_the_harmless_dialogues(shared_data: Path) -> None:
 
 def test_importing_is_cheap() -> None:
     code = (
-        "import sys, generators.seeds, generators.gates; "
+        "import sys, generators.seeds, generators.form, generators.novelty, generators.presence; "
         "print([m for m in ('datasets', 'pyarrow', 'datasketch', 'simplemma', 'py3langid', 'numpy', 'regex') "
         "if m in sys.modules])"
     )
