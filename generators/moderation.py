@@ -239,12 +239,13 @@ class _Judge:
         if isinstance(outcome, Failure):
             return Vote(self.name, "unscored", outcome.detail)
         said = " ".join(outcome.text.split())[:200]
+        tokens = outcome.prompt_tokens + outcome.completion_tokens
         if outcome.finish_reason == "declined":
-            return Vote(self.name, "unscored", f"declined: {said}")
+            return Vote(self.name, "unscored", f"declined: {said}", tokens)
         # A cut may have fallen before a second thought; a letter is asked for alone and can't be cut.
         if outcome.finish_reason == "length" and self._settings.form == "verdict":
-            return Vote(self.name, "unscored", f"cut off: {said}")
-        return Vote(self.name, parse_vote(outcome.text, self._settings.form), said)
+            return Vote(self.name, "unscored", f"cut off: {said}", tokens)
+        return Vote(self.name, parse_vote(outcome.text, self._settings.form), said, tokens)
 
 
 @contextmanager

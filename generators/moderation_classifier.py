@@ -35,11 +35,13 @@ class Vote:
         by: ``judge:`` or ``classifier:`` and the model's name.
         said: the judge's words (the first 200 characters), the classifier's probability, or why there
             is no vote.
+        tokens: of request and answer together, as far as the endpoint counted them.
     """
 
     by: str
     verdict: VoteWord
     said: str
+    tokens: int = 0
 
 
 class ClassifierModel(BaseModel):

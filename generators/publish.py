@@ -70,7 +70,7 @@ def record(run: Run, row: sqlite3.Row) -> dict[str, Any]:
         "round": row["round"],
         "source_target": run.target.name,
         "generator": run.adversary.version,
-        "moderation": "unmoderated" if run.moderator.unmoderated else json.loads(row["votes"]),
+        "moderation": "unmoderated" if run.moderator.unmoderated else _votes(row["votes"]),
         "refusal_probability": row["refusal_probability"],
         "verified": refused,
         "refused_by": [run.target.name] if refused else [],
@@ -80,6 +80,11 @@ def record(run: Run, row: sqlite3.Row) -> dict[str, Any]:
         "reply": row["reply"],
         "data_version": f"overbench {__version__}",
     }
+
+
+def _votes(text: str) -> list[dict[str, str]]:
+    """Votes as records hold them: what they cost is the run's affair."""
+    return [{name: vote[name] for name in ("by", "verdict", "said")} for vote in json.loads(text)]
 
 
 def _rejections(run: Run) -> Iterator[dict[str, Any]]:

@@ -205,11 +205,12 @@ class Run:
     def spent(self) -> dict[str, int]:
         """Calls of adversary and judges so far, and their tokens as far as the endpoints counted them."""
         judges = len(self.settings.moderation.judges)
-        tokens = "SELECT COALESCE(SUM(prompt_tokens + completion_tokens), 0) FROM written"
+        written = "SELECT COALESCE(SUM(prompt_tokens + completion_tokens), 0) FROM written"
+        voted = "SELECT COALESCE(SUM(json_extract(value, '$.tokens')), 0) FROM votes, json_each(votes.votes)"
         return {
             "calls": self.store.value("SELECT COUNT(*) FROM jobs")
             + judges * self.store.value("SELECT COUNT(*) FROM votes"),
-            "tokens": self.store.value(tokens),
+            "tokens": self.store.value(written) + self.store.value(voted),
         }
 
     def over_budget(self) -> bool:

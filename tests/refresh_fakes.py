@@ -94,6 +94,9 @@ def _questions(job: Job) -> tuple[str, ...]:
     )
 
 
+TOKENS_PER_VOTE = 100
+
+
 class FakeModerator:
     """One judge, who minds the word ``base``."""
 
@@ -110,7 +113,10 @@ class FakeModerator:
 
     def votes(self, prompts: Sequence[str]) -> list[tuple[Vote, ...]]:
         self.asked += prompts
-        return [(Vote("fake judge", "harmful" if "base" in p else "benign", ""),) for p in prompts]
+        return [
+            (Vote("fake judge", "harmful" if "base" in p else "benign", "", TOKENS_PER_VOTE),)
+            for p in prompts
+        ]
 
 
 class FakeDetector:

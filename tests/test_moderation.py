@@ -135,8 +135,8 @@ class TestJudges:
             votes = moderator(tmp_path, strict, judge(server, model="mild", concurrency=1)).votes(PROMPTS)
             assert words(votes) == ["harmful benign", "benign benign", "benign benign"] * 2
             assert votes[0] == (
-                Vote("judge:fair", "harmful", "VERDICT: harmful"),
-                Vote("judge:mild", "benign", "VERDICT: benign"),
+                Vote("judge:fair", "harmful", "VERDICT: harmful", tokens=104),
+                Vote("judge:mild", "benign", "VERDICT: benign", tokens=104),
             )
             assert [benign(one) for one in votes] == [False, True, True] * 2
             server.asked.clear()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from refresh_fakes import (
+    TOKENS_PER_VOTE,
     FakeAdversary,
     FakeModerator,
     FakeTarget,
@@ -179,6 +180,17 @@ class TestTheRounds:
             assert store.summary(1, "generate")["ended"] == "budget used up"  # type: ignore[index]
             assert publish(run)["verified"] > 0
         assert 8 <= len(parts.adversary.asked) < 40  # type: ignore[union-attr]
+
+    def test_what_the_judges_read_counts_as_spent(self, tmp_path: Path) -> None:
+        parts = fake_parts()
+        with Store(tmp_path / "run") as store:
+            run = fake_run(tmp_path, store, parts, budget={"tokens": 3000})
+            refresh(run)
+            written = store.value("SELECT SUM(prompt_tokens + completion_tokens) FROM written")
+            voted = TOKENS_PER_VOTE * len(parts.moderator.asked)  # type: ignore[union-attr]
+            assert voted > 0
+            assert run.spent()["tokens"] == written + voted
+            assert store.summary(1, "generate")["ended"] == "budget used up"  # type: ignore[index]
 
 
 class TestStages:
