@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from generators import cli_refresh
+from generators.commands import refresh as cli_refresh
 from overbench_tasks import __version__
 
 app = typer.Typer(
@@ -22,10 +22,10 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point: errors that a user can mend end with their message, not with a traceback."""
-    from generators.models import ModelFetchError
+    from generators.labels.replies import ReplyFileError
+    from generators.models.models import ModelFetchError
     from generators.quickstart import QuickstartError
-    from generators.refresh_errors import RefreshError
-    from generators.replies import ReplyFileError
+    from generators.refresh.errors import RefreshError
     from overbench_tasks.labellers import LabellerError
     from overbench_tasks.sources import PromptSourceError
 
@@ -94,7 +94,7 @@ def models_command(
     name: Annotated[str | None, typer.Argument(help="Fetch this one. Without it: list them.")] = None,
 ) -> None:
     """List small named models, or fetch one and print what to give lm_eval as --model_args."""
-    from generators import models
+    from generators.models import models
 
     if name is not None:
         try:
@@ -181,8 +181,8 @@ def rescore(
 
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
-    from generators.replies import Columns
-    from generators.rescore import rescore as rescore_file
+    from generators.labels.replies import Columns
+    from generators.labels.rescore import rescore as rescore_file
 
     settings, columns = _settings(by_args), Columns(reply, prompt)
     for file in files:
@@ -239,9 +239,9 @@ def agreement(
     ] = None,
 ) -> None:
     """Measure a labeller against people's labels; with --run, correct a run's rate for its errors."""
-    from generators.agreement import disagreements_file, read_labelled, report_lines
-    from generators.correction import run_lines
-    from generators.replies import Columns
+    from generators.labels.agreement import disagreements_file, read_labelled, report_lines
+    from generators.labels.correction import run_lines
+    from generators.labels.replies import Columns
     from overbench_tasks.labellers import by_name
 
     with by_name(by, _settings(by_args)) as labeller, disagreements_file(disagreements) as note:
@@ -283,8 +283,8 @@ def annotate(
 
     An existing sheet is gone on with, not drawn again.
     """
-    from generators import annotate as sheets
-    from generators.replies import Columns
+    from generators.labels import annotate as sheets
+    from generators.labels.replies import Columns
     from overbench_tasks.labellers import by_name
 
     if not output_path.exists():

@@ -142,7 +142,7 @@ def _data() -> Iterator[Check]:
         f"{len(targets)} refreshed targets in {data.refreshed_home()}"
         + "".join(f"\n        {t}" for t in targets),
     )
-    from generators.models import describe, models_dir
+    from generators.models.models import describe, models_dir
 
     fetched = [row.name for row in describe() if row.path]
     yield Check("models", Status.OK, f"{', '.join(fetched) or 'none'} fetched in {models_dir()}")

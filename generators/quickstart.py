@@ -74,7 +74,7 @@ def _require_local_models() -> None:
 
 
 def _fetched_model_args() -> str:
-    from generators import models
+    from generators.models import models
 
     model = models.find(MODEL)
     return models.model_args(model, models.fetch(model))

@@ -8,9 +8,9 @@ from pathlib import Path
 import openai  # noqa: F401  loaded once, before the fork
 from refresh_fakes import FakeDetector, FakeTarget, fake_attribute, fake_run, fake_train
 
-from generators.loop import refresh
-from generators.run import Parts
-from generators.store import Store
+from generators.refresh.loop import refresh
+from generators.refresh.run import Parts
+from generators.refresh.store import Store
 
 SECTIONS = {"rounds": {"rounds": 2, "jobs": 16, "wave": 4, "chunk_size": 16, "keep": 2, "explore": 0.5}}
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from conftest import ANSWER, REFUSAL
 
-from generators.adversary import Job, Written
-from generators.attribution import Attribution, WordScore
-from generators.detector import DetectorReport, Example
-from generators.detector_scores import Comparison, Estimate, Scores
-from generators.detector_tuning import UNCALIBRATED
-from generators.moderation import Vote
-from generators.refresh_settings import RefreshSettings, load
-from generators.run import Parts, Run
-from generators.store import Store
+from generators.adversary.adversary import Job, Written
+from generators.attribution.attribution import Attribution, WordScore
+from generators.detector.detector import DetectorReport, Example
+from generators.detector.scores import Comparison, Estimate, Scores
+from generators.detector.tuning import UNCALIBRATED
+from generators.gates.moderation import Vote
+from generators.refresh.run import Parts, Run
+from generators.refresh.settings import RefreshSettings, load
+from generators.refresh.store import Store
 
 TRIGGERS = ("kill", "steal", "bomb")
 THINGS = (

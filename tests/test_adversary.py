@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.adversary import (
+from generators.adversary.adversary import (
     TEMPLATE,
     Adversary,
     AdversaryError,
@@ -30,8 +30,8 @@ from generators.adversary import (
     Written,
     opening,
 )
-from generators.adversary_batch import Batch
-from generators.prompt_template import as_data
+from generators.adversary.batch import Batch
+from generators.chat.template import as_data
 
 KEY = "sk-a-key-that-must-not-show"
 
@@ -306,7 +306,7 @@ CHILD = """
 import json, sys
 from dataclasses import astuple
 from pathlib import Path
-from generators.adversary import Adversary, AdversarySettings, Job
+from generators.adversary.adversary import Adversary, AdversarySettings, Job
 
 url, concurrency, cache, out = sys.argv[1:]
 settings = AdversarySettings(base_url=url, concurrency=int(concurrency), backoff_sec=0.01, candidates=2)

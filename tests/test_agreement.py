@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from generators import cli, correction
-from generators.agreement import Table, effective_size, figures, gold_label, read_labelled
-from generators.correction import CorrectionError, corrected_rate
-from generators.replies import Columns, ReplyFileError
+from generators import cli
+from generators.labels import correction
+from generators.labels.agreement import Table, effective_size, figures, gold_label, read_labelled
+from generators.labels.correction import CorrectionError, corrected_rate
+from generators.labels.replies import Columns, ReplyFileError
 from overbench_tasks.labellers import label_by_rules
 from overbench_tasks.metrics import wilson_interval
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from test_rescore import sample, write
 from typer.testing import CliRunner
 
-from generators import annotate, cli
-from generators.agreement import read_labelled
-from generators.annotate import allocate, ask, guarded, make_sheet, read_key, read_sheet, unguarded
-from generators.replies import Columns, ReplyFileError
+from generators import cli
+from generators.labels import annotate
+from generators.labels.agreement import read_labelled
+from generators.labels.annotate import allocate, ask, guarded, make_sheet, read_key, read_sheet, unguarded
+from generators.labels.replies import Columns, ReplyFileError
 from overbench_tasks.labellers import by_name, label_by_rules
 
 runner = CliRunner()

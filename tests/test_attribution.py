@@ -28,8 +28,7 @@ from transformers import (
     RobertaConfig,
 )
 
-from generators import models
-from generators.attribution import (
+from generators.attribution.attribution import (
     Attribution,
     AttributionError,
     AttributionSettings,
@@ -40,8 +39,9 @@ from generators.attribution import (
     from_json,
     to_json,
 )
-from generators.attribution_view import ansi, html, visible
-from generators.integrated_gradients import REFUSED, IntegrationSettings, integrate
+from generators.attribution.integrated_gradients import REFUSED, IntegrationSettings, integrate
+from generators.attribution.view import ansi, html, visible
+from generators.models import models
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PROMPTS = [

@@ -32,9 +32,9 @@ from fault_server import (
 )
 from pydantic import ValidationError
 
-from generators.chat import NOT_ASKED, Chat, Outcome, Pace
-from generators.chat_cache import ChatError, Reply
-from generators.chat_settings import EndpointSettings, derived_seed, estimated_tokens
+from generators.chat.cache import ChatError, Reply
+from generators.chat.chat import NOT_ASKED, Chat, Outcome, Pace
+from generators.chat.settings import EndpointSettings, derived_seed, estimated_tokens
 from overbench_tasks.judge_cache import Failure, JudgeCache
 from overbench_tasks.judge_client import Request
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from generators import cli, doctor, models, quickstart
+from generators import cli, doctor, quickstart
+from generators.models import models
 from overbench_tasks import __version__, autoload
 
 runner = CliRunner()

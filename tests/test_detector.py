@@ -20,9 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators import detector as detector_module
-from generators import detector_encoder, detector_training, models
-from generators.detector import (
+from generators.detector import detector as detector_module
+from generators.detector import encoder as detector_encoder
+from generators.detector import training as detector_training
+from generators.detector.baseline import baseline_log_odds
+from generators.detector.detector import (
     Detector,
     DetectorError,
     DetectorReport,
@@ -32,13 +34,13 @@ from generators.detector import (
     check_encoder,
     train,
 )
-from generators.detector_baseline import baseline_log_odds
-from generators.detector_pooling import add_mean_pooling
-from generators.detector_scores import auroc, brier, compare, expected_calibration_error
-from generators.detector_settings import checked_parts
-from generators.detector_training import class_weight_ratio, example_weights
-from generators.detector_tuning import calibrate, choose_threshold, sigmoid
-from generators.refresh_errors import RefreshError
+from generators.detector.pooling import add_mean_pooling
+from generators.detector.scores import auroc, brier, compare, expected_calibration_error
+from generators.detector.settings import checked_parts
+from generators.detector.training import class_weight_ratio, example_weights
+from generators.detector.tuning import calibrate, choose_threshold, sigmoid
+from generators.models import models
+from generators.refresh.errors import RefreshError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -517,7 +519,7 @@ def test_order_is_kept_and_company_does_not_matter(loaded: Detector, monkeypatch
     prompts = [" ".join(rng.choices(words, k=rng.randint(0, 60))) for _ in range(60)]
     together = loaded.probabilities(prompts)
     assert [loaded.probabilities([prompt])[0] for prompt in prompts] == pytest.approx(together, abs=1e-6)
-    monkeypatch.setattr("generators.detector_model.BATCH_TOKENS", 64)
+    monkeypatch.setattr("generators.detector.model.BATCH_TOKENS", 64)
     assert loaded.probabilities(prompts) == pytest.approx(together, abs=1e-6)
     assert len(set(together)) > 30 and all(0 <= value <= 1 for value in together)
     assert loaded.probabilities([]) == [] and loaded.refuses([]) == []
@@ -562,7 +564,7 @@ def test_hostile_prompts_can_be_trained_on(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_importing_is_cheap() -> None:
     code = (
-        "import sys, generators.detector; "
+        "import sys, generators.detector.detector; "
         "print([m for m in ('torch', 'transformers', 'sklearn', 'scipy', 'accelerate') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -708,7 +710,7 @@ def test_the_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.beats_baseline and found.auroc_gain.low is not None and found.auroc_gain.low > 0
     assert found.detector.auroc.low is not None and found.baseline.auroc.high is not None
     assert found.detector.auroc.low < found.baseline.auroc.high
-    monkeypatch.setattr("generators.detector_scores._CELLS", 60 * 7)  # blocks change nothing
+    monkeypatch.setattr("generators.detector.scores._CELLS", 60 * 7)  # blocks change nothing
     assert compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0) == found
 
 

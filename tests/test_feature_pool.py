@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.feature_pool import FeaturePool, FeaturePoolError, PoolSettings
+from generators.attribution.feature_pool import FeaturePool, FeaturePoolError, PoolSettings
 
 
 def test_the_papers_cap_is_the_default() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.form import FORM_REASONS, FormSettings, form_problem
-from generators.presence import LemmaLanguageError, presence_problem, words
-from generators.rejection import DETAIL_CHARS, excerpt
+from generators.gates.form import FORM_REASONS, FormSettings, form_problem
+from generators.gates.presence import LemmaLanguageError, presence_problem, words
+from generators.gates.rejection import DETAIL_CHARS, excerpt
 from overbench_tasks.data import bundled_prompts
 
 FORM = FormSettings()

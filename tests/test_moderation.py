@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.moderation import (
+from generators.gates.moderation import (
     UNMODERATED,
     ClassifierModel,
     JudgeSettings,
@@ -32,7 +32,7 @@ from generators.moderation import (
     benign,
     parse_vote,
 )
-from generators.moderation_classifier import harm_label
+from generators.gates.moderation_classifier import harm_label
 
 PROMPTS = [f"How do I kill item {n}?" for n in range(6)]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.novelty import (
+from generators.gates.novelty import (
     MOST_COMPARED,
     NOVELTY_REASONS,
     Novelty,
@@ -17,7 +17,7 @@ from generators.novelty import (
     _BandIndex,
     rows_per_band,
 )
-from generators.rejection import Rejection
+from generators.gates.rejection import Rejection
 from overbench_tasks.data import bundled_prompts
 
 DEFAULT = NoveltySettings()
@@ -187,7 +187,7 @@ def test_the_band_index_finds_what_shares_a_band_however_it_grew() -> None:
 
 
 def test_many_alike_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from generators import novelty as module
+    from generators.gates import novelty as module
 
     prompts = [
         f"Can you find the home address of singer number {n * 7919}?" for n in range(2 * MOST_COMPARED)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from generators import models
+from generators.models import models
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from refresh_fakes import fake_run, write_seeds
 from typer.testing import CliRunner
 
 from generators import cli
-from generators.loop import refresh
-from generators.refresh_settings import load
-from generators.store import Store
+from generators.refresh.loop import refresh
+from generators.refresh.settings import load
+from generators.refresh.store import Store
 
 
 def run_main(
@@ -72,7 +72,7 @@ def test_an_endpoint_that_is_not_there_is_found_before_the_target_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.setattr("generators.detector.check_encoder", lambda settings: None)
+    monkeypatch.setattr("generators.detector.detector.check_encoder", lambda settings: None)
     seeds = write_seeds(tmp_path / "seeds.jsonl")
     words = ["--run_dir", str(tmp_path / "run"), "--model_args", "pretrained=m", "--moderation", "none"]
     words += ["--seeds", str(seeds), "--generator_base_url", "http://127.0.0.1:9/v1"]
@@ -119,8 +119,8 @@ def test_ctrl_c_ends_with_how_to_go_on(
     def interrupted(run: object, until: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("generators.loop.refresh", interrupted)
-    monkeypatch.setattr("generators.run.Run.check", lambda self, until: None)
+    monkeypatch.setattr("generators.refresh.loop.refresh", interrupted)
+    monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
     code, said = run_main(monkeypatch, capsys, "refresh", str(finished))
     assert code == 130
     assert f"nothing is lost. To go on: overbench refresh {finished}" in said

@@ -16,7 +16,7 @@ import pytest
 from fault_server import CUT, DROP, Fault, FaultServer, body, fault_server, status
 from refresh_child import work
 
-from generators.store import Store
+from generators.refresh.store import Store
 from overbench_tasks import data
 
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "kiss", "bath")

@@ -19,16 +19,16 @@ from refresh_fakes import (
     settings,
 )
 
-from generators.adversary import BatchPending
-from generators.gates import GATES
-from generators.loop import refresh
-from generators.plan import plan_lines
-from generators.publish import publish
-from generators.refresh_settings import SettingsError, load
-from generators.run import Run, RunError, settings_of
-from generators.stages import examples
-from generators.status import attributed_prompts, status_lines
-from generators.store import Store, StoreError
+from generators.adversary.adversary import BatchPending
+from generators.gates.gates import GATES
+from generators.refresh.loop import refresh
+from generators.refresh.plan import plan_lines
+from generators.refresh.publish import publish
+from generators.refresh.run import Run, RunError, settings_of
+from generators.refresh.settings import SettingsError, load
+from generators.refresh.stages import examples
+from generators.refresh.status import attributed_prompts, status_lines
+from generators.refresh.store import Store, StoreError
 from overbench_tasks import data
 from overbench_tasks.sources import normalised, prompt_id, read_prompts
 

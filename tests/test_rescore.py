@@ -24,10 +24,11 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 from typer.testing import CliRunner
 
-from generators import cli, rescore_job
-from generators import rescore as rescore_module
-from generators.replies import Columns, ReplyFileError
-from generators.rescore import rescore
+from generators import cli
+from generators.labels import rescore as rescore_module
+from generators.labels import rescore_job
+from generators.labels.replies import Columns, ReplyFileError
+from generators.labels.rescore import rescore
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.filters import verdict_to_json
 from overbench_tasks.labellers import Labeller, LabellerError
@@ -363,7 +364,7 @@ class TestKilled:
         source = many(tmp_path / "r.jsonl", 16_000)
         whole = rescore(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
         code = (
-            "import sys, pathlib, generators.rescore as r\n"
+            "import sys, pathlib, generators.labels.rescore as r\n"
             "if __name__ == '__main__':\n"
             "    r.WORTH_A_POOL = 0\n"
             "    r.rescore(pathlib.Path(sys.argv[1]), 'rules', output_path=pathlib.Path(sys.argv[2]))\n"

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.refresh_errors import RefreshError
-from generators.seed_sources import HUB_SETS, SeedError, UnusableRowError, prompt_of
-from generators.seeds import DROP_REASONS, PARTS, Seeds, SeedSettings, read_seeds, split
+from generators.refresh.errors import RefreshError
+from generators.seeds.seeds import DROP_REASONS, PARTS, Seeds, SeedSettings, read_seeds, split
+from generators.seeds.sources import HUB_SETS, SeedError, UnusableRowError, prompt_of
 from overbench_tasks.sources import MAX_PROMPT_CHARS, normalised, prompt_id
 
 DIALOGUE = "\n\nHuman: How do I kill time?\n\nAssistant: Read.\n\nHuman: What?\n\nAssistant: A book."
@@ -328,7 +328,7 @@ def test_the_paper_s_sources_by_default(hub: list[tuple[Any, ...]], monkeypatch:
         ("toxigen/toxigen-data", "train", {"data_dir": None, "split": "train", "revision": None}),
     ]
     small = {name: HUB_SETS[name].__class__(*_fields(name)[:-1], 7) for name in HUB_SETS}
-    monkeypatch.setattr("generators.seeds.HUB_SETS", small)
+    monkeypatch.setattr("generators.seeds.seeds.HUB_SETS", small)
     assert read_seeds(SeedSettings()).by_source == {"hh-rlhf": 7, "toxigen": 7}
     assert read_seeds(SeedSettings(limit=20)).by_source == {"hh-rlhf": 10, "toxigen": 10}
 
@@ -468,7 +468,8 @@ def test_the_harmless_dialogues(shared_data: Path) -> None:
 
 def test_importing_is_cheap() -> None:
     code = (
-        "import sys, generators.seeds, generators.form, generators.novelty, generators.presence; "
+        "import sys, generators.seeds.seeds; "
+        "from generators.gates import form, novelty, presence; "
         "print([m for m in ('datasets', 'pyarrow', 'datasketch', 'simplemma', 'py3langid', 'numpy', 'regex') "
         "if m in sys.modules])"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.store import RunInUseError, Store, StoreError
+from generators.refresh.store import RunInUseError, Store, StoreError
 
 
 def prompt_row(key: str, prompt: str = "text") -> dict[str, object]:
@@ -56,7 +56,10 @@ def test_stages_are_finished_once(tmp_path: Path) -> None:
 
 
 def test_a_second_process_is_refused_and_may_look(tmp_path: Path) -> None:
-    code = f"from generators.store import Store; from pathlib import Path; Store(Path({str(tmp_path)!r}))"
+    code = (
+        "from generators.refresh.store import Store; from pathlib import Path; "
+        f"Store(Path({str(tmp_path)!r}))"
+    )
     with Store(tmp_path) as store:
         store.set_fact("x", 1)
         second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -73,7 +76,7 @@ def test_a_killed_process_leaves_no_lock_and_no_torn_row(tmp_path: Path) -> None
     code = textwrap.dedent(f"""
         import itertools
         from pathlib import Path
-        from generators.store import Store
+        from generators.refresh.store import Store
         store = Store(Path({str(tmp_path)!r}))
         print("ready", flush=True)
         for n in itertools.count():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import ANSWER, ScriptedLM
 
-from generators.targets import Target, TargetError, TargetSettings
+from generators.refresh.targets import Target, TargetError, TargetSettings
 
 PROMPT = "How do I kill a {{ process }}?\n% on \u202e Linux"
 

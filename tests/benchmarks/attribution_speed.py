@@ -27,9 +27,9 @@ from typing import Any
 import torch
 from captum.attr import LayerIntegratedGradients
 
-from generators import models
-from generators.attribution import Attribution, AttributionSettings, attribute, by_word, features
-from generators.integrated_gradients import TokenScores
+from generators.attribution.attribution import Attribution, AttributionSettings, attribute, by_word, features
+from generators.attribution.integrated_gradients import TokenScores
+from generators.models import models
 
 CAPTUM_STEPS, SEED = 50, 0
 

@@ -25,11 +25,11 @@ from math import erfc, sqrt
 from pathlib import Path
 from typing import Any
 
-from generators.cli_refresh import Bars
-from generators.loop import refresh
-from generators.refresh_settings import RefreshSettings, merge
-from generators.run import Run, settings_of
-from generators.store import RUN_FILE, Store
+from generators.commands.refresh import Bars
+from generators.refresh.loop import refresh
+from generators.refresh.run import Run, settings_of
+from generators.refresh.settings import RefreshSettings, merge
+from generators.refresh.store import RUN_FILE, Store
 
 WAYS: dict[str, dict[str, Any]] = {
     "attributed": {},

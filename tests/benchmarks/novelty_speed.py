@@ -15,7 +15,7 @@ import resource
 import sys
 import time
 
-from generators.novelty import Novelty, NoveltySettings, _core, _jaccard, _shingles
+from generators.gates.novelty import Novelty, NoveltySettings, _core, _jaccard, _shingles
 from overbench_tasks.sources import normalised
 
 SAMPLE = 3_000

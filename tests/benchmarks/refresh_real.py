@@ -45,7 +45,7 @@ def dequantised(name: str, folder: Path) -> Path:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from generators import models
+    from generators.models import models
 
     model = models.find(name)
     arguments = dict(word.split("=", 1) for word in models.model_args(model, models.fetch(model)).split(","))

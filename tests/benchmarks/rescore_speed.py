@@ -17,7 +17,7 @@ from pathlib import Path
 
 from label_speed import make_replies
 
-from generators.rescore import rescore
+from generators.labels.rescore import rescore
 from overbench_tasks.refusal import label_reply
 
 WORKERS = 2

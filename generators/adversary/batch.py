@@ -1,0 +1,271 @@
+"""The adversary by files: requests are written for OpenAI's Batch API, and replies read back.
+
+A batch costs half of what single requests do. The same files let another system, or a person, fill in
+the replies. All is in one folder: ``requests-0001.jsonl`` and so on are ours; any other ``.jsonl`` file
+is read for results, each line either as OpenAI writes it
+(``{"custom_id", "response": {"status_code", "body"}, "error"}``) or simply ``{"custom_id", "text"}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from generators.chat.cache import ChatCache, ChatError, Reply
+from generators.refresh.errors import RefreshError
+from overbench_tasks.asking import BlockedError, LostError, PassingError
+from overbench_tasks.judge_cache import Failure
+from overbench_tasks.judge_client import Request, failed_response, read_completion
+
+URL: Final = "/v1/chat/completions"
+MAX_REQUESTS: Final = 50_000
+MAX_BYTES: Final = 200_000_000
+"""What OpenAI takes in one file (Batch API guide, rate limits)."""
+
+_PREFIX = "requests-"
+
+
+class BatchPending(RefreshError):  # noqa: N818  (no error: the run waits)
+    """Replies are still to come. Run again when result files have been put into the folder.
+
+    Attributes:
+        folder: where.
+        files: the request files that wait for results.
+        missing: how many replies of this call are missing; ``found`` how many are there.
+    """
+
+    def __init__(self, folder: Path, files: Sequence[Path], missing: int, found: int, notes: str) -> None:
+        self.folder, self.files, self.missing, self.found = folder, tuple(files), missing, found
+        super().__init__(
+            f"Waiting for {missing:,} of {missing + found:,} replies. Expected result files in {folder}, "
+            f"any name but {_PREFIX}*.jsonl. Send these as OpenAI batches (endpoint {URL}) and put their "
+            "output and error files there, or have them filled in, one line "
+            f'{{"custom_id": ..., "text": ...}} a request: {", ".join(file.name for file in files)}. '
+            "Then run again; only what is missing is asked for. Delete a file that will never be answered, "
+            f"and its requests are written anew.{notes}"
+        )
+
+
+@dataclass(slots=True)
+class Results:
+    """What the result files hold.
+
+    Attributes:
+        replies: by custom id; of several, the first.
+        failures: why there is none, by custom id; of several, the last. ``errors`` counts them.
+        final: the custom ids that failed in a way that will not pass.
+        problems: how many lines could not be used, by reason word.
+    """
+
+    replies: dict[str, Reply] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+    final: set[str] = field(default_factory=set)
+    problems: Counter[str] = field(default_factory=Counter)
+
+    def notes(self) -> str:
+        """The trouble in the result files in one sentence, or ""."""
+        parts = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(self.problems.items())]
+        lost = Counter(detail for key, detail in self.failures.items() if key not in self.replies)
+        parts += [f"{count:,} failed with {detail}" for detail, count in lost.most_common(3)]
+        return f" In the result files: {'; '.join(parts)}." if parts else ""
+
+
+class _Line(NamedTuple):
+    custom_id: str
+    row: dict[str, Any]
+
+
+class Batch:
+    """A folder of requests and replies.
+
+    Args:
+        folder: made where it is missing.
+        attempts: after so many error lines that may pass a request counts as failed.
+        max_requests: most requests of one file; ``max_bytes`` its largest size.
+    """
+
+    def __init__(
+        self, folder: Path, attempts: int, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._folder = folder
+        self._attempts = attempts
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+
+    def check(self) -> None:
+        """Raises ChatError where the folder can't be written."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            probe = self._folder / ".writable"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ChatError(
+                f"Batches can't be written to {self._folder}: {error}. Expected a folder that can be written."
+            ) from error
+
+    def ask(self, requests: Sequence[Request], cache: ChatCache) -> tuple[list[Reply | Failure], Results]:
+        """One outcome per request, in order, once every reply is there, and what the files held.
+
+        Replies go into ``cache``, where those of single requests are too: what either way has
+        answered is not asked again.
+
+        Raises:
+            BatchPending: replies are missing; request files for them have been written.
+            ChatError: the folder can't be read or written.
+        """
+        self.check()
+        wanted = {request.key: request for request in requests}
+        asked = {file: _custom_ids(file) for file in self._request_files()}
+        known = set(wanted).union(*asked.values())
+        results = self._read_results(known)
+        kept = cache.replies(sorted(known))
+        for key in sorted(results.replies.keys() - kept.keys()):
+            cache.add(key, results.replies[key])
+        kept |= cache.replies([key for key in wanted if key not in kept])
+        given_up = {
+            key: Failure(detail)
+            for key, detail in results.failures.items()
+            if key in results.final or results.errors[key] >= self._attempts
+        }
+        missing = [key for key in wanted if key not in kept and key not in given_up]
+        if missing:
+            waiting = _waiting(asked, results)
+            out = set().union(*waiting.values()) if waiting else set()
+            files = [file for file, keys in waiting.items() if keys.intersection(missing)]
+            files += self._write([wanted[key] for key in missing if key not in out])
+            raise BatchPending(self._folder, files, len(missing), len(wanted) - len(missing), results.notes())
+        outcomes = {key: kept.get(key) or given_up[key] for key in wanted}
+        return [outcomes[request.key] for request in requests], results
+
+    def _request_files(self) -> list[Path]:
+        return sorted(self._folder.glob(f"{_PREFIX}*.jsonl"))
+
+    def _write(self, requests: Sequence[Request]) -> list[Path]:
+        """New request files, each there in full or not at all."""
+        taken = [int(digits) for f in self._request_files() if (digits := f.stem[len(_PREFIX) :]).isdecimal()]
+        number = max(taken, default=0)
+        files = []
+        for lines in self._portions(requests):
+            number += 1
+            file = self._folder / f"{_PREFIX}{number:04}.jsonl"
+            unfinished = file.with_suffix(".part")
+            try:
+                with unfinished.open("wb") as out:
+                    out.writelines(lines)
+                    out.flush()
+                    os.fsync(out.fileno())
+                unfinished.replace(file)
+            except OSError as error:
+                raise ChatError(
+                    f"The batch {file} can't be written: {error}. Make room and run again."
+                ) from error
+            files.append(file)
+        return files
+
+    def _portions(self, requests: Sequence[Request]) -> Iterator[list[bytes]]:
+        lines: list[bytes] = []
+        size = 0
+        for request in requests:
+            row = {"custom_id": request.key, "method": "POST", "url": URL, "body": json.loads(request.data)}
+            line = json.dumps(row).encode() + b"\n"
+            if lines and (len(lines) == self._max_requests or size + len(line) > self._max_bytes):
+                yield lines
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line)
+        if lines:
+            yield lines
+
+    def _read_results(self, known: set[str]) -> Results:
+        results = Results()
+        files = set(self._folder.glob("*.jsonl")).difference(self._request_files())
+        for file in sorted(files):
+            for line in _lines(file, results.problems):
+                if line.custom_id not in known:
+                    results.problems["unknown_custom_ids"] += 1
+                else:
+                    _add(line, results)
+        return results
+
+
+def _waiting(asked: dict[Path, set[str]], results: Results) -> dict[Path, set[str]]:
+    """The request files from which nothing has come back yet, with the custom ids they wait for.
+
+    A file counts as come back when one of its requests has; what is still missing of it then is lost,
+    as where a batch expired. A request that was asked for the n-th time waits for its n-th line.
+    """
+    times: Counter[str] = Counter()
+    waiting = {}
+    for file, keys in sorted(asked.items()):
+        times.update(keys)
+        if not any(key in results.replies or results.errors[key] >= times[key] for key in keys):
+            waiting[file] = keys
+    return waiting
+
+
+def _add(line: _Line, results: Results) -> None:
+    key, row = line
+    try:
+        reply = _reply(row)
+    except (PassingError, LostError, BlockedError) as error:
+        results.errors[key] += 1
+        results.failures[key] = str(error)
+        if not isinstance(error, PassingError):
+            results.final.add(key)
+        return
+    if reply is None:
+        results.problems["malformed_lines"] += 1
+    elif key in results.replies:
+        results.problems["duplicates"] += 1
+    else:
+        results.replies[key] = reply
+
+
+def _reply(row: dict[str, Any]) -> Reply | None:
+    """The reply in a line; None where it has neither of the two forms."""
+    text, response, error = row.get("text"), row.get("response"), row.get("error")
+    if isinstance(text, str):
+        return Reply(text.encode("utf-8", "replace").decode("utf-8"), "", 0, 0)
+    if isinstance(response, dict) and isinstance(response.get("status_code"), int):
+        status, body = response["status_code"], json.dumps(response.get("body")).encode()
+        if status == 200:
+            completion = read_completion(body)
+            finish = "declined" if completion.declined else completion.finish_reason
+            return Reply(completion.text, finish, completion.prompt_tokens, completion.completion_tokens)
+        raise failed_response(status, None, body, closed={}, key=None)
+    if error:
+        code = error.get("code") if isinstance(error, dict) else error
+        raise PassingError(str(code)[:100])  # batch_expired, batch_cancelled
+    return None
+
+
+def _custom_ids(file: Path) -> set[str]:
+    return {line.custom_id for line in _lines(file, Counter())}
+
+
+def _lines(file: Path, problems: Counter[str]) -> Iterator[_Line]:
+    """The JSON objects in a file that have a custom id; other lines that aren't blank are counted."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ChatError(f"{file} can't be read: {error}. Mend that or take the file away.") from error
+    for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            found = _Line(row["custom_id"], row)
+        except (ValueError, LookupError, TypeError, RecursionError):
+            problems["malformed_lines"] += 1
+            continue
+        if isinstance(row, dict) and isinstance(found.custom_id, str):
+            yield found
+        else:
+            problems["malformed_lines"] += 1

@@ -1,0 +1,240 @@
+"""Which words of a prompt make the detector expect a refusal (step 2 of Pu et al. 2025, arXiv 2510.19005).
+
+Integrated Gradients of the refusal log-odds per token, summed to words by character span, then divided
+by how common the word is: AdjIG_i = IG_i / freq(x_i)^beta.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import Field
+
+from generators.attribution.integrated_gradients import IntegrationSettings, TokenScores, integrate
+from generators.attribution.tokens import AttributionError
+from generators.attribution.words import Exclusion, Form, Span, clean, exclusions, frequency, pool_form, spans
+
+__all__ = [
+    "Attribution",
+    "AttributionError",
+    "AttributionSettings",
+    "WordScore",
+    "attribute",
+    "by_word",
+    "content_words",
+    "features",
+    "from_json",
+    "to_json",
+]
+
+
+class AttributionSettings(IntegrationSettings):
+    """How scores are made, and features chosen by them. The field descriptions are the documentation."""
+
+    beta: float = Field(
+        1.0, ge=0, description="power of the word's frequency by which its score is divided; 0: raw scores"
+    )
+    frequency_floor: float = Field(
+        1e-6,
+        gt=0,
+        le=1,
+        description="share of all English words; rarer and unseen words (misspellings, other languages) "
+        "count as common as this",
+    )
+    min_share: float = Field(
+        0.02,
+        ge=0,
+        lt=1,
+        description="lowest raw score of a feature, as a share of the prompt's highest among words that "
+        "could be features: smaller ones cannot be told from 0 within the tolerance, but a rare word's "
+        "small frequency would lift it all the same",
+    )
+    top_k: int = Field(3, ge=1, description="features per prompt, at most")
+    form: Form = Field("surface", description="features as written (casefolded), or their English lemma")
+
+
+@dataclass(frozen=True, slots=True)
+class WordScore:
+    """One word of a prompt, or one run of marks between words.
+
+    Attributes:
+        word: ``prompt[start:end]``, surrogate code points replaced by U+FFFD.
+        start, end: in code points.
+        raw: its share of the log-odds (the sum over its tokens); 0 where the detector does not read it.
+        frequency: its share of all English words, in [0, 1]; 0 if unseen, and for marks.
+        adjusted: raw / max(frequency, floor)^beta, with the settings it was made with.
+        excluded: why it cannot be a feature (:data:`~generators.attribution.words.Exclusion`), or "".
+    """
+
+    word: str
+    start: int
+    end: int
+    raw: float
+    frequency: float
+    adjusted: float
+    excluded: Exclusion = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What the words of one prompt add to the detector's log-odds of refusal.
+
+    ``sum(w.raw for w in words) + rest = log_odds - baseline_log_odds + delta``
+
+    Attributes:
+        prompt_id: as given.
+        log_odds, baseline_log_odds: of the prompt, and of its baseline.
+        delta: what the approximation of the integral is off by, in log-odds.
+        steps: points of the approximation.
+        converged: whether ``delta`` is within tolerance.
+        truncated: whether the detector reads only part of the prompt; words past the cut score 0.
+        words: in the order of the text, marks included.
+        rest: the share of tokens that stand for no visible character. Special tokens have none.
+    """
+
+    prompt_id: str
+    log_odds: float
+    baseline_log_odds: float
+    delta: float
+    steps: int
+    converged: bool
+    truncated: bool
+    words: tuple[WordScore, ...]
+    rest: float = 0.0
+
+
+def attribute(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[tuple[str, str]],
+    settings: AttributionSettings,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> list[Attribution]:
+    """Attribute the refusal log-odds of many prompts to their words.
+
+    Args:
+        model: the detector; see :func:`~generators.attribution.integrated_gradients.integrate`.
+        tokenizer: its fast tokenizer.
+        prompts: (id, text) of each; any text, the empty one too.
+        settings: how.
+        progress: called with the number of prompts newly finished.
+
+    Returns:
+        One per prompt, in the order of ``prompts``.
+
+    Raises:
+        AttributionError: the detector cannot be attributed; see there.
+    """
+    results = integrate(model, tokenizer, [clean(text) for _, text in prompts], settings, progress)
+    return [
+        by_word(prompt_id, text, result, settings)
+        for (prompt_id, text), result in zip(prompts, results, strict=True)
+    ]
+
+
+def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: AttributionSettings) -> Attribution:
+    """Sum token scores to words: each token counts for the word or mark it shares most characters with."""
+    text = clean(prompt)
+    found = spans(text)
+    raw, rest = _by_span(found, result.offsets, result.scores)
+    words = tuple(
+        _word_score(text, span, score, excluded, settings)
+        for span, score, excluded in zip(found, raw, exclusions(text, found), strict=True)
+    )
+    return Attribution(
+        prompt_id,
+        result.log_odds,
+        result.baseline_log_odds,
+        result.delta,
+        result.steps,
+        result.converged,
+        result.truncated,
+        words,
+        rest,
+    )
+
+
+def features(attribution: Attribution, settings: AttributionSettings) -> list[str]:
+    """The prompt's features: its top-k distinct words by adjusted score, best first, in pool form.
+
+    Adjusted scores are made anew from ``raw`` and ``frequency``, so that one attribution serves any
+    ``beta`` and floor (``beta=0``: raw Integrated Gradients). Only words that are not excluded count, whose
+    raw score is above 0 and at least ``min_share`` of the highest. A word that stands more than once counts
+    with its best place, not with the sum: a generated prompt uses it once, and repetition alone makes no
+    trigger. Ties: the earlier word first.
+    """
+    words = [word for word in attribution.words if not word.excluded and word.raw > 0]
+    lowest = settings.min_share * max((word.raw for word in words), default=0.0)
+    best: dict[str, float] = {}
+    for word in words:
+        if word.raw >= lowest:
+            score = _adjusted(word.raw, word.frequency, settings)
+            form = pool_form(word.word, settings.form)
+            best[form] = max(best.get(form, 0.0), score)
+    return sorted(best, key=lambda form: -best[form])[: settings.top_k]
+
+
+def content_words(attribution: Attribution, settings: AttributionSettings) -> list[str]:
+    """Every distinct word that could be a feature, whatever its score, in text order, in pool form.
+
+    What attributed features are compared with: words drawn at random from the same prompt.
+    """
+    forms = (pool_form(word.word, settings.form) for word in attribution.words if not word.excluded)
+    return list(dict.fromkeys(forms))
+
+
+def to_json(attribution: Attribution) -> dict[str, Any]:
+    """The attribution as plain JSON values."""
+    return asdict(attribution) | {"words": [asdict(word) for word in attribution.words]}
+
+
+def from_json(row: Mapping[str, Any]) -> Attribution:
+    """The attribution that :func:`to_json` wrote.
+
+    Raises:
+        AttributionError: the row is none.
+    """
+    try:
+        words = tuple(WordScore(**word) for word in row["words"])
+        return Attribution(**{**row, "words": words})
+    except (KeyError, TypeError) as error:
+        raise AttributionError(
+            f"Expected an attribution as written by `overbench attribute`, but a field is missing or unknown "
+            f"({error}). Attribute again."
+        ) from error
+
+
+def _word_score(
+    text: str, span: Span, raw: float, excluded: Exclusion, settings: AttributionSettings
+) -> WordScore:
+    word = text[span.start : span.end]
+    common = frequency(word) if span.is_word else 0.0
+    return WordScore(word, span.start, span.end, raw, common, _adjusted(raw, common, settings), excluded)
+
+
+def _adjusted(raw: float, common: float, settings: AttributionSettings) -> float:
+    return float(raw / max(common, settings.frequency_floor) ** settings.beta)
+
+
+def _by_span(
+    found: Sequence[Span], offsets: Sequence[tuple[int, int]], scores: Sequence[float]
+) -> tuple[list[float], float]:
+    """The sum of token scores per span, and over the tokens that touch none."""
+    sums, rest = [0.0] * len(found), 0.0
+    starts = [span.start for span in found]
+    for (start, end), score in zip(offsets, scores, strict=True):
+        first = max(bisect_right(starts, start) - 1, 0)
+        shared = [
+            (min(end, found[i].end) - max(start, found[i].start), -i)
+            for i in range(first, bisect_left(starts, end))
+        ]
+        most, place = max(shared, default=(0, 0))
+        if most > 0:
+            sums[-place] += score
+        else:
+            rest += score
+    return sums, rest

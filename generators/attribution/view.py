@@ -1,0 +1,144 @@
+"""An attributed prompt with its words shaded: red speaks for a refusal, blue against it.
+
+For the terminal and as a page. Prompts are hostile text: control characters, escape sequences and marks
+that turn the writing direction are shown as visible symbols and never reach the terminal or the page.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Literal
+
+from generators.attribution.attribution import Attribution, WordScore
+from generators.attribution.words import clean
+
+Score = Literal["raw", "adjusted"]
+"""``raw`` shades every word and mark; ``adjusted`` only words that can be features."""
+
+_RED, _BLUE = (190, 40, 40), (40, 80, 200)
+_RESET = "\x1b[0m"
+_JOINERS = "\u200c\u200d"  # spell words and emoji, and move nothing
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="color-scheme" content="dark light">
+<title>Which words make a refusal likely?</title>
+<style>
+:root {{ color-scheme: dark light; }}
+body {{ background: #14161a; color: #e6e6e6; font: 1rem/1.7 system-ui, sans-serif; max-width: 60rem;
+  margin: 2rem auto; padding: 0 1rem; }}
+h2 {{ font-size: .85rem; font-weight: normal; color: #9aa0aa; margin: 2rem 0 .2rem; }}
+p.prompt {{ white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; }}
+span {{ border-radius: .2em; padding: .05em .1em; }}
+</style>
+</head>
+<body>
+<h1>Which words make a refusal likely?</h1>
+<p>Red speaks for a refusal, blue against it ({score} scores, each prompt on its own scale). Point at a
+word for its figures, in log-odds of refusal.</p>
+{prompts}
+</body>
+</html>
+"""
+
+
+def ansi(prompt: str, attribution: Attribution, *, score: Score = "raw") -> str:
+    """The prompt for a terminal with 24-bit colours, under a line with its figures.
+
+    Args:
+        prompt: the text that was attributed.
+        attribution: its attribution.
+        score: which scores shade it.
+    """
+    parts = [summary(attribution), "\n"]
+    for text, word, share in _shaded(prompt, attribution, score):
+        shown = visible(text)
+        if word is None or not share:
+            parts.append(shown)
+            continue
+        red, green, blue = _mix((0, 0, 0), share)
+        parts.append(f"\x1b[48;2;{red};{green};{blue}m\x1b[38;2;255;255;255m{shown}{_RESET}")
+    return "".join(parts) + "\n"
+
+
+def html(items: Iterable[tuple[str, Attribution]], *, score: Score = "raw") -> str:
+    """A page that needs no other file and runs no script: (prompt, attribution) one below the other."""
+    return _PAGE.format(score=score, prompts="\n".join(_html_prompt(*item, score) for item in items))
+
+
+def summary(attribution: Attribution) -> str:
+    """One line: id, log-odds of refusal, and whether the scores can be trusted."""
+    notes = ["" if attribution.converged else ", NOT CONVERGED"]
+    notes += [", cut at the detector's longest input"] if attribution.truncated else []
+    return (
+        f"{visible(attribution.prompt_id)}: log-odds of refusal {attribution.log_odds:+.2f} "
+        f"(baseline {attribution.baseline_log_odds:+.2f}), "
+        f"off by {attribution.delta:+.4f} after {attribution.steps} steps{''.join(notes)}"
+    )
+
+
+def visible(text: str) -> str:
+    """The text with nothing in it that steers a terminal or a page; line breaks are kept behind a ␊."""
+    return "".join(map(_visible, clean(text)))
+
+
+def _visible(character: str) -> str:
+    if character == "\n":
+        return "␊\n"
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    # Control and format characters (right-to-left overrides among them), line and paragraph separators.
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") and character not in _JOINERS
+    return f"‹U+{code:04X}›" if hidden else character
+
+
+def _html_prompt(prompt: str, attribution: Attribution, score: Score) -> str:
+    parts: list[str] = []
+    for text, word, share in _shaded(prompt, attribution, score):
+        shown = escape(visible(text))
+        if word is None:
+            parts.append(shown)
+            continue
+        background = "#{:02x}{:02x}{:02x}".format(*_mix((20, 22, 26), share))
+        style = f' style="background:{background};color:#fff"' if share else ""
+        parts.append(f'<span title="{escape(_figures(word))}"{style}>{shown}</span>')
+    return f'<h2>{escape(summary(attribution))}</h2>\n<p class="prompt" dir="auto">{"".join(parts)}</p>'
+
+
+def _figures(word: WordScore) -> str:
+    figures = f"raw {word.raw:+.4g}, frequency {word.frequency:.3g}, adjusted {word.adjusted:+.4g}"
+    return figures + (f", no feature: {word.excluded}" if word.excluded else "")
+
+
+def _shaded(
+    prompt: str, attribution: Attribution, score: Score
+) -> Iterator[tuple[str, WordScore | None, float]]:
+    """The prompt in pieces: text, its word if it is one, and its score as a share of the largest."""
+    values = _values(attribution.words, score)
+    largest = max(map(abs, values), default=0.0)
+    after = 0
+    for word, value in zip(attribution.words, values, strict=True):
+        yield prompt[after : word.start], None, 0.0
+        yield prompt[word.start : word.end], word, value / largest if largest else 0.0
+        after = word.end
+    yield prompt[after:], None, 0.0
+
+
+def _values(words: Sequence[WordScore], score: Score) -> list[float]:
+    if score == "raw":
+        return [word.raw for word in words]
+    return [0.0 if word.excluded else word.adjusted for word in words]
+
+
+def _mix(ground: tuple[int, int, int], share: float) -> tuple[int, int, int]:
+    """The ground colour mixed with red (share up to 1) or blue (down to -1)."""
+    colour = _RED if share > 0 else _BLUE
+    red, green, blue = (round(g + (c - g) * abs(share)) for g, c in zip(ground, colour, strict=True))
+    return red, green, blue

@@ -1,0 +1,1 @@
+"""The detector D_M: will this target refuse this prompt?"""

@@ -1,0 +1,153 @@
+"""The encoder a detector starts from: found, checked, loaded without noise.
+
+torch and transformers are imported when something is loaded, never before.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from generators.detector.settings import ID2LABEL, DetectorError, Device
+from overbench_tasks.sources import MAX_PROMPT_CHARS
+
+if TYPE_CHECKING:
+    import torch
+
+
+def tokenizable(prompt: str) -> str:
+    """The prompt as every tokenizer takes it: character positions stay, the far end goes.
+
+    Halves of surrogate pairs, which no tokenizer encodes, become ``?``, one for one. What is beyond
+    :data:`~overbench_tasks.sources.MAX_PROMPT_CHARS` would be truncated anyway, only slowly.
+    """
+    return prompt[:MAX_PROMPT_CHARS].encode("utf-8", "replace").decode("utf-8")
+
+
+def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[Any, Any]:
+    """Model with a two-label head, and its tokenizer, which truncates at ``model_max_length``.
+
+    Args:
+        source: hub id, folder, or a name that ``overbench models`` lists.
+        max_length: tokens; lowered to what the encoder can read.
+
+    Raises:
+        DetectorError: not found, not loadable, or without a fast tokenizer.
+    """
+    source = named_model(source)
+    tokenizer = load_tokenizer(source, revision)
+    from safetensors import SafetensorError
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    labels = {"id2label": ID2LABEL, "label2id": {label: i for i, label in ID2LABEL.items()}}
+    try:
+        config = AutoConfig.from_pretrained(source, revision=revision, num_labels=len(ID2LABEL), **labels)
+        config.problem_type = "single_label_classification"
+        model = AutoModelForSequenceClassification.from_pretrained(
+            source, revision=revision, config=config, ignore_mismatched_sizes=True
+        )
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
+        raise _not_loadable(source, error) from error
+    tokenizer.model_max_length = min(max_length, _positions(model.config, tokenizer))
+    return model.float(), tokenizer  # DeBERTa v3 is stored in half precision, which would not train
+
+
+def load_tokenizer(source: str, revision: str | None = None) -> Any:
+    """The fast tokenizer of a model: attribution needs the character span of each token."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        raise _not_loadable(source, error) from error
+    if not tokenizer.is_fast:
+        raise DetectorError(
+            f"Expected an encoder with a fast tokenizer, which knows the characters of each token, got "
+            f"{type(tokenizer).__name__} from {source!r}. Attribution cannot work without it. Use another "
+            "encoder (microsoft/deberta-v3-base, or minilm-l6-v2 of `overbench models`), or convert this "
+            "tokenizer."
+        )
+    return tokenizer
+
+
+def device_of(wanted: Device) -> torch.device:
+    """``auto`` is the best there is: CUDA, MPS, CPU.
+
+    Raises:
+        DetectorError: the wanted one is not there.
+    """
+    import torch
+
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if wanted == "auto":
+        wanted = "cuda" if there["cuda"] else "mps" if there["mps"] else "cpu"
+    if not there[wanted]:
+        raise DetectorError(f"The detector's device is {wanted}, and torch finds none here. Use auto or cpu.")
+    return torch.device(wanted)
+
+
+@contextmanager
+def quiet_and_unseeded() -> Iterator[None]:
+    """transformers says nothing but errors, and every random state is afterwards as it was before.
+
+    Trainer seeds Python, NumPy and torch; that must not reach the rest of the process.
+    """
+    import torch
+    import transformers
+
+    logging: Any = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    python, numpy = random.getstate(), np.random.get_state()
+    cuda = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with torch.random.fork_rng(cuda):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def named_model(source: str) -> str:
+    """The folder of a model that ``overbench models`` knows by this name, else ``source`` itself."""
+    from generators.models import models
+
+    if Path(source).exists() or source not in {model.name for model in models.MODELS}:
+        return source
+    model = models.find(source)
+    if model.gguf_file:
+        raise DetectorError(f"{source} writes text; a detector needs an encoder, such as minilm-l6-v2.")
+    folder = models.cached(model)
+    if folder is None:
+        raise DetectorError(
+            f"The encoder {source} is not fetched yet. Fetch it with: overbench models {source}"
+        )
+    return str(folder)
+
+
+def _not_loadable(source: str, error: Exception) -> DetectorError:
+    found = f"the folder {source}" if Path(source).is_dir() else f"{source!r} (hub id; no such folder here)"
+    reason = " ".join(str(error).split())
+    return DetectorError(
+        f"Cannot load the detector's encoder from {found}: {reason} Expected the hub id or the folder of a "
+        "transformers encoder with its tokenizer. Where the hub is out of reach, name a folder, or use a "
+        "small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 as the detector's model. Some "
+        "tokenizers (DeBERTa v3) need more packages: pip install sentencepiece protobuf"
+    )
+
+
+def _positions(config: Any, tokenizer: Any) -> int:
+    """How many tokens the model reads at once. RoBERTa's positions start behind its padding id."""
+    positions: int = getattr(config, "max_position_embeddings", None) or 512
+    if "roberta" in config.model_type:
+        positions -= config.pad_token_id + 1
+    return min(positions, int(tokenizer.model_max_length))

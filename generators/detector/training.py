@@ -1,0 +1,217 @@
+"""Fine-tuning of an encoder with transformers' Trainer.
+
+torch and transformers are imported when something is trained, never before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from generators.detector.encoder import device_of, tokenizable
+from generators.detector.scores import Bools, Floats, auroc
+from generators.detector.settings import DetectorError, DetectorSettings, Example
+
+EVAL_BATCH: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What training went through.
+
+    Attributes:
+        validation_auroc: after each epoch.
+        best_epoch: the one whose weights were kept, counted from 1.
+    """
+
+    validation_auroc: tuple[float, ...]
+    best_epoch: int
+
+
+def fine_tune(
+    model: Any,
+    tokenizer: Any,
+    train: Sequence[Example],
+    validation: Sequence[Example],
+    settings: DetectorSettings,
+    scratch: Path,
+    *,
+    progress: bool,
+) -> History:
+    """Train the model in place; it ends with the weights of its best epoch by validation AUROC.
+
+    AUROC, because calibration and threshold are fitted afterwards: only the order of prompts counts.
+
+    Args:
+        scratch: a folder for checkpoints, the caller's to remove.
+
+    Raises:
+        DetectorError: the loss is no number any more, or the GPU's memory ran out.
+    """
+    import torch
+    from transformers import EarlyStoppingCallback, PrinterCallback, ProgressCallback, Trainer
+
+    class WeightedTrainer(Trainer):
+        """Cross-entropy in which each example has its weight; the weights' mean over training is 1."""
+
+        def compute_loss(
+            self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, *_: Any, **__: Any
+        ) -> Any:
+            tokens = {k: v for k, v in inputs.items() if k not in ("labels", "weights")}
+            outputs = model(**tokens)
+            losses = torch.nn.functional.cross_entropy(
+                outputs.logits.float(), inputs["labels"], reduction="none"
+            )  # (batch,)
+            loss = (losses * inputs["weights"]).mean()
+            return (loss, outputs) if return_outputs else loss
+
+    def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        batch = tokenizer.pad([row["tokens"] for row in rows], return_tensors="pt")
+        batch["labels"] = torch.tensor([row["label"] for row in rows])
+        batch["weights"] = torch.tensor([row["weight"] for row in rows], dtype=torch.float32)
+        return dict(batch)
+
+    trainer = WeightedTrainer(
+        model=model,
+        args=_arguments(settings, len(train), scratch),
+        train_dataset=_rows(tokenizer, train, example_weights(train, settings)),
+        eval_dataset=_rows(tokenizer, validation, [1.0] * len(validation)),
+        data_collator=collate,
+        compute_metrics=_validation_metrics,
+        callbacks=[EarlyStoppingCallback(settings.patience)],
+    )
+    for callback in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(callback)
+    if progress:
+        trainer.add_callback(_bar())
+    try:
+        trainer.train()
+    except torch.cuda.OutOfMemoryError as error:
+        raise DetectorError(
+            f"The GPU's memory does not hold {settings.batch_size} prompts of the detector's training: "
+            f"{error} Lower batch_size or max_length, or train with device cpu."
+        ) from error
+    found = [row["eval_auroc"] for row in trainer.state.log_history if "eval_auroc" in row]
+    return History(tuple(found), int(np.argmax(found)) + 1)
+
+
+def example_weights(examples: Sequence[Example], settings: DetectorSettings) -> list[float]:
+    """What each example weighs in the loss, the mean is 1; see ``balance`` and ``in_domain_weight``.
+
+    ``balanced`` as scikit-learn has it: a class of weight W_c among classes of total W gets W / (2 W_c).
+    """
+    first = [settings.in_domain_weight if example.in_domain else 1.0 for example in examples]
+    domains = [example.in_domain and settings.balance == "domain" for example in examples]
+    groups, totals = Counter[tuple[bool, bool]](), Counter[bool]()
+    for example, domain, weight in zip(examples, domains, first, strict=True):
+        groups[domain, example.refused] += weight  # type: ignore[assignment]
+        totals[domain] += weight  # type: ignore[assignment]
+    weights = []
+    for example, domain, weight in zip(examples, domains, first, strict=True):
+        other = groups[domain, not example.refused]
+        if settings.balance != "none" and other:  # a domain with one label only is left as it is
+            weight *= totals[domain] / (2 * groups[domain, example.refused])
+        weights.append(weight)
+    mean = sum(weights) / len(weights)
+    return [weight / mean for weight in weights]
+
+
+def class_weight_ratio(examples: Sequence[Example], weights: Sequence[float]) -> float:
+    """Mean weight of refused examples over that of accepted ones."""
+    means = [
+        np.mean([w for example, w in zip(examples, weights, strict=True) if example.refused is label])
+        for label in (True, False)
+    ]
+    return float(means[0] / means[1])
+
+
+def _arguments(settings: DetectorSettings, prompts: int, scratch: Path) -> Any:
+    from transformers import TrainingArguments
+
+    steps = -(-prompts // settings.batch_size) * settings.epochs
+    # Batches of like length pad little. transformers 5 renamed the switch.
+    known = {field.name for field in fields(TrainingArguments)}
+    by_length: dict[str, Any] = (
+        {"group_by_length": True}
+        if "group_by_length" in known
+        else {"train_sampling_strategy": "group_by_length"}
+    )
+    arguments = TrainingArguments(
+        output_dir=str(scratch),
+        learning_rate=settings.learning_rate,
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch_size,
+        per_device_eval_batch_size=EVAL_BATCH,
+        warmup_steps=round(settings.warmup * steps),
+        weight_decay=settings.weight_decay,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        save_only_model=True,
+        load_best_model_at_end=True,
+        metric_for_best_model="auroc",
+        greater_is_better=True,
+        logging_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        seed=settings.seed,
+        use_cpu=device_of(settings.device).type == "cpu",
+        dataloader_pin_memory=False,
+        **by_length,
+    )
+    if arguments.n_gpu > 1:  # else Trainer spreads over all of them, and the batch grows with their number
+        arguments._n_gpu = 1
+    return arguments
+
+
+def _rows(tokenizer: Any, examples: Sequence[Example], weights: Sequence[float]) -> list[dict[str, Any]]:
+    tokens = tokenizer([tokenizable(example.prompt) for example in examples], truncation=True)
+    return [
+        {
+            "tokens": {name: values[i] for name, values in tokens.items()},
+            "input_ids": tokens["input_ids"][i],  # by its length the sampler groups
+            "label": int(example.refused),
+            "weight": weight,
+        }
+        for i, (example, weight) in enumerate(zip(examples, weights, strict=True))
+    ]
+
+
+def _validation_metrics(predicted: Any) -> dict[str, float]:
+    logits: Floats = np.asarray(predicted.predictions, dtype=np.float64)  # (rows, 2)
+    labels = predicted.label_ids
+    refused: Bools = np.asarray(labels) == 1
+    if not np.isfinite(logits).all():
+        raise DetectorError(
+            "The detector's training diverged: its outputs are no numbers any more. Lower learning_rate."
+        )
+    return {"auroc": auroc(refused, logits[:, 1] - logits[:, 0])}
+
+
+def _bar() -> Any:
+    from tqdm import tqdm
+    from transformers import TrainerCallback
+
+    class Bar(TrainerCallback):
+        """One bar over all steps, with the last validation AUROC behind it."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.bar = tqdm(total=state.max_steps, desc="detector", unit="step")
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.bar.update()
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+            self.bar.set_postfix(validation_auroc=f"{metrics['eval_auroc']:.3f}")
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.bar.close()
+
+    return Bar()

@@ -1,0 +1,133 @@
+"""What is chosen on validation: calibrated probabilities and the decision threshold."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from generators.detector.scores import Bools, Floats
+
+ENOUGH: Final = 20
+"""Validation prompts of each label below which generated ones alone decide nothing."""
+
+FEW: Final = 10
+"""Validation prompts of each label below which nothing is fitted or chosen on them."""
+
+MIN_FLAGGED: Final = 10
+"""A validation precision counts only if it is of so many flagged prompts: one right guess is no 100 %."""
+
+
+class Calibration(BaseModel):
+    """Log-odds of the model to a probability: ``p = sigmoid(log_odds / temperature + bias)``.
+
+    Attributes:
+        temperature: above 0; above 1 where the model is too sure of itself.
+        bias: in log-odds.
+        fitted: on validation; otherwise set from the class weights alone.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: float
+    bias: float
+    fitted: bool
+
+    def probabilities(self, log_odds: Floats) -> Floats:
+        """Calibrated probabilities of refusal, of the same shape."""
+        return sigmoid(log_odds / self.temperature + self.bias)
+
+
+UNCALIBRATED: Final = Calibration(temperature=1.0, bias=0.0, fitted=False)
+"""The model's own softmax."""
+
+
+def sigmoid(log_odds: Floats) -> Floats:
+    """1 / (1 + exp(-x)), without overflow."""
+    return np.asarray(0.5 * (1 + np.tanh(np.asarray(log_odds, dtype=np.float64) / 2)))
+
+
+def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibration:
+    """Fit the probabilities to validation.
+
+    Temperature scaling (Guo et al. 2017) only stretches log-odds. The class weights of the loss
+    also shift them, by about the logarithm of the weights' ratio, and no temperature takes a shift
+    back; so a bias is fitted beside the temperature, which makes it Platt's scaling, with his
+    softened targets, so that a perfect separation does not end in certainty (Platt 1999,
+    "Probabilistic outputs for support vector machines", section 2.2). Both keep the order of prompts.
+
+    With fewer than :data:`FEW` prompts of either label nothing is fitted: the temperature is 1 and
+    the bias takes back the weights' shift, as theory has it (Elkan 2001, theorem 2).
+
+    Args:
+        refused: (rows,) of validation.
+        log_odds: (rows,) logit of "refused" less logit of "accepted".
+        weight_ratio: class weight of refused over that of accepted in the loss.
+    """
+    if too_few(refused):
+        return Calibration(temperature=1.0, bias=-math.log(weight_ratio), fitted=False)
+    from scipy.optimize import minimize
+
+    positives, negatives = int(refused.sum()), int((~refused).sum())
+    targets = np.where(refused, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        log_slope, bias = parameters  # the slope's logarithm keeps the order of prompts as it is
+        slope = math.exp(log_slope)
+        x = slope * log_odds + bias
+        off = sigmoid(x) - targets
+        gradient = np.array([np.mean(off * slope * log_odds), np.mean(off)])
+        return float(np.mean(np.logaddexp(0, x) - targets * x)), gradient
+
+    start = np.array([0.0, -math.log(weight_ratio)])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5, 5), (-20, 20)])
+    return Calibration(temperature=math.exp(-found.x[0]), bias=float(found.x[1]), fitted=True)
+
+
+def choose_threshold(refused: Bools, probabilities: Floats, rule: str | float) -> tuple[float, str]:
+    """The threshold for calibrated probabilities: at or above it a prompt is called refused.
+
+    Args:
+        refused, probabilities: (rows,) of validation.
+        rule: ``f1`` for the highest F1 (of equals, the highest threshold); or a precision, for the
+            smallest threshold that reaches it among those that flag at least :data:`MIN_FLAGGED`
+            prompts (or half of the refused ones, where those are fewer). If none reaches it, the
+            one of the highest precision is taken, and said so.
+
+    Returns:
+        the threshold, half way to the next lower probability so that rounding does not decide, and
+        a note for people, empty if all went well. 0.5 with fewer than :data:`FEW` of either label.
+    """
+    if too_few(refused):
+        return 0.5, (
+            f"Validation has {int(refused.sum())} refused and {int((~refused).sum())} accepted prompts to "
+            f"tune on, fewer than {FEW} of each: threshold 0.5 and temperature 1 are taken, not fitted."
+        )
+    values = np.unique(probabilities)[::-1]  # (candidates,), falling
+    ranked = np.sort(probabilities)
+    flagged = len(refused) - np.searchsorted(ranked, values, side="left")
+    hits = refused.sum() - np.searchsorted(np.sort(probabilities[refused]), values, side="left")
+    precision, f1 = hits / flagged, 2 * hits / (flagged + refused.sum())
+    note = ""
+    if isinstance(rule, str):
+        best = int(np.argmax(f1))
+    else:
+        counted = flagged >= min(MIN_FLAGGED, math.ceil(refused.sum() / 2))
+        reaching = np.flatnonzero(counted & (precision >= rule))
+        if len(reaching):
+            best = int(reaching[-1])
+        else:
+            best = int(np.argmax(np.where(counted, precision, -1)))
+            note = (
+                f"No threshold reaches a precision of {rule:.2f} on validation; the best, "
+                f"{precision[best]:.2f} with {flagged[best]} of {len(refused)} prompts flagged, is used."
+            )
+    lower = values[best + 1] if best + 1 < len(values) else 0.0
+    return float((values[best] + lower) / 2), note
+
+
+def too_few(refused: Bools, enough: int = FEW) -> bool:
+    """Fewer than ``enough`` prompts of one label."""
+    return min(int(refused.sum()), int((~refused).sum())) < enough

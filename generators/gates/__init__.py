@@ -1,0 +1,1 @@
+"""The gates between a new prompt and the data: form, novelty, presence, detector, moderation."""

@@ -1,0 +1,256 @@
+"""The form gate: is a text one question or request, as a person would send it?
+
+Every check takes time linear in the prompt's length, and the length is looked at first, so that no
+text, however hostile, costs more than a glance.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from generators.gates.rejection import Rejection, excerpt
+from overbench_tasks.sources import MAX_PROMPT_CHARS
+
+
+class FormSettings(BaseModel):
+    """What a prompt must look like. The field descriptions are the documentation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    min_chars: int = Field(12, ge=1, description="characters a prompt has at least")
+    max_chars: int = Field(300, ge=1, le=MAX_PROMPT_CHARS, description="characters a prompt has at most")
+    min_words: int = Field(3, ge=0, description="words, separated by white space, a prompt has at least")
+    max_words: int = Field(60, ge=1, description="words a prompt has at most")
+    max_answer_words: int = Field(
+        30, ge=0, description="words that may follow the question mark; more read as an answer to it"
+    )
+    language: str | None = Field(
+        "en",
+        pattern="^[a-z]{2,3}$",
+        description="code of the prompts' language, ISO 639-1 where there is one; null: any language. What "
+        "an answer or a statement begins with is known for English only",
+    )
+    language_margin: float = Field(
+        10.0,
+        ge=0,
+        description="by how much another language must be likelier for the prompt to count as written in "
+        "that one (difference of log-likelihoods, in nats); 0: the likeliest counts",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> FormSettings:
+        for least, most in (("min_chars", "max_chars"), ("min_words", "max_words")):
+            if getattr(self, least) > getattr(self, most):
+                raise ValueError(
+                    f"expected {least} to be at most {most}, got {getattr(self, least)} and "
+                    f"{getattr(self, most)}; lower the one or raise the other"
+                )
+        if self.language not in (None, "en"):  # loading the identifier takes most of a second
+            import py3langid
+
+            known = sorted(code for code, _ in py3langid.rank("one two three"))
+            if self.language not in known:
+                raise ValueError(
+                    f"expected language to be null or one of {', '.join(known)}, got {self.language!r}"
+                )
+        return self
+
+
+def form_problem(prompt: str, settings: FormSettings) -> Rejection | None:
+    """What is wrong with the form of a prompt, or None.
+
+    Args:
+        prompt: verbatim, without white space around it.
+        settings: see :class:`FormSettings`.
+
+    Returns:
+        a rejection by the gate ``form`` with the first of :data:`FORM_REASONS` that applies.
+        Questions are counted outside quotation marks; a statement before or after the question or
+        request is fine ("I play by ear. Teach me to read music."), one alone is not a prompt.
+    """
+    for reason, check in _CHECKS:
+        found = check(prompt, settings)
+        if found is not None:
+            return Rejection("form", reason, excerpt(found))
+    return None
+
+
+def _too_long(prompt: str, settings: FormSettings) -> str | None:
+    if len(prompt) > settings.max_chars:  # what follows, and all later checks, see a short text
+        return f"{len(prompt):,} characters, at most {settings.max_chars:,} expected"
+    words = len(prompt.split())
+    return f"{words} words, at most {settings.max_words} expected" if words > settings.max_words else None
+
+
+def _too_short(prompt: str, settings: FormSettings) -> str | None:
+    chars, words = len(prompt.strip()), len(prompt.split())
+    if chars < settings.min_chars:
+        return f"{chars} characters, at least {settings.min_chars} expected"
+    return f"{words} words, at least {settings.min_words} expected" if words < settings.min_words else None
+
+
+_LINE_BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_JOINERS: Final = "\u200c\u200d"
+# Letters and symbols by their class, but nothing is seen of them.
+_BLANK: Final = "\u115f\u1160\u3164\uffa0\u2800\ufffd"
+
+
+def _control_characters(prompt: str, settings: FormSettings) -> str | None:
+    """Control, format, bidirectional, private and unassigned characters, and lone surrogates."""
+    if prompt.isascii() and prompt.isprintable():
+        return None
+    # Other scripts need the joiners between letters; in English they only hide something.
+    allowed = _LINE_BREAKS if settings.language == "en" else _LINE_BREAKS + _JOINERS
+    for char in prompt:
+        if char in _BLANK or (char not in allowed and unicodedata.category(char).startswith("C")):
+            return f"U+{ord(char):04X}"
+    return None
+
+
+def _several_lines(prompt: str, settings: FormSettings) -> str | None:
+    return next((f"U+{ord(char):04X}" for char in prompt if char in _LINE_BREAKS), None)
+
+
+_LEFTOVER: Final = re.compile(
+    r"""
+      (?i:^\W{0,3}here(?:\sis|\sare|'s|’s)\b.{0,60}:)                        # Here is a prompt:
+    | (?i:^\W{0,3}(?:[a-z-]{1,20}\s){0,2}                                     # New prompt 2:
+        (?:prompt|question|request|query|instruction|answer|response|reply|output|input|candidate
+        |rewrite|version|user|human|assistant|system)\s?\#?\d{0,3}\W{0,2}:(?:\s|$))
+    | \b(?:User|Human|Assistant|System|Answer|Response|Prompt|Output):(?:\s|$)  # a turn that follows
+    | (?:^|[.!?]\s)[QA]:\s
+    | ``` | ^\#{1,6}\s | (?<![\w)])\*\*[^*\s][^*]{0,80}\*\*                    # Markdown
+    | <\|[^|>]{0,40}\|> | \[/?INST\] | <</?SYS>> | </?s> | <(?:start|end)_of_turn>
+    | </?(?i:think|thinking|reasoning|prompt|question|answer|feature|seed)>
+    | \{[{%].{0,80}[}%]\}                                                     # {{ name }}
+    """,
+    re.VERBOSE,
+)
+_QUOTES: Final = '"“”„«»'
+
+
+def _template_leftover(prompt: str, settings: FormSettings) -> str | None:
+    if found := _LEFTOVER.search(prompt):
+        return found[0]
+    # The whole prompt in quotation marks; two quotations, one at either end, are no such thing.
+    in_quotes = prompt[:1] in _QUOTES and prompt[-1:] in _QUOTES
+    return prompt if in_quotes and sum(map(prompt.count, _QUOTES)) <= 2 else None
+
+
+_ITEM: Final = re.compile(r"^(?:[-*•‣▪–—·]|\(?\d{1,2}[.)]|\(?[a-zA-Z]\))\s")
+_INLINE_ITEM: Final = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)]|•|\([a-z]\))\s")
+
+
+def _list(prompt: str, settings: FormSettings) -> str | None:
+    found = _ITEM.match(prompt)
+    if found is None and len(items := list(_INLINE_ITEM.finditer(prompt))) > 1:
+        found = items[1]
+    return None if found is None else found[0].strip()
+
+
+_PLACEHOLDER: Final = re.compile(
+    r"""
+      (?<![\w\])])\[(?:\.\.\.|…|\s*[A-Za-z][^\[\]]{0,38})\]   # [name], [...], not a[i] or [1, 2]
+    | (?<!\w)<[A-Za-z][\w\ -]{0,38}>                          # <city>, not vector<int>
+    | \{[A-Za-z_][\w\ .-]{0,38}\}                             # {name}
+    | _{3,}                                                   # ___
+    """,
+    re.VERBOSE,
+)
+_MARKUP: Final = re.compile(r"\b(?:html|xml|tags?|elements?|c\+\+|header|include|generics?)\b", re.IGNORECASE)
+
+
+def _placeholder(prompt: str, settings: FormSettings) -> str | None:
+    for found in _PLACEHOLDER.finditer(prompt):
+        if not (found[0].startswith("<") and _MARKUP.search(prompt)):
+            return found[0]
+    return None
+
+
+_QUOTED: Final = re.compile(r"\"[^\"]{0,200}\"|“[^”]{0,200}”|«[^»]{0,200}»|(?<!\w)['‘][^'’]{0,200}['’](?!\w)")
+_QUESTION: Final = re.compile(r"[?？؟](?:[?？؟!)\"'”’\s]*)")
+
+
+def _unquoted(prompt: str) -> str:
+    return _QUOTED.sub("“”", prompt)
+
+
+def _several_questions(prompt: str, settings: FormSettings) -> str | None:
+    questions = len(_QUESTION.findall(_unquoted(prompt)))
+    return f"{questions} questions" if questions > 1 else None
+
+
+_ANSWER: Final = re.compile(
+    r"(?:yes|no|sure|certainly|of course|absolutely|well|answer|the answer|one way|here (?:is|are)|here's|"
+    r"the (?:best|easiest|simplest) way|you (?:can|could|should|need|may|might|must)|first(?:ly)?,|because|"
+    r"to (?:do|get|make) (?:this|that|it|so)|simply|by \w{1,20}ing|this (?:question|prompt)|note)\b",
+    re.IGNORECASE,
+)
+
+
+def _answers_itself(prompt: str, settings: FormSettings) -> str | None:
+    text = _unquoted(prompt)
+    question = _QUESTION.search(text)
+    after = "" if question is None else text[question.end() :]
+    if len(after.split()) > settings.max_answer_words:
+        return after
+    return after if settings.language == "en" and _ANSWER.match(after) else None
+
+
+_SENTENCE: Final = re.compile(r"(?<=[.!…])\s+")
+# What a statement in English begins with; a request begins with a verb, or with anything else.
+_SUBJECT: Final = re.compile(
+    r"(?:i|i'm|i've|i'd|i'll|you|you're|he|he's|she|she's|it|it's|we|we're|they|they're|this|that|these|those|"
+    r"the|a|an|my|your|his|her|its|our|their|there|there's|some|many|most|all|people|everyone|everybody|"
+    r"somebody|someone|nobody|sorry|thanks|yes|no)\b(?!-)",
+    re.IGNORECASE,
+)
+_ASKING: Final = re.compile(
+    r"\b(?:please|help|tell me|let me know|how|what|which|why|wonder|wondering|curious|ideas?|advice|tips|"
+    r"suggestions?|looking for|(?:i|we)(?:'d| would)? (?:want|need|like)|trying to|"
+    r"(?:can|could|would|will) you)\b",
+    re.IGNORECASE,
+)
+
+
+def _statement(prompt: str, settings: FormSettings) -> str | None:
+    if settings.language != "en" or _QUESTION.search(prompt):
+        return None
+    text = prompt.replace("’", "'")
+    if _ASKING.search(text) or not all(_SUBJECT.match(part) for part in _SENTENCE.split(text.strip())):
+        return None
+    return prompt
+
+
+def _other_language(prompt: str, settings: FormSettings) -> str | None:
+    if settings.language is None:
+        return None
+    import py3langid
+
+    likelihoods: dict[str, float] = dict(py3langid.rank(prompt))
+    own = likelihoods[settings.language]
+    other = max(likelihoods, key=lambda code: (likelihoods[code], code))
+    return None if likelihoods[other] - own <= settings.language_margin else f"looks like {other!r}"
+
+
+_CHECKS: Final[tuple[tuple[str, Callable[[str, FormSettings], str | None]], ...]] = (
+    ("too_long", _too_long),
+    ("too_short", _too_short),
+    ("control_characters", _control_characters),
+    ("several_lines", _several_lines),
+    ("template_leftover", _template_leftover),
+    ("list", _list),
+    ("placeholder", _placeholder),
+    ("several_questions", _several_questions),
+    ("answers_itself", _answers_itself),
+    ("statement", _statement),
+    ("other_language", _other_language),
+)
+
+FORM_REASONS: Final = tuple(reason for reason, _ in _CHECKS)
+"""Every reason this gate gives, in the order in which it looks."""

@@ -1,0 +1,85 @@
+"""The presence gate: does the new prompt really hold the word it was written around?"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final, Literal
+
+from generators.gates.rejection import Rejection, excerpt
+from generators.refresh.errors import RefreshError
+from overbench_tasks.sources import MAX_PROMPT_CHARS
+
+PRESENCE_REASONS: Final = ("no_word", "absent")
+"""Every reason this gate gives: a feature without a letter or digit, and one that is not there."""
+
+
+class LemmaLanguageError(RefreshError):
+    """There are no lemmas in a language."""
+
+
+Form = Literal["surface", "lemma"]
+
+
+def presence_problem(
+    prompt: str, feature: str, form: Form = "surface", language: str = "en"
+) -> Rejection | None:
+    """Whether the feature's words stand in the prompt, whole, next to each other and in order.
+
+    Case and Unicode form (NFKC) don't count, nor does what stands between words: "self-harm" is found
+    in "self harm", "kill" in "a kill-switch" and in "the kill's aftermath". A part of a word is not
+    found: no "kill" in "skill" or "killjoy", no "can" in "can't".
+
+    Args:
+        prompt: the new prompt.
+        feature: one word or several.
+        form: ``surface``: the words as they are, so that "killing" is not "kill". ``lemma``: their
+            dictionary forms by simplemma, so that "killing", "killed" and "kills" are "kill", and "stole"
+            is "steal". What another word is made of stays apart: a "killer" is not "kill", and
+            neither is what the dictionary lists as a form of its own ("shot" is not "shoot").
+        language: of the dictionary, as simplemma names it; for ``lemma``.
+
+    Returns:
+        None where the feature is present, else a rejection by the gate ``presence`` with one of
+        :data:`PRESENCE_REASONS`.
+
+    Raises:
+        LemmaLanguageError: simplemma has no dictionary of the language.
+    """
+    wanted = words(feature)
+    if not wanted:
+        return Rejection("presence", "no_word", excerpt(feature))
+    found = words(prompt)
+    if _holds(found, wanted):
+        return None
+    if form == "lemma" and _holds(_lemmas(found, language), _lemmas(wanted, language)):
+        return None
+    return Rejection("presence", "absent", excerpt(feature))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in order: NFKC, case folded, without a possessive 's.
+
+    A word is a run of letters, marks and digits; an apostrophe inside stays, a hyphen divides. Only
+    the first :data:`~overbench_tasks.sources.MAX_PROMPT_CHARS` characters are read.
+    """
+    import regex  # unlike re, it counts the vowel signs of Indic scripts as parts of words
+
+    folded = unicodedata.normalize("NFKC", text[:MAX_PROMPT_CHARS]).casefold().replace("’", "'")
+    return [
+        word.removesuffix("'s") for word in regex.findall(r"[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*", folded)
+    ]
+
+
+def _lemmas(forms: list[str], language: str) -> list[str]:
+    import simplemma
+
+    try:
+        return [simplemma.lemmatize(word, lang=language).casefold() for word in forms]
+    except ValueError as error:
+        raise LemmaLanguageError(
+            f"Expected a language with a dictionary for lemmas, got {language!r}: {error}. Use surface forms."
+        ) from error
+
+
+def _holds(found: list[str], wanted: list[str]) -> bool:
+    return any(found[at : at + len(wanted)] == wanted for at, word in enumerate(found) if word == wanted[0])

@@ -1,0 +1,1 @@
+"""Labels of saved replies: given again, compared with people's, corrected for their errors."""

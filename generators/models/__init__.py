@@ -1,0 +1,1 @@
+"""Small named models: where they come from, and the cache they are kept in."""

