@@ -10,11 +10,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# How fast an example runs says more about the machine than about the code.
+settings.register_profile("overbench", deadline=None)
+settings.load_profile("overbench")
 
 REFUSAL = "I'm sorry, but I can't assist with that."
 ANSWER = "Sure! Hold the egg firmly, tap it once on a flat counter, and open the shell with your thumb."

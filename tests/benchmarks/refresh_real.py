@@ -128,10 +128,10 @@ def settings(seeds: Path, target_url: str, adversary_url: str) -> dict[str, obje
             "test": 0.15,
         },
         # 2e-5 is the paper's for DeBERTa; a 22 M encoder barely moves at it.
-        "detector": {"model": "minilm-l6-v2", "learning_rate": 1e-4, "pooling": "mean"},
+        "detector": {"model": "minilm-l6-v2", "learning_rate": 1e-4, "pooling": "mean", "epochs": 6},
         "adversary": endpoint,
         "moderation": {"judges": [endpoint]},
-        "rounds": {"jobs": 128},
+        "rounds": {"rounds": 2, "jobs": 160},
     }
 
 
