@@ -60,8 +60,8 @@ class ResponseMatrix:
         shape = (len(self.prompt_ids), len(self.targets))
         if self.values.shape != shape:
             raise ReleaseError(
-                f"Expected a response matrix of {shape[0]:,} prompts by {shape[1]:,} targets, got one of shape "
-                f"{self.values.shape}. Give one value for each prompt and target, -1 where there is none."
+                f"Expected a response matrix of {shape[0]:,} prompts by {shape[1]:,} targets, got one of "
+                f"shape {self.values.shape}. Give one value for each prompt and target, -1 where there is none."
             )
         for name in ("source_targets", "categories", "features"):
             if (length := len(getattr(self, name))) != shape[0]:
@@ -71,9 +71,10 @@ class ResponseMatrix:
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
             if len(set(names)) < len(names):
                 raise ReleaseError(
-                    f"The {what} {_first_repeated(names)!r} is there twice. Join its rows or rename one of them."
+                    f"The {what} {_first_repeated(names)!r} is there twice. Join its rows, or rename "
+                    "one of them."
                 )
-        if self.values.size and not (MISSING <= self.values.min() and self.values.max() <= REFUSED):
+        if self.values.size and not (self.values.min() >= MISSING and self.values.max() <= REFUSED):
             raise ReleaseError(
                 f"Expected the values 1, 0 and -1 in a response matrix, got {self.values.min()} to "
                 f"{self.values.max()}."
@@ -111,7 +112,7 @@ class ResponseMatrix:
         )
 
     def with_ids(self, prompt_ids: Iterable[str]) -> ResponseMatrix:
-        """The same matrix with only these prompts (the hard set, say); ids it doesn't have are passed over."""
+        """The same matrix with only these prompts (a hard set, say); ids it doesn't have are passed over."""
         import numpy as np
 
         wanted = set(prompt_ids)
@@ -226,8 +227,8 @@ def _column(table: pa.Table, name: str) -> list[Any]:
 def _need_columns(table: pa.Table, needed: Sequence[str], what: str) -> None:
     if missing := [name for name in needed if name not in table.column_names]:
         raise ReleaseError(
-            f"The table of {what} lacks {', '.join(missing)}; it has {', '.join(table.column_names) or 'none'}. "
-            "Expected the tables of a release that `overbench aggregate` made."
+            f"The table of {what} lacks {', '.join(missing)}; it has "
+            f"{', '.join(table.column_names) or 'none'}. Expected the tables of a release that `overbench aggregate` made."
         )
 
 

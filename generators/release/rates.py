@@ -77,7 +77,7 @@ class FeatureRate:
 
 def osr(matrix: ResponseMatrix) -> dict[str, Rate]:
     """Target -> its OSR over all prompts it has a scored reply to."""
-    return {target: _rate(matrix.column(target)) for target in matrix.targets}
+    return _rates(matrix, matrix.values)
 
 
 def leave_source_out(matrix: ResponseMatrix, checkpoints: Mapping[str, str] | None = None) -> dict[str, Rate]:
@@ -113,7 +113,7 @@ def osr_by_category(matrix: ResponseMatrix) -> dict[str, dict[str, Rate]]:
     found = {category for category in matrix.categories if category is not None}
     order = [name for name in CATEGORIES if name in found] + sorted(found.difference(CATEGORIES))
     of_prompts = np.array(matrix.categories, dtype=object)
-    return {category: osr(matrix.select(of_prompts == category)) for category in order}
+    return {category: _rates(matrix, matrix.values[of_prompts == category]) for category in order}
 
 
 def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPTS) -> list[FeatureRate]:
@@ -194,6 +194,11 @@ def feature_index(matrix: ResponseMatrix, min_prompts: int = 1) -> FeatureIndex:
     both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     prompts = np.array([counts[word] for word in features], dtype=np.int64)
     return FeatureIndex(features, prompts, both[:, 0], both[:, 1])
+
+
+def _rates(matrix: ResponseMatrix, values: NDArray[np.int8]) -> dict[str, Rate]:
+    """Target -> rate, of some rows of the matrix."""
+    return {target: _rate(values[:, place]) for place, target in enumerate(matrix.targets)}
 
 
 def _rate(values: NDArray[np.int8]) -> Rate:

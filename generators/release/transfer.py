@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from generators.release.matrix_view import ResponseMatrix
-from generators.release.rates import Rate, osr
+from generators.release.matrix_view import ANSWERED, REFUSED, ResponseMatrix
+from generators.release.rates import Rate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -39,18 +44,23 @@ def transfer(matrix: ResponseMatrix) -> Transfer:
 
     found = frozenset[str]().union(*matrix.source_targets)
     sources = [name for name in matrix.targets if name in found] + sorted(found.difference(matrix.targets))
-    rates, prompts = [], []
-    for source in sources:
-        chosen = matrix.made_for([source])
-        own = osr(matrix.select(chosen))
-        # Most prompts have one source; only the others need a second look, for each target.
-        shared = np.array([len(names) > 1 for names in matrix.source_targets], dtype=np.bool_) & chosen
-        row = []
-        for target in matrix.targets:
-            if target == source or not shared.any():
-                row.append(own[target])
-            else:
-                row.append(osr(matrix.select(chosen & ~matrix.made_for([target])))[target])
-        rates.append(tuple(row))
-        prompts.append(int(chosen.sum()))
-    return Transfer(tuple(sources), matrix.targets, tuple(rates), tuple(prompts))
+    shape = (len(matrix.prompt_ids), len(sources))
+    made = np.array([matrix.made_for([source]) for source in sources], dtype=np.bool_).reshape(shape[::-1]).T
+
+    def counted(outcome: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """(S, T): the cells of ``outcome`` (P, T) in the prompts of each source."""
+        counts = np.zeros((len(sources), len(matrix.targets)), dtype=np.int64)
+        for column, target in enumerate(matrix.targets):
+            own = sources.index(target) if target in sources else None
+            chosen = made if own is None else made & ~made[:, [own]]
+            counts[:, column] = chosen[outcome[:, column]].sum(axis=0)
+            if own is not None:
+                counts[own, column] = (made[:, own] & outcome[:, column]).sum()
+        return counts
+
+    refused, scored = counted(matrix.values == REFUSED), counted(matrix.values >= ANSWERED)
+    rates = tuple(
+        tuple(Rate(int(part), int(whole)) for part, whole in zip(*rows, strict=True))
+        for rows in zip(refused, scored, strict=True)
+    )
+    return Transfer(tuple(sources), matrix.targets, rates, tuple(int(count) for count in made.sum(axis=0)))
