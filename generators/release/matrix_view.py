@@ -61,7 +61,7 @@ class ResponseMatrix:
         if self.values.shape != shape:
             raise ReleaseError(
                 f"Expected a response matrix of {shape[0]:,} prompts by {shape[1]:,} targets, got one of "
-                f"shape {self.values.shape}. Give one value for each prompt and target, -1 where there is none."
+                f"shape {self.values.shape}. Give one value for each prompt and target, -1 for none."
             )
         for name in ("source_targets", "categories", "features"):
             if (length := len(getattr(self, name))) != shape[0]:
@@ -228,7 +228,8 @@ def _need_columns(table: pa.Table, needed: Sequence[str], what: str) -> None:
     if missing := [name for name in needed if name not in table.column_names]:
         raise ReleaseError(
             f"The table of {what} lacks {', '.join(missing)}; it has "
-            f"{', '.join(table.column_names) or 'none'}. Expected the tables of a release that `overbench aggregate` made."
+            f"{', '.join(table.column_names) or 'none'}. Expected the tables of "
+            "a release that overbench aggregate made."
         )
 
 
