@@ -184,7 +184,7 @@ def read_table(file: Path, columns: dict[str, str]) -> pyarrow.Table:
         table = pyarrow.parquet.ParquetFile(file).read()
     except (OSError, pyarrow.ArrowException) as error:
         raise ReleaseError(
-            f"{file}: not readable as Parquet ({error}). Is the file complete? Copy it again, or make it anew."
+            f"{file}: not readable as Parquet ({error}). Is it complete? Copy it again, or make it anew."
         ) from error
     missing = [name for name in columns if name not in table.column_names]
     if missing:
