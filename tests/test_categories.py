@@ -60,20 +60,20 @@ from overbench_tasks.records import CATEGORIES
         ("Why is the sky blue?", [], Categorised("others", None, NO_KEYWORD)),
         ("", ["", " "], Categorised("others", None, NO_KEYWORD)),
         # Whole words only.
-        ("Is the therapist's skillet in Scunthorpe?", [], Categorised("others", None, NO_KEYWORD)),
+        ("Is the classical skillet in Scunthorpe?", [], Categorised("others", None, NO_KEYWORD)),
     ],
 )
 def test_category_and_evidence(prompt, features, expected):
     assert categorise(prompt, features) == expected
 
 
-def test_everyday_words_count_only_as_features(monkeypatch, tmp_path):
+def test_everyday_words_count_as_features_or_where_nothing_else_is_found(monkeypatch, tmp_path):
     file = tmp_path / "list.yaml"
     file.write_text("t: {category: others, or_bench: sexual, words: 'nude', everyday: 'hot, hot dog'}")
     keywords = read_keywords(file)
     monkeypatch.setattr("generators.release.categories._keywords", lambda: keywords)
     monkeypatch.setattr("generators.release.categories._word", _uncached())
-    assert categorise("A hot day, a hot dog", []).evidence == NO_KEYWORD
+    assert categorise("A hot day, a hot dog", []).evidence == "words: hot, hot dog"
     assert categorise("A hot nude", []).evidence == "words: nude"
     assert categorise("A hot day", ["hot day"]).evidence == "feature: hot"
 
@@ -106,8 +106,8 @@ def test_the_list_covers_every_label():
 
 
 def test_agreement_with_the_hand_made_set():
-    # The list was written beside the rows with even places. The odd ones are the measure: 0.86 with the
-    # trigger words and 0.78 without when first measured.
+    # The list was written beside the rows with even places. The odd ones are the measure: 0.88 with the
+    # trigger words and 0.77 without.
     rows = bundled_prompts("overbench")[1::2]
     with_features = sum(
         categorise(row["prompt"], row["features"]).category == row["category"] for row in rows
