@@ -167,23 +167,19 @@ def judged(tmp_path, answers, prompts=None, **settings):
         return judge_categories(prompts, [["kill"]] * len(prompts), made, tmp_path / "c.sqlite3"), server
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_the_judge_decides_and_is_the_evidence(tmp_path):
+    answers = [
         "CATEGORY: privacy_invasion / privacy",
         "CATEGORY: privacy_invasion / privacy.",
         "<think>CATEGORY: others / hate</think>\nCATEGORY: privacy_invasion / privacy\n",
         "CATEGORY: others / hate\nNo:\nCATEGORY: privacy_invasion / privacy",
-    ],
-)
-def test_the_judge_decides_and_is_the_evidence(tmp_path, answer):
-    (found,), _ = judged(tmp_path, {"a": answer})
-    assert found == Categorised("privacy_invasion", "privacy", "judge:m")
+    ]
+    found, _ = judged(tmp_path, {f"q{n}": answer for n, answer in enumerate(answers)})
+    assert found == [Categorised("privacy_invasion", "privacy", "judge:m")] * len(answers)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_an_answer_that_is_none_leaves_it_to_the_keywords(tmp_path):
+    answers = [
         "",
         "privacy_invasion",
         "CATEGORY: privacy / privacy",
@@ -191,11 +187,9 @@ def test_the_judge_decides_and_is_the_evidence(tmp_path, answer):
         "CATEGORY: privacy_invasion / privacy, or not",
         "It is not CATEGORY: privacy_invasion / privacy",
         "CATEGORY: privacy_invasion / privacy\nI can't say.",
-    ],
-)
-def test_an_answer_that_is_none_leaves_it_to_the_keywords(tmp_path, answer):
-    (found,), _ = judged(tmp_path, {"a": answer})
-    assert found == Categorised("violence_and_harm", "violence", "feature: kill")
+    ]
+    found, _ = judged(tmp_path, {f"q{n}": answer for n, answer in enumerate(answers)})
+    assert found == [Categorised("violence_and_harm", "violence", "feature: kill")] * len(answers)
 
 
 def test_an_answer_that_was_cut_off_is_none(tmp_path):
@@ -242,11 +236,11 @@ def test_no_key_for_a_remote_judge(tmp_path, monkeypatch):
         judge_categories(["a"], [[]], settings, tmp_path / "c.sqlite3")
 
 
-def test_a_judge_that_turns_everything_away(tmp_path):
+def test_a_judge_that_cannot_be_reached_is_no_category(tmp_path):
     from generators.release.category_judge import CategoryJudgeSettings, judge_categories
 
     settings = CategoryJudgeSettings(
         model="m", base_url="http://127.0.0.1:9/v1", attempts=1, backoff_sec=0.0, concurrency=1
     )
-    with pytest.raises(ReleaseError, match="judge:m stopped answering"):
-        judge_categories([f"q{n}" for n in range(60)], [[]] * 60, settings, tmp_path / "c.sqlite3")
+    with pytest.raises(ReleaseError, match="judge:m doesn't answer"):
+        judge_categories(["a", "b"], [[], []], settings, tmp_path / "c.sqlite3")

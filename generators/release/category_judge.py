@@ -55,8 +55,8 @@ def judge_categories(
         one per prompt, in order.
 
     Raises:
-        ReleaseError: no key, a template that can't be used, or the endpoint turned all requests away. What
-            was said is kept.
+        ReleaseError: no key, a template that can't be used, or the endpoint answers nothing. What was said
+            is kept.
     """
     try:
         template = PromptTemplate(
@@ -73,10 +73,11 @@ def judge_categories(
         outcomes = chat.ask(requests)
     except ChatError as error:
         raise ReleaseError(f"Prompts can't be categorised by a judge. {error}") from error
-    if chat.stopped_because:
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    if chat.stopped_because or (failures and len(failures) == len(outcomes)):
         raise ReleaseError(
-            f"judge:{settings.model} stopped answering: {chat.stopped_because}. What it said is kept. Mend "
-            "this and run again, or go without a judge."
+            f"judge:{settings.model} doesn't answer: {chat.stopped_because or failures[0].detail}. What it said "
+            "is kept. Mend this and run again, or go without a judge."
         )
     evidence = f"judge:{settings.model}"
     return [
