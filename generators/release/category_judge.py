@@ -76,8 +76,8 @@ def judge_categories(
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if chat.stopped_because or (failures and len(failures) == len(outcomes)):
         raise ReleaseError(
-            f"judge:{settings.model} doesn't answer: {chat.stopped_because or failures[0].detail}. What it said "
-            "is kept. Mend this and run again, or go without a judge."
+            f"judge:{settings.model} doesn't answer: {chat.stopped_because or failures[0].detail}. What it "
+            "said is kept. Mend this and run again, or go without a judge."
         )
     evidence = f"judge:{settings.model}"
     return [
