@@ -69,14 +69,19 @@ def hub_prompt_file(source: str | HubId, overbench_set: str = "overbench") -> Pa
         PromptSourceError: not an id, no such dataset or revision, no release in it, not allowed, or the hub
             can't be reached and the cache doesn't have it.
     """
-    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
     hub_id = parse_hub_id(source) if isinstance(source, str) else source
     if hub_id is None:
         raise PromptSourceError(f"Expected {PREFIX}ORG/NAME or ORG/NAME, got {source!r}.")
     name = f"{HARD_SET if overbench_set == HARD_SET else 'overbench'}.parquet"
-    what = {"repo_id": hub_id.repo_id, "filename": name, "repo_type": "dataset", "revision": hub_id.revision}
-    troubles = (errors.HTTPError, errors.EntryNotFoundError, OSError, ValueError)
+    what: dict[str, Any] = {
+        "repo_id": hub_id.repo_id,
+        "filename": name,
+        "repo_type": "dataset",
+        "revision": hub_id.revision,
+    }
+    troubles = hub_errors()
     try:
         # Asked once; the download itself would ask an unreachable hub for half a minute.
         get_hf_file_metadata(hf_hub_url(**what), timeout=TIMEOUT_SEC)
@@ -118,6 +123,15 @@ def _unreachable(error: Exception) -> bool:
 def _status(error: Exception) -> int | None:
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
+
+
+def hub_errors() -> tuple[type[Exception], ...]:
+    """What huggingface_hub raises where the hub, the network or the id is at fault."""
+    from huggingface_hub import errors
+
+    # The HTTP library's own base class, which versions of huggingface_hub take from different libraries.
+    http_error = vars(errors).get("HTTPError", OSError)
+    return http_error, errors.EntryNotFoundError, OSError, ValueError
 
 
 def hub_trouble(error: Exception, hub_id: HubId, file: str | None = None) -> str:

@@ -220,8 +220,8 @@ def test_all_pairs_are_corrected_together():
 
 def test_pairs_without_the_prompts_made_for_either():
     assert compare_pairs(FIVE, leave_source_out=True)[0].n == 0
-    rows = ["ra", "ra", "ra"]
-    (found,) = compare_pairs(matrix(rows, sources=["A", "C", ""]), leave_source_out=True)
+    rows = ["ra", "ra", "ra", "ra"]
+    (found,) = compare_pairs(matrix(rows, sources=["A", "C", "", "B"]), leave_source_out=True)
     assert (found.n, found.only_first) == (2, 2)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from generators.release.errors import ReleaseError
 from generators.release.read import CHECKSUMS_FILE, GAPS_FOLDER, read_release
-from overbench_tasks.hub import hub_prompt_file, hub_trouble, parse_hub_id
+from overbench_tasks.hub import hub_errors, hub_prompt_file, hub_trouble, parse_hub_id
 from overbench_tasks.sources import PromptSourceError
 
 __all__ = ["check_sums", "hub_prompt_file", "push_release"]
@@ -39,7 +39,6 @@ def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
             reached or says no. Nothing is uploaded then, or everything.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HTTPError
 
     release = read_release(folder)
     check_sums(release.folder)
@@ -60,7 +59,7 @@ def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
             ignore_patterns=list(LEFT_OUT),
             delete_patterns=[f"{GAPS_FOLDER}/*"],
         )
-    except (HTTPError, OSError, ValueError) as error:
+    except hub_errors() as error:
         raise ReleaseError(hub_trouble(error, hub_id)) from error
     return f"{hub_id.repo_id}@{commit.oid}"
 
