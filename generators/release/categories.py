@@ -16,8 +16,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from generators.attribution.words import LONGEST_WORD, pool_form
 from generators.release.errors import ReleaseError
-from generators.words import LONGEST_WORD, pool_form
 from overbench_tasks.records import CATEGORIES, Category
 
 KEYWORD_FILE: Final = Path(__file__).with_name("category_keywords.yaml")

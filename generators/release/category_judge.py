@@ -13,10 +13,10 @@ from typing import Final, cast
 
 from pydantic import Field
 
-from generators.chat import Chat, Outcome
-from generators.chat_cache import ChatError
-from generators.chat_settings import EndpointSettings
-from generators.prompt_template import FOLDER, PromptTemplate, as_data, conversation
+from generators.chat.cache import ChatError
+from generators.chat.chat import Chat, Outcome
+from generators.chat.settings import EndpointSettings
+from generators.chat.template import FOLDER, PromptTemplate, as_data, conversation
 from generators.release.categories import OR_BENCH_CATEGORIES, Categorised, OrBenchCategory, categorise
 from generators.release.errors import ReleaseError
 from overbench_tasks.judge_cache import Failure

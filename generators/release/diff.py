@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from generators.labels.tally import interval
 from generators.quickstart import printable
 from generators.release.errors import ReleaseError
 from generators.release.rates import Rate
 from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release
-from generators.tally import interval
 
 if TYPE_CHECKING:
     import duckdb
