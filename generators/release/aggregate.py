@@ -91,8 +91,8 @@ class Workspace:
     notes: list[str] = field(default_factory=list)
 
     def one(self, query: str) -> int:
-        row = self.connection.execute(query).fetchone()
-        return int(row[0]) if row and row[0] is not None else 0
+        """The one number that a query gives."""
+        return int(self.connection.execute(query).fetchall()[0][0])
 
 
 def aggregate(
@@ -234,8 +234,7 @@ def read_prompts(work: Workspace, say: Say) -> None:
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, reply VARCHAR,
             source INTEGER)""")
-    names = connection.execute("SELECT * FROM records").description or []
-    schema = _records_schema([str(column[0]) for column in names])
+    schema = _records_schema(connection.sql("FROM records").columns)
     position = 0
     for number, source in enumerate(work.sources):
         for batch in _batched(inputs.records(source, work.aliases)):

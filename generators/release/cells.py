@@ -67,12 +67,11 @@ def add_replies(connection: duckdb.DuckDBPyConnection) -> int:
     connection.execute("""
         INSERT INTO verdicts SELECT number, replies.label, count(*), false
         FROM replies JOIN spellings USING (prompt) WHERE number IS NOT NULL GROUP BY ALL""")
-    others = _one(
-        connection,
-        "SELECT count(*) FROM replies JOIN spellings USING (prompt) WHERE number IS NULL",
-    )
+    others = connection.execute(
+        "SELECT count(*) FROM replies JOIN spellings USING (prompt) WHERE number IS NULL"
+    ).fetchall()[0][0]
     connection.execute("TRUNCATE replies")
-    return others
+    return int(others)
 
 
 def _learn_new_spellings(connection: duckdb.DuckDBPyConnection) -> None:
@@ -118,8 +117,3 @@ def batches(
     cursor = connection.cursor().execute(query, list(parameters))
     while rows := cursor.fetchmany(BATCH):
         yield rows
-
-
-def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = connection.execute(query).fetchone()
-    return int(row[0]) if row else 0
