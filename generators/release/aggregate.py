@@ -238,14 +238,15 @@ def read_prompts(work: Workspace, say: Say) -> None:
     position = 0
     for number, source in enumerate(work.sources):
         for batch in _batched(inputs.records(source, work.aliases)):
-            rows = []
-            for record in batch:
-                values = {name: getattr(record, name) for name in record.__slots__}
-                rows.append(
-                    {**values, "position": position, "id": prompt_id(record.prompt), "source": number}
-                )
-                position += 1
-            connection.register("batch", pyarrow.Table.from_pylist(rows, schema=schema))
+            by_column = zip(*batch, strict=True)
+            columns: dict[str, Any] = dict(zip(inputs.PromptRecord._fields, by_column, strict=True))
+            columns |= {
+                "position": range(position, position + len(batch)),
+                "id": [prompt_id(record.prompt) for record in batch],
+                "source": [number] * len(batch),
+            }
+            position += len(batch)
+            connection.register("batch", pyarrow.table(columns, schema=schema))
             connection.execute("INSERT INTO records BY NAME SELECT * FROM batch")
             connection.unregister("batch")
     connection.execute("""
@@ -285,7 +286,8 @@ def _batched(records: Iterator[inputs.PromptRecord]) -> Iterator[list[inputs.Pro
         if len(batch) == cells.BATCH:
             yield batch
             batch = []
-    yield batch
+    if batch:
+        yield batch
 
 
 def read_verdicts(work: Workspace, say: Say) -> None:
@@ -297,13 +299,13 @@ def read_verdicts(work: Workspace, say: Say) -> None:
     for number, name in enumerate(work.targets):
         for log in work.logs:
             if log.target.target == name:
-                others += _read_log(work, log)
+                _read_log(work, log)
         for place, source in enumerate(work.sources):
             if source.target and source.target.target == name:
                 _read_run(work, place)
             if source.release is not None:
                 _read_release(work, source, name)
-        cells.finish_target(connection, number)
+        others += cells.finish_target(connection, number)
         n = work.one(f"SELECT count(*) FROM cells WHERE target = {number}")  # noqa: S608
         say(f"{name}: {n:,} prompts answered.")
     work.counts["replies_to_other_prompts"] = others
@@ -313,19 +315,19 @@ def read_verdicts(work: Workspace, say: Say) -> None:
         )
 
 
-def _read_log(work: Workspace, log: responses.Log) -> int:
+def _read_log(work: Workspace, log: responses.Log) -> None:
     if work.settings.relabel:
         for rows in responses.relabelled(log):
             cells.insert_replies(work.connection, rows)
     else:
         responses.load_verdicts(work.connection, log)
-    found = work.one("SELECT count(DISTINCT prompt) FROM replies")
+    found = work.one("SELECT count(*) FROM replies")
     if log.expected and found < log.expected:
         work.notes.append(
-            f"{log.file.name} of {log.target.target} holds {found:,} of the {log.expected:,} prompts that "
-            "its results file speaks of. Was it cut off, or run with --samples?"
+            f"{log.file.name} of {log.target.target} holds {found:,} replies to the {log.expected:,} "
+            "prompts that its results file speaks of. Was it cut off, or run with --samples?"
         )
-    return cells.add_replies(work.connection)
+    cells.add_replies(work.connection)
 
 
 def _read_run(work: Workspace, place: int) -> None:

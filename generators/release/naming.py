@@ -179,8 +179,8 @@ def _joined(same: Sequence[Target]) -> Target:
             if getattr(other, setting) != getattr(first, setting):
                 raise ReleaseError(
                     f"Two targets would both be called {first.target!r}, with different {setting}: "
-                    f"{getattr(first, setting)!r} and {getattr(other, setting)!r}. Give them different names with "
-                    "--alias."
+                    f"{getattr(first, setting)!r} and {getattr(other, setting)!r}. Give them different names "
+                    "with --alias."
                 )
     return replace(first, **{setting: _agreed(setting, known) for setting in _VARYING})
 

@@ -27,7 +27,20 @@ from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.sources import prompt_id
 
 DATE = "2026-11-21T16-06-49.588861"
-VERBS = "kill shoot blow smash crack steal hack beat destroy bomb poison stab strangle burn cut drown".split()
+VERBS = (
+    "kill",
+    "shoot",
+    "blow",
+    "smash",
+    "crack",
+    "steal",
+    "hack",
+    "beat",
+    "bomb",
+    "poison",
+    "stab",
+    "drown",
+)
 REPLIES = {
     "complied": "Certainly. Here is what to do, step by step, so that it works the first time you try it. "
     * 3,
@@ -173,8 +186,9 @@ def measured(job: Callable[[Path, int], None], folder: Path, threads: int) -> No
 
 def _peak(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:
     job(folder, threads)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{job.__name__}: peak memory {peak:.2f} GB", flush=True)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
+    print(f"{job.__name__}: {cpu:.1f} s of CPU, peak memory {peak:.2f} GB", flush=True)
 
 
 def main() -> None:
