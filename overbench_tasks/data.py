@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overbench_tasks.hub import hub_prompt_file, parse_hub_id
 from overbench_tasks.sources import SUFFIXES, PromptSourceError, Row, read_prompts
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ REFRESHED_SET = "overbench_model"
 REFRESHED_NAME = "overbench_model.jsonl"
 ACCEPTED_SET = "overbench_model_accepted"
 ACCEPTED_NAME = "overbench_model_accepted.jsonl"
-HUB_PREFIX = "hub:"
-_NAME = re.compile(r"\w[\w.-]*")
-_HUB_ID = re.compile(r"(hub:)?\w[\w.-]*/\w[\w.-]*(@[\w./-]+)?")
 _REFRESHED = {REFRESHED_SET: REFRESHED_NAME, ACCEPTED_SET: ACCEPTED_NAME}
 
 
@@ -94,7 +92,7 @@ def prompt_file(
 ) -> Path:
     """The file that :func:`load_prompts` reads, for the same arguments and with the same errors."""
     if overbench_source is not None:
-        return source_file(overbench_source, hard=overbench_set == "overbench_hard")
+        return source_file(overbench_source, overbench_set)
     if overbench_set in _REFRESHED:
         target = overbench_target or target_name(metadata or {})
         return refreshed_file(target, _REFRESHED[overbench_set])
@@ -104,14 +102,14 @@ def prompt_file(
     return BUNDLED / f"{overbench_set}.jsonl"
 
 
-def source_file(source: str, *, hard: bool = False) -> Path:
+def source_file(source: str, overbench_set: str = "overbench") -> Path:
     """The prompt file that an ``overbench_source`` means.
 
     Args:
         source: in this order a prompt file, a release's folder, the name of a release in
             :func:`releases_home`, or a dataset on the Hugging Face hub, as ``ORG/NAME`` or
             ``hub:ORG/NAME``, both with an optional ``@REVISION``.
-        hard: of a release, its hard prompts.
+        overbench_set: of a release, ``overbench_hard`` takes its hard prompts, any other set all of them.
 
     Raises:
         PromptSourceError: it is none of these, or the hub cannot be reached.
@@ -120,13 +118,11 @@ def source_file(source: str, *, hard: bool = False) -> Path:
     if path.is_file() or path.suffix in SUFFIXES:
         return path
     if path.is_dir():
-        return _release_file(path, hard)
-    if not source.startswith(HUB_PREFIX) and _NAME.fullmatch(source):
-        named = releases_home() / source
-        if named.is_dir():
-            return _release_file(named, hard)
-    elif _HUB_ID.fullmatch(source):
-        return _hub_file(source.removeprefix(HUB_PREFIX), hard)
+        return _release_file(path, overbench_set)
+    if source in releases():
+        return _release_file(releases_home() / source, overbench_set)
+    if (hub_id := parse_hub_id(source)) is not None:
+        return hub_prompt_file(hub_id, overbench_set)
     known = releases()
     near = difflib.get_close_matches(source, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" Releases there: {', '.join(known) or 'none'}."
@@ -136,21 +132,15 @@ def source_file(source: str, *, hard: bool = False) -> Path:
     )
 
 
-def _release_file(folder: Path, hard: bool) -> Path:
-    file = folder / f"{BUNDLED_SETS[hard]}.parquet"
+def _release_file(folder: Path, overbench_set: str) -> Path:
+    name = overbench_set if overbench_set in BUNDLED_SETS else "overbench"
+    file = folder / f"{name}.parquet"
     if not file.is_file():
         raise PromptSourceError(
             f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that overbench "
             "aggregate wrote? For a file of prompts, name the file."
         )
     return file
-
-
-def _hub_file(repo_id: str, hard: bool) -> Path:
-    # The hub's part of releases lies with the generators; it is needed here only for such a source.
-    from generators.release.hub import hub_prompt_file
-
-    return hub_prompt_file(repo_id, hard=hard)
 
 
 def releases_home() -> Path:
@@ -160,7 +150,7 @@ def releases_home() -> Path:
 
 def releases() -> list[str]:
     """The names of all releases in :func:`releases_home`, sorted."""
-    return sorted(path.parent.name for path in releases_home().glob(f"*/{BUNDLED_SETS[0]}.parquet"))
+    return sorted(path.parent.name for path in releases_home().glob("*/overbench.parquet"))
 
 
 def bundled_prompts(overbench_set: str) -> list[Row]:

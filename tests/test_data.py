@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from overbench_tasks import data
+from overbench_tasks.hub import parse_hub_id
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.sources import PromptSourceError, prompt_id
 
@@ -173,15 +174,15 @@ def test_an_unknown_source_lists_what_is_there() -> None:
 def test_a_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
     folder = make_release(tmp_path / "r", hard=False)
     with pytest.raises(PromptSourceError, match=r"to hold overbench_hard\.parquet, found none"):
-        data.source_file(str(folder), hard=True)
+        data.source_file(str(folder), "overbench_hard")
 
 
 @pytest.mark.parametrize("source", ["org/name", "hub:org/name", "org/name@v1.0", "hub:org/na.me@refs/pr/1"])
 def test_a_dataset_on_the_hub_goes_to_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(data, "_hub_file", lambda repo_id, hard: asked.append((repo_id, hard)) or Path("x"))
-    assert data.source_file(source, hard=True) == Path("x")
-    assert asked == [(source.removeprefix("hub:"), True)]
+    monkeypatch.setattr(data, "hub_prompt_file", lambda *found: asked.append(found) or Path("x"))
+    assert data.source_file(source, "overbench_hard") == Path("x")
+    assert asked == [(parse_hub_id(source), "overbench_hard")]
 
 
 def test_a_missing_file_is_no_dataset_on_the_hub() -> None:
