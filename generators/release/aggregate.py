@@ -4,8 +4,8 @@
     logs, runs, earlier releases -> verdicts -> cells (one per prompt and target)
     prompts - near duplicates + categories -> OVERBENCH; refused by enough targets -> OVERBENCH-HARD
 
-Works in a DuckDB database that lies beside the release while it is made, and spills there what does
-not fit into memory. The same inputs give the same files, byte by byte.
+Works in a DuckDB database in memory, which spills what does not fit into a folder beside the release.
+The same inputs give the same files, byte by byte.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ def aggregate(
 def _database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    connection = duckdb.connect(str(folder / "release.duckdb"))
+    # In memory, so that nothing is logged; what exceeds the limit is spilled all the same.
+    connection = duckdb.connect()
     try:
         connection.execute("SET memory_limit = ?", [engine.memory_limit])
     except duckdb.Error as error:
