@@ -202,7 +202,7 @@ class TestSources:
         with pytest.raises(ReleaseError, match="cannot be written"):
             aggregate([prompts], [], prompts / "out")
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=12, deadline=None)
     @given(texts=st.lists(st.text(min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=5))
     def test_any_text_comes_back_as_it_was(
         self, tmp_path_factory: pytest.TempPathFactory, texts: list[str]
