@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from generators.quickstart import printable
 from generators.release.errors import ReleaseError
 from generators.release.rates import Rate
-from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, Release
+from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release
 from generators.tally import interval
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ReleaseDiff:
     targets_removed: tuple[str, ...]
     rates: tuple[RateChange, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """All of it, for ``json.dumps``; rates as ``refused`` and ``n``."""
         return asdict(self)
 
@@ -138,12 +138,13 @@ class ReleaseDiff:
         return lines
 
 
-def diff_releases(old: Release, new: Release) -> ReleaseDiff:
+def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff:
     """Compare two releases, prompts by id and cells by id and target.
 
     Raises:
-        ReleaseError: a file of theirs cannot be read or lacks a column.
+        ReleaseError: one is no release, or a file of it cannot be read or lacks a column.
     """
+    old, new = read_release(old_folder), read_release(new_folder)
     with _connection(old.folder, new.folder) as database:
         counts = {
             table: (_count(database, f"old_{table}"), _count(database, f"new_{table}"))
