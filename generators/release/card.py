@@ -49,7 +49,7 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
         "size_categories": [size],
         "configs": configs,
     }
-    return "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---"
+    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---"
 
 
 def _opening(facts: Mapping[str, Any]) -> str:

@@ -17,7 +17,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases, name_target
-from generators.release.read import Release, Target, is_release, read_release
+from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, Target, is_release, read_release
+from generators.release.read import read_table as read_parquet
 from generators.replies import ReplyFileError, read_table
 from overbench_tasks.data import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.records import CATEGORIES, LABELS
@@ -86,10 +87,10 @@ def find_sources(paths: list[Path], which: Which, aliases: Aliases) -> list[Sour
 def _source(path: Path, which: Which, aliases: Aliases) -> Source:
     if is_release(path):
         release = read_release(path)
-        cells = release.matrix()
+        cells = read_parquet(path / MATRIX_FILE, {"labelled_by": "string"})
         labellers = tuple(sorted(set(cells["labelled_by"].unique().to_pylist()) - {None}))
         names = tuple(target.target for target in release.targets())
-        return Source(_name(path), path / "overbench.parquet", None, names, labellers, release)
+        return Source(_name(path), path / PROMPTS_FILE, None, names, labellers, release)
     if (path / "run.sqlite").is_file():
         return _run(path, which, aliases)
     if path.is_file() and path.suffix in SUFFIXES:
