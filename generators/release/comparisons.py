@@ -118,9 +118,9 @@ def paired_interval(both: int, only_first: int, only_second: int, n: int) -> tup
         wilson_interval(seconds, n),
     )
     spread = math.sqrt(firsts * (n - firsts) * seconds * (n - seconds))
-    association = both * neither - only_first * only_second
+    association = float(both * neither - only_first * only_second)
     if association > 0:  # Newcombe's continuity correction of phi
-        association = max(association - n / 2, 0)
+        association = max(association - n / 2, 0.0)
     phi = association / spread if spread else 0.0
 
     def distance(one: float, other: float) -> float:

@@ -72,7 +72,9 @@ def feature_percentiles(
         percentiles[:, ordered] = 100 * (rankdata(refusals[:, ordered], axis=0) - 0.5) / ranked
     means = percentiles[:, ordered].mean(axis=1) if len(ordered) else np.zeros(ranked)
     totals = refusals.sum(axis=1)
-    order = sorted(range(ranked), key=lambda row: (-round(means[row], 9), -totals[row], index.features[row]))
+    order = sorted(
+        range(ranked), key=lambda row: (-round(float(means[row]), 9), -totals[row], index.features[row])
+    )
     best = np.array(order[:top], dtype=np.int64)
     return FeaturePercentiles(
         tuple(index.features[row] for row in best),

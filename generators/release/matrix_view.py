@@ -158,9 +158,9 @@ def matrix_from_tables(
     rows, columns, labels = rows[kept], columns[kept], labels[kept]
     per_cell = np.bincount(rows * len(names) + columns)
     if per_cell.max(initial=0) > 1:
-        row, column = divmod(int(per_cell.argmax()), len(names))
+        row, place = divmod(int(per_cell.argmax()), len(names))
         raise ReleaseError(
-            f"The response matrix has two cells for prompt {ids[row].as_py()} and target {names[column]!r}. "
+            f"The response matrix has two cells for prompt {ids[row].as_py()} and target {names[place]!r}. "
             "Expected one. Make the release anew."
         )
     values = np.full((len(ids), len(names)), MISSING, dtype=np.int8)

@@ -174,7 +174,8 @@ class FeatureIndex:
         """(F,): the sum of ``amounts`` (P,) over the prompts that carry each word."""
         import numpy as np
 
-        return np.bincount(self.codes, weights=amounts[self.rows], minlength=len(self.features))
+        totals = np.bincount(self.codes, weights=amounts[self.rows], minlength=len(self.features))
+        return totals.astype(np.float64)
 
 
 def feature_key(feature: str) -> str:
