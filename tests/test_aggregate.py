@@ -80,6 +80,8 @@ class TestMatrix:
         assert by_prompt(release, hard=True).keys() == {KILL, SHOOT}
         gaps = {gap["target"]: (gap["missing"], gap["unscored"]) for gap in release.facts["gaps"]}
         assert gaps == {"org/a": (0, 0), "org/b": (1, 1), "org/c": (0, 0)}
+        lines = (release.folder / "gaps" / "02-org-b.jsonl").read_text().splitlines()
+        assert {json.loads(line)["prompt"] for line in lines} == {SHOOT, BLOW}
 
     @pytest.mark.parametrize(
         ("first", "second", "cell"),
@@ -245,6 +247,15 @@ class TestDuplicates:
         found = [number for number, _, _ in near_duplicates(texts, threshold)]
         assert len(expected) > 30
         assert len(set(found) ^ set(expected)) <= 0.02 * len(expected)
+
+    def test_what_resembles_only_a_dropped_one_stays(self) -> None:
+        draw = random.Random(2)
+        words = ["".join(draw.choices("abcdefghijklmnop", k=6)) for _ in range(22)]
+        first, second = words[:20], [words[20], *words[1:20]]
+        third = [words[20], *words[1:10], words[21], *words[11:20]]
+        texts = [" ".join(text) for text in (first, second, third)]
+        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts, 0.8)] == [(1, 0)]
+        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts[1:], 0.8)] == [(1, 0)]
 
     def test_short_and_empty_cores(self) -> None:
         assert near_duplicates([], 0.8) == []

@@ -196,7 +196,7 @@ def _one_labeller(
             examples.setdefault(name, source.name)
     for log in logs if not relabel else ():
         examples.setdefault(log.labelled_by, str(log.file))
-    if relabel and logs + [source for source in sources if source.target]:
+    if relabel and (logs or any(source.target for source in sources)):
         from overbench_tasks.refusal import RULES_VERSION
 
         examples.setdefault(f"rules {RULES_VERSION}", "the replies labelled now")
