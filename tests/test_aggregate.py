@@ -254,8 +254,8 @@ class TestDuplicates:
         first, second = words[:20], [words[20], *words[1:20]]
         third = [words[20], *words[1:10], words[21], *words[11:20]]
         texts = [" ".join(text) for text in (first, second, third)]
-        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts, 0.8)] == [(1, 0)]
-        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts[1:], 0.8)] == [(1, 0)]
+        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts, 0.85)] == [(1, 0)]
+        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts[1:], 0.85)] == [(1, 0)]
 
     def test_short_and_empty_cores(self) -> None:
         assert near_duplicates([], 0.8) == []
