@@ -181,12 +181,14 @@ def read_table(file: Path, columns: dict[str, str]) -> pyarrow.Table:
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.ParquetFile(file).read()
+        parquet = pyarrow.parquet.ParquetFile(file)
+        there = parquet.schema_arrow.names
+        table = parquet.read([name for name in columns if name in there])
     except (OSError, pyarrow.ArrowException) as error:
         raise ReleaseError(
             f"{file}: not readable as Parquet ({error}). Is it complete? Copy it again, or make it anew."
         ) from error
-    missing = [name for name in columns if name not in table.column_names]
+    missing = [name for name in columns if name not in there]
     if missing:
         raise ReleaseError(
             f"{file}: expected the columns {', '.join(columns)}, found no {', '.join(missing)}. "
