@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from generators.store import Store
+from generators.refresh.store import Store
 from overbench_tasks.refusal import RULES_VERSION
 
 DATE = "2026-11-21T16-06-49.588861"

@@ -229,7 +229,7 @@ class TestDuplicates:
 
     @pytest.mark.parametrize("threshold", [0.6, 0.8])
     def test_as_if_every_pair_were_compared(self, threshold: float) -> None:
-        from generators.novelty import _core, _jaccard, _shingles
+        from generators.gates.novelty import _core, _jaccard, _shingles
 
         draw = random.Random(1)
         words = ["".join(draw.choices("abcdefghij", k=6)) for _ in range(60)]

@@ -332,7 +332,7 @@ class TestCommand:
         import typer
         from typer.testing import CliRunner
 
-        from generators import cli_release
+        from generators.commands import release as cli_release
 
         app = typer.Typer()
         cli_release.register(app)

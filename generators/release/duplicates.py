@@ -1,6 +1,6 @@
 """Near duplicates among hundreds of thousands of prompts.
 
-The measure is that of the refresh's novelty gate (:mod:`generators.novelty`): the Jaccard similarity of
+The measure is that of the refresh's novelty gate (:mod:`generators.gates.novelty`): the Jaccard similarity of
 the runs of four characters, without the words of the frame. So is the method, MinHash (Broder 1997) with
 banding (Leskovec, Rajaraman & Ullman, "Mining of Massive Datasets", section 3.4) and an exact comparison of
 whatever it finds; but where the gate takes prompts one by one, this takes all at once, in numpy.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from generators.novelty import PERMUTATIONS, SHINGLE_CHARS, rows_per_band
-from generators.novelty import _core as core
-from generators.novelty import _jaccard as jaccard
-from generators.novelty import _shingles as shingles
+from generators.gates.novelty import PERMUTATIONS, SHINGLE_CHARS, rows_per_band
+from generators.gates.novelty import _core as core
+from generators.gates.novelty import _jaccard as jaccard
+from generators.gates.novelty import _shingles as shingles
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,7 +100,7 @@ def _signatures(cores: Sequence[str]) -> NDArray[np.uint32]:
 def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """A hash of every run of characters of all cores, one after the other, and where each core begins.
 
-    The runs are those of :func:`generators.novelty.shingles`: of the core with a space before and after.
+    The runs are those of :func:`generators.gates.novelty.shingles`: of the core with a space before and after.
     """
     import numpy as np
 

@@ -19,7 +19,7 @@ from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases, name_target
 from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, Target, is_release, read_release
 from generators.release.read import read_table as read_parquet
-from generators.replies import ReplyFileError, read_table
+from generators.labels.replies import ReplyFileError, read_table
 from overbench_tasks.data import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.records import CATEGORIES, LABELS
 from overbench_tasks.sources import MAX_PROMPT_CHARS, SUFFIXES
@@ -107,7 +107,7 @@ def _name(path: Path) -> str:
 
 
 def _run(folder: Path, which: Which, aliases: Aliases) -> Source:
-    from generators.store import Store
+    from generators.refresh.store import Store
 
     settings = _settings(folder)
     file = folder / "data" / _EXPORTS[which]
