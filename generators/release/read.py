@@ -1,0 +1,211 @@
+"""A release on disk, as everything but its writer sees it.
+
+    RELEASE/overbench.parquet        one row per prompt: see :data:`PROMPT_COLUMNS`
+    RELEASE/overbench_hard.parquet   the same columns; the prompts that enough targets refuse
+    RELEASE/matrix.parquet           one row per prompt and target with a reply: see :data:`MATRIX_COLUMNS`
+    RELEASE/targets.parquet          one row per target: see :data:`TARGET_COLUMNS`
+    RELEASE/release.json             name, version, settings as used, counts of every step
+    RELEASE/gaps.md, gaps/*.jsonl    what some targets have not answered, and the commands that fill it
+    RELEASE/README.md                the data card, readable by the Hugging Face hub
+    RELEASE/SHA256SUMS
+
+Nothing here needs more than pyarrow.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from generators.release.errors import ReleaseError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+RELEASE_FILE: Final = "release.json"
+PROMPTS_FILE: Final = "overbench.parquet"
+HARD_FILE: Final = "overbench_hard.parquet"
+MATRIX_FILE: Final = "matrix.parquet"
+TARGETS_FILE: Final = "targets.parquet"
+GAPS_FILE: Final = "gaps.md"
+GAPS_FOLDER: Final = "gaps"
+CARD_FILE: Final = "README.md"
+CHECKSUMS_FILE: Final = "SHA256SUMS"
+
+PROMPT_COLUMNS: Final = {
+    "id": "string",  # overbench_tasks.sources.prompt_id of the text
+    "prompt": "string",  # verbatim
+    "category": "string",  # one of overbench_tasks.records.CATEGORIES
+    "category_evidence": "string",  # what decided it: the words, the judge, or the source
+    "or_bench_category": "string",  # one of OR-Bench's ten, or NULL
+    "features": "list<string>",  # the words that set models off
+    "sources": "list<string>",  # the runs, files and releases it came from
+    "seed_id": "string",  # the prompt it was made from, or NULL
+    "round": "int32",  # of the refresh, or NULL
+    "source_targets": "list<string>",  # the targets it was made for
+    "generator": "string",  # who wrote it, or NULL
+    "moderation": "string",  # the votes on its benignness, as JSON, or NULL
+    "refused_by": "list<string>",  # targets
+    "answered_by": "list<string>",  # targets with a scored reply, those that refused included
+    "data_version": "string",
+}
+MATRIX_COLUMNS: Final = {
+    "id": "string",
+    "target": "string",
+    "label": "string",  # one of overbench_tasks.records.LABELS
+    "verdicts": "int32",  # how many replies stood behind it
+    "conflict": "bool",  # the scored verdicts were not all alike
+    "labelled_by": "string",  # e.g. "rules 1.1"; several joined by " + "
+}
+TARGET_COLUMNS: Final = {
+    "target": "string",
+    "checkpoint": "string",  # the weights; configurations of one checkpoint share it
+    "model": "string",  # lm-eval's model type, and so on: NULL where it is not known
+    "model_args": "string",
+    "system_instruction": "string",
+    "apply_chat_template": "bool",
+    "max_gen_toks": "int32",
+    "lm_eval_version": "string",
+    "label_version": "string",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One configuration of one checkpoint: a row of ``targets.parquet``. None: not known."""
+
+    target: str
+    checkpoint: str
+    model: str | None = None
+    model_args: str | None = None
+    system_instruction: str | None = None
+    apply_chat_template: bool | None = None
+    max_gen_toks: int | None = None
+    lm_eval_version: str | None = None
+    label_version: str | None = None
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release that is there and complete; its tables are read when they are asked for.
+
+    Attributes:
+        folder: where it lies.
+        facts: ``release.json``: ``name``, ``version``, ``settings``, ``counts``, ``gaps``, ``software``.
+    """
+
+    folder: Path
+    facts: dict[str, Any] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.facts["name"])
+
+    @property
+    def version(self) -> str:
+        return str(self.facts["version"])
+
+    def prompts(self, *, hard: bool = False) -> pyarrow.Table:
+        """The prompts, by id: :data:`PROMPT_COLUMNS`.
+
+        Raises:
+            ReleaseError: the file cannot be read.
+        """
+        return read_table(self.folder / (HARD_FILE if hard else PROMPTS_FILE), PROMPT_COLUMNS)
+
+    def matrix(self) -> pyarrow.Table:
+        """The cells, by id and target: :data:`MATRIX_COLUMNS`.
+
+        Raises:
+            ReleaseError: the file cannot be read.
+        """
+        return read_table(self.folder / MATRIX_FILE, MATRIX_COLUMNS)
+
+    def targets(self) -> list[Target]:
+        """The targets, by name.
+
+        Raises:
+            ReleaseError: the file cannot be read.
+        """
+        return [Target(**row) for row in read_table(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()]
+
+
+def is_release(folder: Path) -> bool:
+    """Is this folder a release, as far as its names tell?"""
+    return (folder / RELEASE_FILE).is_file() and (folder / PROMPTS_FILE).is_file()
+
+
+def read_release(folder: str | Path) -> Release:
+    """Open a release.
+
+    Raises:
+        ReleaseError: there is none, or a file of it is missing or cannot be read.
+    """
+    folder = Path(folder).expanduser()
+    if not (folder / RELEASE_FILE).is_file():
+        what = "a folder without it" if folder.is_dir() else "no folder"
+        raise ReleaseError(
+            f"Expected a release, a folder with {RELEASE_FILE}, at {folder}, found {what}. Check the path; "
+            "overbench aggregate makes releases."
+        )
+    missing = [
+        name for name in (PROMPTS_FILE, HARD_FILE, MATRIX_FILE, TARGETS_FILE) if not (folder / name).is_file()
+    ]
+    if missing:
+        raise ReleaseError(
+            f"The release {folder} lacks {', '.join(missing)}. Copy it again whole, or make it anew."
+        )
+    try:
+        facts = json.loads((folder / RELEASE_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReleaseError(
+            f"{folder / RELEASE_FILE} cannot be read: {error}. Copy the release again whole."
+        ) from error
+    if not isinstance(facts, dict) or not {"name", "version", "counts"} <= facts.keys():
+        raise ReleaseError(
+            f"{folder / RELEASE_FILE}: expected an object with name, version and counts. "
+            "Is it a release of overbench aggregate?"
+        )
+    return Release(folder, facts)
+
+
+def read_table(file: Path, columns: dict[str, str]) -> pyarrow.Table:
+    """A Parquet file that has at least these columns; they come in this order and type.
+
+    Raises:
+        ReleaseError: missing, truncated, no Parquet, or without one of the columns.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.ParquetFile(file).read()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ReleaseError(
+            f"{file}: not readable as Parquet ({error}). Is it complete? Copy it again, or make it anew."
+        ) from error
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise ReleaseError(
+            f"{file}: expected the columns {', '.join(columns)}, found no {', '.join(missing)}. "
+            "Was it made by another version of overbench? Aggregate again."
+        )
+    try:
+        return table.select(list(columns)).cast(arrow_schema(columns))
+    except pyarrow.ArrowException as error:
+        raise ReleaseError(f"{file}: a column is of another type than expected: {error}.") from error
+
+
+def arrow_schema(columns: dict[str, str]) -> pyarrow.Schema:
+    """The Arrow types of such a table of columns."""
+    import pyarrow
+
+    types = {
+        "string": pyarrow.string(),
+        "int32": pyarrow.int32(),
+        "bool": pyarrow.bool_(),
+        "list<string>": pyarrow.list_(pyarrow.string()),
+    }
+    return pyarrow.schema([(name, types[kind]) for name, kind in columns.items()])
