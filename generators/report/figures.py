@@ -82,7 +82,9 @@ class Theme:
     shades: str
 
 
-LIGHT = Theme("light", "#ffffff", "#1b1f24", "#c9ced6", ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "rocket_r")
+LIGHT = Theme(
+    "light", "#ffffff", "#1b1f24", "#c9ced6", ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "rocket_r"
+)
 DARK = Theme("dark", "#16191d", "#e4e7eb", "#454c55", ("#56b4e9", "#e69f00", "#2fc79a", "#e08fc0"), "rocket")
 
 WIDE, NARROW = 8.4, 3.45
@@ -93,6 +95,12 @@ def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
     """The figure, at least ``width`` inches wide; a heat map with many columns is wider."""
     with _style(theme):
         return _bars(picture, theme, width) if isinstance(picture, Bars) else _heat_map(picture, theme, width)
+
+
+def inches(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> tuple[float, float]:
+    """Width and height of the figure."""
+    across, high = draw(picture, theme, width).get_size_inches()
+    return float(across), float(high)
 
 
 def svg(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> bytes:
@@ -149,13 +157,14 @@ def _bars(picture: Bars, theme: Theme, width: float) -> Figure:
 
     narrow = width < (WIDE + NARROW) / 2
     series = len(picture.series)
-    thickness = min(0.8 / series, 0.5)
-    legend = 0.3 if series > 1 else 0.0
-    height = 0.65 + legend + len(picture.rows) * (0.14 + 0.22 * series) + 0.17 * narrow * len(picture.rows)
+    thickness = min((0.62 if narrow else 0.8) / series, 0.5)
+    legend_columns = 1 if narrow else series
+    legend = 0.25 * math.ceil(series / legend_columns) if series > 1 else 0.0
+    height = 0.65 + legend + len(picture.rows) * (0.14 + 0.22 * series + (0.22 if narrow else 0))
     figure, axes = _new(width, height)
     places = np.arange(len(picture.rows), dtype=float)
     for number, one in enumerate(picture.series):
-        at = places + (number - (series - 1) / 2) * thickness
+        at = places + (number - (series - 1) / 2) * thickness + (0.1 if narrow else 0)
         values = np.array(one.values, dtype=float)
         axes.barh(
             at, values, height=thickness * 0.9, color=theme.series[number % len(theme.series)], label=one.name
@@ -172,10 +181,9 @@ def _bars(picture: Bars, theme: Theme, width: float) -> Figure:
             )
     _bar_axes(axes, picture, theme, narrow)
     if series > 1:
-        # Below the axes: beside the bars it would hide some of them.
-        figure.legend(
-            *axes.get_legend_handles_labels(), loc="outside upper left", ncols=series, frameon=False
-        )
+        # Outside the axes: inside it would hide bars.
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=legend_columns, frameon=False)
     return figure
 
 
@@ -191,12 +199,11 @@ def _bar_axes(axes: Axes, picture: Bars, theme: Theme, narrow: bool) -> None:
     axes.set_yticks(range(len(picture.rows)), [] if narrow else [_short(name, 44) for name in picture.rows])
     if narrow:
         # No room for names beside the bars: they stand above them.
-        lift = 0.5
         for place, name in enumerate(picture.rows):
             axes.annotate(
-                _short(name, 46), (0, place - lift), xytext=(2, 0), textcoords="offset points", va="center"
+                _short(name, 46), (0, place - 0.36), xytext=(2, 0), textcoords="offset points", va="center"
             )
-    axes.set_ylim(len(picture.rows) - 0.45, -0.75 if narrow else -0.55)
+    axes.set_ylim(len(picture.rows) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=theme.faint, linewidth=0.6)
     axes.set_axisbelow(True)
@@ -230,6 +237,10 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
         yticklabels=names,
         cbar_kws={"location": "top", "aspect": 40, "shrink": 0.8, "label": picture.axis, "pad": 0.01},
     )
+    grounds = axes.collections[0].get_facecolors()
+    for label in axes.texts:  # none for blank cells
+        column, row = map(int, label.get_position())
+        label.set_color(_legible_on(grounds[row * columns + column]))
     axes.set_xlabel(picture.column_title)
     axes.set_ylabel(picture.row_title)
     axes.tick_params(length=0)
@@ -243,14 +254,17 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
     return figure
 
 
+def _legible_on(colour: Sequence[float]) -> str:
+    """Black or white, whichever has more contrast (WCAG 2.2, relative luminance); seaborn's choice is
+    hard to read on orange."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
+
+
 def _short(name: str, length: int) -> str:
     """The name, its middle left out where it is too long: ends tell configurations apart."""
     if len(name) <= length:
         return name
     half = (length - 1) // 2
     return f"{name[:half]}…{name[-(length - 1 - half) :]}"
-
-
-def share_series(name: str, shares: Sequence[float]) -> Series:
-    """Bars without intervals."""
-    return Series(name, tuple(shares))

@@ -7,17 +7,15 @@ release's own cells stand; logs add what it lacks, and the replies that it doesn
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.release.errors import ReleaseError
-from generators.release.read import Release, is_release, read_release
-from generators.report.logs import Run, Sample, is_log_folder, read_runs, read_samples
+from generators.release.read import Target, is_release, read_release
 from overbench_tasks.records import Label
-from overbench_tasks.sources import normalised, prompt_id
 
 if TYPE_CHECKING:
     from generators.release.matrix_view import ResponseMatrix
@@ -46,7 +44,13 @@ class PromptSet:
 
 @dataclass(frozen=True)
 class LabelCount:
-    """How many cells of one target in one set carry which label, and who gave them."""
+    """The labels of one target in one set.
+
+    Attributes:
+        labels: how many cells carry each.
+        conflicts: cells whose replies were not all labelled alike.
+        reasons: why replies could not be scored, where a log says so.
+    """
 
     set_name: str
     target: str
@@ -58,19 +62,17 @@ class LabelCount:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a target was run; None where it isn't known."""
+    """How a target was run.
 
-    target: str
-    checkpoint: str
-    model: str | None
-    model_args: str | None
-    system_instruction: str | None
-    chat_template: bool | None
-    max_gen_toks: int | None
-    decoding: str | None
-    lm_eval_version: str | None
-    labelled_by: str | None
+    Attributes:
+        tasks: the tasks and their versions, or the release that its answers come from.
+        decoding: None where a release alone speaks of it.
+        seconds: all its runs together; None where no log says.
+    """
+
+    target: Target
     tasks: str
+    decoding: str | None = None
     seconds: float | None = None
 
 
@@ -79,10 +81,11 @@ class Inputs:
     """All that a report shows.
 
     Attributes:
-        sets: the whole set first, the hard set next, then others by name; at least one, none empty.
+        sets: the whole set first, the hard set next, then others by name; at least one.
         prompts: id -> text and facts.
         replies: (id, target) -> a reply, where a log has it.
-        checkpoints: target -> the weights it shares with its other configurations.
+        labels: by set and target.
+        settings: by target.
         sources: what was read, by name alone.
         notes: what a reader must know before trusting a number.
     """
@@ -92,73 +95,66 @@ class Inputs:
     replies: dict[tuple[str, str], str]
     labels: tuple[LabelCount, ...]
     settings: tuple[Setting, ...]
-    checkpoints: dict[str, str]
     sources: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def checkpoints(self) -> dict[str, str]:
+        """Target -> the weights that it shares with its other configurations."""
+        return {setting.target.target: setting.target.checkpoint for setting in self.settings}
 
 
 def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
     """Read everything under ``paths``.
 
     Args:
-        paths: lm-eval result folders (as ``--output_path`` had them) and releases.
+        paths: lm-eval result folders (as ``--output_path`` had them) and at most one release.
         aliases: ``LONG NAME=short name``, as for ``overbench aggregate``.
 
     Raises:
-        ReleaseError: a path is neither, two releases, a file that cannot be read, one set labelled by
-            two labellers, or nothing to show.
+        ReleaseError: a path is neither, two releases, a file that cannot be read, or one set with labels
+            of two labellers.
     """
-    releases, folders = _kinds(paths)
-    collected = _Collected(aliases)
-    for folder in folders:
-        for run in read_runs(folder):
-            collected.add_run(run)
-    if releases:
-        collected.add_release(releases[0])
-    return collected.finished([path.resolve().name for path in paths])
+    from generators.report.collect import Collector
 
-
-def _kinds(paths: Sequence[Path]) -> tuple[list[Release], list[Path]]:
-    releases, folders = [], []
-    for path in paths:
-        if is_release(path):
-            releases.append(read_release(path))
-        elif path.is_dir() and is_log_folder(path):
-            folders.append(path)
-        else:
-            found = "a folder with neither" if path.is_dir() else "a file" if path.exists() else "nothing"
-            raise ReleaseError(
-                f"Expected a release (a folder with release.json) or lm-eval's results (a folder with "
-                f"results_*.json in it or below) at {path}, found {found}. Check the path."
-            )
+    releases = [read_release(path) for path in paths if is_release(path)]
     if len(releases) > 1:
         raise ReleaseError(
             f"Expected at most one release, got {', '.join(str(release.folder) for release in releases)}. "
             "Their prompts differ; make a report of each. overbench diff OLD NEW compares two."
         )
-    return releases, folders
+    folders = [path for path in paths if not is_release(path)]
+    for folder in folders:
+        _check_results(folder)
+    collector = Collector(releases[0] if releases else None, aliases)
+    collector.read_logs(folders)
+    return collector.inputs([path.resolve().name for path in paths])
 
 
-@dataclass
-class _Cell:
-    labels: list[Label] = field(default_factory=list)
-    labelled_by: str = ""
-    reasons: list[str] = field(default_factory=list)
+def _check_results(folder: Path) -> None:
+    if folder.is_dir() and next(folder.rglob("samples_*.jsonl"), None):
+        return
+    if folder.is_dir() and next(folder.rglob("results_*.json"), None):
+        raise ReleaseError(
+            f"{folder} has lm-eval's results but no sample logs, which hold the verdict on each prompt. "
+            "Run lm_eval with --log_samples."
+        )
+    found = "a folder with neither" if folder.is_dir() else "a file" if folder.exists() else "nothing"
+    raise ReleaseError(
+        "Expected a release (a folder with release.json) or lm-eval's results (a folder with results_*.json "
+        f"and samples_*.jsonl in it or below) at {folder}, found {found}. Check the path."
+    )
 
 
-class _Collected:
-    """Gathers cells by set family, prompt and target; see :func:`_family`."""
+def joined(labels: Iterable[Label]) -> tuple[Label, bool]:
+    """The label of one cell with several replies, and whether they conflict.
 
-    def __init__(self, aliases: Sequence[str]) -> None:
-        from generators.release.naming import Aliases
-
-        self.aliases = Aliases.parse(aliases)
-        self.prompts: dict[str, PromptText] = {}
-        self.cells: dict[str, dict[tuple[str, str], _Cell]] = defaultdict(dict)
-        self.members: dict[str, dict[str, None]] = defaultdict(dict)
-        self.labellers: dict[str, dict[str, str]] = defaultdict(dict)
-        self.replies: dict[tuple[str, str], str] = {}
-        self.settings: list[Setting] = []
-        self.checkpoints: dict[str, str] = {}
-        self.notes: list[str] = []
-        self._ids: dict[str, str] = {}
+    The majority of the scored labels decides; a tie is ``unscored``, and so is a cell without a scored label.
+    Conflicts are differing scored labels.
+    """
+    scored = Counter(label for label in labels if label != "unscored").most_common(2)
+    if not scored:
+        return "unscored", False
+    if len(scored) > 1 and scored[0][1] == scored[1][1]:
+        return "unscored", True
+    return scored[0][0], len(scored) > 1
