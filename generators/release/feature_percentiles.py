@@ -1,8 +1,8 @@
 """Which trigger words set each target off most, on a scale that is the same for all of them.
 
 The numbers of the paper's figure 3 (Pu et al. 2025): a heat map of the top 20 features by within-model
-percentile. Its text doesn't say how ties, rare features and the choice of the twenty are treated; below
-it is said.
+percentile of the prompts refused. How ties, rare features and the choice of the twenty are treated is our
+own decision, written below.
 """
 
 from __future__ import annotations

@@ -1,0 +1,125 @@
+"""The response matrix: verdicts of many runs joined into one label per prompt and target.
+
+Works inside a DuckDB database with the tables of :func:`create_tables`, target by target, so that only
+one target's verdicts are in hand at a time.
+
+The rules of a cell:
+- the label that most of its scored verdicts have; where two have equally many it is ``unscored``
+- ``conflict`` where its scored verdicts differ
+- no reply, no cell: a missing reply is nowhere counted as an answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from overbench_tasks.records import LABELS
+from overbench_tasks.sources import prompt_id
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+
+BATCH: Final = 50_000
+
+_TABLES: Final = f"""
+CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
+-- All ways in which a prompt is written, by prompt; number NULL: not one of ours.
+CREATE TABLE spellings (prompt VARCHAR, number INTEGER);
+-- Of the target in hand, one row per reply.
+CREATE TABLE replies (prompt VARCHAR, label VARCHAR);
+CREATE TABLE verdicts (number INTEGER, label label, replies INTEGER, conflict BOOLEAN);
+CREATE TABLE cells (number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN);
+"""
+
+_CELLS: Final = """
+INSERT INTO cells
+WITH counted AS (
+    SELECT number, coalesce(bool_or(conflict), false) AS conflict, sum(replies) AS replies,
+           coalesce(sum(replies) FILTER (label = 'complied'), 0) AS complied,
+           coalesce(sum(replies) FILTER (label = 'refused'), 0) AS refused,
+           coalesce(sum(replies) FILTER (label = 'partial'), 0) AS partial
+    FROM verdicts GROUP BY number)
+SELECT number, ?,
+       CASE WHEN complied > refused AND complied > partial THEN 'complied'
+            WHEN refused > complied AND refused > partial THEN 'refused'
+            WHEN partial > complied AND partial > refused THEN 'partial'
+            ELSE 'unscored' END,
+       replies, conflict OR (complied > 0)::INT + (refused > 0)::INT + (partial > 0)::INT > 1
+FROM counted"""
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute(_TABLES)
+
+
+def add_spellings(connection: duckdb.DuckDBPyConnection) -> None:
+    """Learn all spellings of the prompts from ``records`` and ``prompts``."""
+    connection.execute(
+        "INSERT INTO spellings SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id)"
+    )
+
+
+def add_replies(connection: duckdb.DuckDBPyConnection) -> int:
+    """Move ``replies`` to ``verdicts``; how many of them were to prompts that are not ours."""
+    _learn_new_spellings(connection)
+    connection.execute("""
+        INSERT INTO verdicts SELECT number, replies.label, count(*), false
+        FROM replies JOIN spellings USING (prompt) WHERE number IS NOT NULL GROUP BY ALL""")
+    others = _one(
+        connection,
+        "SELECT count(*) FROM replies JOIN spellings USING (prompt) WHERE number IS NULL",
+    )
+    connection.execute("TRUNCATE replies")
+    return others
+
+
+def _learn_new_spellings(connection: duckdb.DuckDBPyConnection) -> None:
+    """A log may write a prompt in another way than the sources do, or hold prompts of no source."""
+    query = "SELECT DISTINCT prompt FROM replies ANTI JOIN spellings USING (prompt)"
+    for rows in batches(connection, query):
+        new = table({"prompt": rows, "id": [(prompt_id(prompt),) for (prompt,) in rows]})
+        connection.register("new", new)
+        connection.execute(
+            "INSERT INTO spellings SELECT new.prompt, prompts.number FROM new LEFT JOIN prompts USING (id)"
+        )
+        connection.unregister("new")
+
+
+def finish_target(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+    """Make the cells of a target from its ``verdicts``, which are gone afterwards."""
+    connection.execute(_CELLS, [number])
+    connection.execute("TRUNCATE verdicts")
+
+
+def insert_replies(connection: duckdb.DuckDBPyConnection, rows: Sequence[tuple[str, str]]) -> None:
+    """Add (prompt, label) rows to ``replies``."""
+    if not rows:
+        return
+    prompts, labels = zip(*rows, strict=True)
+    import pyarrow
+
+    connection.register("new", pyarrow.table({"prompt": prompts, "label": labels}))
+    connection.execute("INSERT INTO replies SELECT prompt, label FROM new")
+    connection.unregister("new")
+
+
+def table(columns: dict[str, list[tuple[Any, ...]]]) -> pyarrow.Table:
+    import pyarrow
+
+    return pyarrow.table({name: [value for (value,) in rows] for name, rows in columns.items()})
+
+
+def batches(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Iterable[Any] = ()
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows of a query, :data:`BATCH` at a time; other queries may run between two of them."""
+    cursor = connection.cursor().execute(query, list(parameters))
+    while rows := cursor.fetchmany(BATCH):
+        yield rows
+
+
+def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,191 @@
+"""What a target is called, and which targets are configurations of one checkpoint.
+
+A target is a checkpoint as it was asked. Its name is, in this order,
+
+    the checkpoint     overbench_tasks.data.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
+    " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256
+    " -template"       where no chat template was applied and the backend is not a chat API, which applies
+                       its own
+
+Aliases give such names a short form. Configurations of one checkpoint stay recognisable as such: the
+checkpoint of a target is its name without the additions, or that name's own alias, or what the alias says
+behind "@".
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from generators.release.errors import ReleaseError
+from generators.release.read import Target
+from overbench_tasks.data import target_name
+
+
+def name_target(
+    model: str,
+    model_args: str | Mapping[str, Any],
+    system_instruction: str | None = None,
+    apply_chat_template: bool = True,
+    **settings: Any,
+) -> Target:
+    """The target that was asked with these arguments of lm-eval.
+
+    Args:
+        settings: further fields of :class:`~generators.release.read.Target`.
+    """
+    parsed, text = _arguments(model_args)
+    checkpoint = target_name(parsed) or f"{model}:{text}"
+    name = checkpoint
+    if system_instruction:
+        name += f" +system:{hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
+    templated = apply_chat_template or is_chat_api(model)
+    if not templated:
+        name += " -template"
+    return Target(
+        target=name,
+        checkpoint=checkpoint,
+        model=model,
+        model_args=text,
+        system_instruction=system_instruction or None,
+        apply_chat_template=templated,
+        **settings,
+    )
+
+
+def is_chat_api(model: str) -> bool:
+    """Is this lm-eval backend a chat API, where the server applies the template?"""
+    return "chat" in model
+
+
+def _arguments(model_args: str | Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    if isinstance(model_args, str):
+        from lm_eval.utils import simple_parse_args_string
+
+        return simple_parse_args_string(model_args), model_args
+    return model_args, ",".join(f"{key}={value}" for key, value in model_args.items())
+
+
+def public_arguments(model_args: str | None) -> str | None:
+    """Model arguments as a release may show them: without the names of folders and machines.
+
+    An absolute path is reduced to its last part, and ``base_url`` left out.
+    """
+    if model_args is None:
+        return None
+    shown = []
+    for argument in model_args.split(","):
+        key, equals, value = argument.partition("=")
+        if key.strip() == "base_url":
+            continue
+        if value.startswith(("/", "~")) or PureWindowsPath(value).is_absolute():
+            value = Path(value.replace("\\", "/")).name
+        shown.append(f"{key}{equals}{value}")
+    return ",".join(shown)
+
+
+@dataclass(frozen=True)
+class _Alias:
+    name: str
+    checkpoint: str | None
+
+
+class Aliases:
+    """Short names for targets.
+
+    Args:
+        given: texts ``LONG NAME=short name`` or ``LONG NAME=short name@checkpoint``. Long names may hold
+            "=", short ones not. Two long names may share a short one: then they are one target.
+
+    Raises:
+        ReleaseError: a text is no alias, or one long name is given two short ones.
+    """
+
+    def __init__(self, given: Sequence[str] = ()) -> None:
+        self._aliases: dict[str, _Alias] = {}
+        for text in given:
+            long, equals, short = text.rpartition("=")
+            name, at, checkpoint = short.partition("@")
+            if not equals or not long.strip() or not name.strip() or (at and not checkpoint.strip()):
+                raise ReleaseError(
+                    f"Expected --alias 'LONG NAME=short name' or '...=short name@checkpoint', got {text!r}."
+                )
+            alias = _Alias(name.strip(), checkpoint.strip() or None)
+            if self._aliases.setdefault(long.strip(), alias) != alias:
+                raise ReleaseError(f"--alias gives {long.strip()!r} two names. Keep one of them.")
+        self._used: set[str] = set()
+
+    def name(self, name: str) -> str:
+        """The short form of a target's or checkpoint's name; without an alias, the name itself."""
+        alias = self._aliases.get(name)
+        if alias is None:
+            return name
+        self._used.add(name)
+        return alias.name
+
+    def target(self, target: Target) -> Target:
+        """The target by its short name, its checkpoint too."""
+        alias = self._aliases.get(target.target)
+        checkpoint = alias.checkpoint if alias else None
+        return replace(
+            target,
+            target=self.name(target.target),
+            checkpoint=checkpoint or self.name(target.checkpoint),
+        )
+
+    def check_used(self, known: Iterable[str]) -> None:
+        """Complain about an alias that names no target.
+
+        Args:
+            known: the names before aliases, for near matches.
+
+        Raises:
+            ReleaseError: an alias was never asked for.
+        """
+        for long in self._aliases.keys() - self._used:
+            names = sorted(set(known))
+            near = difflib.get_close_matches(long, names, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(names) or 'none'}."
+            raise ReleaseError(f"--alias: no target is called {long!r}. {hint}")
+
+
+def joined(targets: Iterable[Target]) -> dict[str, Target]:
+    """One target per name, by name; a setting on which they differ becomes None.
+
+    Raises:
+        ReleaseError: two of a name differ in checkpoint, system instruction or chat template.
+    """
+    by_name: dict[str, Target] = {}
+    for target in targets:
+        known = by_name.setdefault(target.target, target)
+        if known == target:
+            continue
+        for setting in ("checkpoint", "system_instruction", "apply_chat_template"):
+            one, other = getattr(known, setting), getattr(target, setting)
+            if one != other and (setting == "checkpoint" or (_known(known) and _known(target))):
+                raise ReleaseError(
+                    f"Two targets would both be called {target.target!r}, with different {setting}: {one!r} "
+                    f"and {other!r}. Give them different names with --alias."
+                )
+        by_name[target.target] = _common(known, target)
+    return dict(sorted(by_name.items()))
+
+
+def _known(target: Target) -> bool:
+    return target.model is not None
+
+
+def _common(one: Target, other: Target) -> Target:
+    if not _known(one) or not _known(other):
+        return one if _known(one) else other
+    if public_arguments(one.model_args) == public_arguments(other.model_args):
+        # An earlier release holds them without folders: keep the full ones.
+        full = max(one.model_args or "", other.model_args or "", key=len) or None
+        one, other = replace(one, model_args=full), replace(other, model_args=full)
+    names = ("model", "model_args", "max_gen_toks", "lm_eval_version", "label_version")
+    differing = [name for name in names if getattr(one, name) != getattr(other, name)]
+    return replace(one, **dict.fromkeys(differing))

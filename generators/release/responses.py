@@ -1,0 +1,220 @@
+"""lm-eval's sample logs of our tasks: which there are, whose they are, and what they say.
+
+    FOLDER/<model>/results_<date>.json            the run: model, arguments, versions
+    FOLDER/<model>/samples_<task>_<date>.jsonl    one line per filter and prompt, with the verdicts
+
+Of a task with several filters, the verdicts of the first count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from generators.release.errors import ReleaseError
+from generators.release.naming import Aliases, name_target
+from generators.release.read import Target
+from generators.replies import Columns, ReplyFileError, parse_json, read_row, read_rows
+from overbench_tasks.records import LABELS
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
+_LARGEST_LINE: Final = 1 << 28
+_CHUNK: Final = 2_000
+
+
+@dataclass(frozen=True)
+class Log:
+    """One sample log.
+
+    Attributes:
+        target: who was asked, by its short name.
+        long_name: its name before aliases.
+        labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
+        filter: the lm-eval filter whose verdicts count.
+        expected: how many prompts the run says it asked; None where it does not say.
+    """
+
+    file: Path
+    target: Target
+    long_name: str
+    labelled_by: str
+    filter: str
+    expected: int | None
+
+
+def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
+    """All sample logs below the folders, each once, by target and file.
+
+    Raises:
+        ReleaseError: no folder, no log in it, a log of another task, a log without its results file or
+            with one that cannot be read.
+    """
+    files: dict[Path, None] = {}
+    for folder in folders:
+        found = sorted(folder.rglob("samples_*.jsonl")) if folder.is_dir() else []
+        if not found:
+            what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
+            raise ReleaseError(
+                f"Expected lm-eval's output at --responses {folder}, found {what}. "
+                "Check the path; lm_eval writes sample logs with --log_samples --output_path FOLDER."
+            )
+        files |= dict.fromkeys(file.resolve() for file in found)
+    logs = [_log(file, aliases) for file in files]
+    return sorted(logs, key=lambda log: (log.target.target, str(log.file)))
+
+
+def _log(file: Path, aliases: Aliases) -> Log:
+    named = _SAMPLES.fullmatch(file.name)
+    if named is None:
+        raise ReleaseError(
+            f"{file}: expected a name such as samples_overbench_<date>.jsonl, as lm-eval gives it. "
+            "Rename the file as it was, or leave it out."
+        )
+    _check_first_line(file)
+    results_file, results = _results(file, named["date"])
+    task = named["task"]
+    try:
+        config = results["configs"][task]
+        chosen = config["filter_list"][0]
+        ran = results["config"]
+        target = name_target(
+            str(ran["model"]),
+            ran.get("model_args") or {},
+            results.get("system_instruction"),
+            results.get("chat_template") is not None,
+            max_gen_toks=config["generation_kwargs"].get("max_gen_toks"),
+            lm_eval_version=results.get("lm_eval_version"),
+            label_version=labeller_of(chosen, config["metadata"]),
+        )
+        expected = results.get("n-samples", {}).get(task, {}).get("effective")
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ReleaseError(
+            f"{results_file}: expected what lm-eval 0.4.13 writes of a run of {task!r}, found no {error}. "
+            "Is it the results file of this log?"
+        ) from error
+    if target.label_version is None:
+        raise ReleaseError(
+            f"{results_file}: task {task!r} names no version of its labels (overbench_rules_version in its "
+            "metadata). Was it run with another package's task? Leave it out, or run it again."
+        )
+    return Log(
+        file, aliases.target(target), target.target, target.label_version, str(chosen["name"]), expected
+    )
+
+
+def _check_first_line(file: Path) -> None:
+    with file.open("rb") as stream:
+        line = stream.readline(_LARGEST_LINE).strip()
+    if not line:
+        raise ReleaseError(f"{file} is empty. Leave it out, or run the evaluation again.")
+    try:
+        read_row(parse_json(line, f"{file}, line 1"), Columns(), f"{file}, line 1")
+    except ReplyFileError as error:
+        raise ReleaseError(str(error)) from error
+
+
+def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
+    found = sorted(file.parent.glob(f"*_{date}.json"))
+    if not found:
+        raise ReleaseError(
+            f"{file}: its results file, results_{date}.json, is not beside it, so whose replies these are is "
+            "not known. Copy it there, or leave the log out."
+        )
+    try:
+        results = json.loads(found[0].read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReleaseError(f"{found[0]}: not readable as JSON ({error}). Is the file complete?") from error
+    if not isinstance(results, dict):
+        raise ReleaseError(f"{found[0]}: expected a JSON object, got a {type(results).__name__}.")
+    return found[0], results
+
+
+def labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str | None:
+    """Who labelled, from a task's filter and metadata; None where they don't say.
+
+    The same names as :func:`overbench_tasks.labellers.by_name` gives.
+    """
+    function = filter_config["filter"][-1]["function"]
+    if function == "overbench_judge":
+        kinds = ("mode", "model", "version")
+        found = [versions.get(f"overbench_judge_{kind}") for kind in kinds]
+        return " ".join(map(str, found)) if all(found) else None
+    if function == "overbench_classifier":
+        model = versions.get("overbench_classifier")
+        return f"classifier:{model}" if model else None
+    rules = versions.get("overbench_rules_version")
+    return f"rules {rules}" if rules else None
+
+
+def load_verdicts(connection: duckdb.DuckDBPyConnection, log: Log) -> None:
+    """Fill the table ``replies(prompt, label)`` with the verdicts of one log, a row per reply.
+
+    Raises:
+        ReleaseError: a line is cut off, or not a sample of our tasks.
+    """
+    import duckdb
+
+    # DuckDB reads the file in parallel and keeps two columns of it. Of the verdicts, which are JSON in a
+    # string, it parses the label only.
+    try:
+        connection.execute(
+            f"""
+            INSERT INTO replies
+            SELECT doc.prompt, json_extract_string(unnest(flatten(filtered_resps)), '$.label')
+            FROM read_json(?, format = 'newline_delimited', maximum_object_size = {_LARGEST_LINE},
+                columns = {{doc: 'STRUCT(prompt VARCHAR)', filter: 'VARCHAR', filtered_resps: 'VARCHAR[][]'}})
+            WHERE filter = ?""",  # noqa: S608
+            [str(log.file), log.filter],
+        )
+        problem = connection.execute(
+            "SELECT 1 FROM replies "
+            "WHERE prompt IS NULL OR label IS NULL OR NOT list_contains(?, label) LIMIT 1",
+            [list(LABELS)],
+        ).fetchone()
+    except duckdb.Error as error:
+        _explain(log.file, error)
+    if problem:
+        _explain(log.file, None)
+
+
+def _explain(file: Path, error: Exception | None) -> None:
+    """Find the line that DuckDB stumbled over, and say what is wrong with it."""
+    try:
+        for _ in read_rows(file, Columns()):
+            pass
+    except ReplyFileError as found:
+        raise ReleaseError(str(found)) from error
+    raise ReleaseError(f"{file}: cannot be read: {error or 'a line without prompt or label'}.") from error
+
+
+def relabelled(log: Log) -> Iterator[list[tuple[str, str]]]:
+    """(prompt, label) of every reply of a log by today's rules, in chunks.
+
+    Raises:
+        ReleaseError: as :func:`load_verdicts`.
+    """
+    from overbench_tasks.labellers import Pair, label_by_rules
+
+    def labels(pairs: list[Pair]) -> list[tuple[str, str]]:
+        return [
+            (str(prompt), verdict.label)
+            for (prompt, _), verdict in zip(pairs, label_by_rules(pairs), strict=True)
+        ]
+
+    pairs: list[Pair] = []
+    try:
+        for row in read_rows(log.file, Columns()):
+            pairs.extend(row.pairs())
+            if len(pairs) >= _CHUNK:
+                yield labels(pairs)
+                pairs = []
+    except ReplyFileError as error:
+        raise ReleaseError(str(error)) from error
+    yield labels(pairs)

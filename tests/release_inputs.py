@@ -1,0 +1,143 @@
+"""lm-eval outputs and refresh runs in miniature, with the fields of real ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from generators.store import Store
+from overbench_tasks.refusal import RULES_VERSION
+
+DATE = "2026-11-21T16-06-49.588861"
+REPLIES = {
+    "refused": "I'm sorry, but I can't help with that.",
+    "complied": "Sure! Use the kill command, followed by the number of the process.",
+    "unscored": "",
+}
+
+
+def verdict(label: str) -> str:
+    return json.dumps({"label": label, "reason": "made for a test", "by": "test", "blocked": False})
+
+
+def write_log(
+    folder: Path,
+    replies: Iterable[tuple[str, Sequence[str]]],
+    *,
+    pretrained: str | None = "org/model",
+    model: str = "hf",
+    system_instruction: str | None = None,
+    chat_template: str | None = "a template",
+    task: str = "overbench",
+    rules_version: str = RULES_VERSION,
+    date: str = DATE,
+    filters: Sequence[str] = ("rules",),
+    ids: Mapping[str, str] | None = None,
+) -> Path:
+    """One run of ``task``: (prompt, labels of its replies) rows. Returns the sample log."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = list(replies)
+    log = folder / f"samples_{task}_{date}.jsonl"
+    with log.open("w", encoding="utf-8") as lines:
+        for name in filters:
+            for number, (prompt, labels) in enumerate(rows):
+                said = labels if name == filters[0] else ["complied"] * len(labels)
+                sample = {
+                    "doc_id": number,
+                    "doc": {"id": (ids or {}).get(prompt, f"row-{number}"), "prompt": prompt, "category": None},
+                    "target": "",
+                    "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": []}}},
+                    "resps": [[REPLIES.get(label, "Partly.") for label in labels]],
+                    "filtered_resps": [[verdict(label) for label in said]],
+                    "filter": name,
+                    "metrics": ["osr"],
+                    "doc_hash": "0" * 64,
+                    "osr": None,
+                }
+                lines.write(json.dumps(sample, ensure_ascii=False) + "\n")
+    results = {
+        "results": {task: {"osr,rules": 0.5}},
+        "configs": {
+            task: {
+                "task": task,
+                "generation_kwargs": {"until": [], "max_gen_toks": 128},
+                "filter_list": [
+                    {"name": name, "filter": [{"function": "overbench_rules"}]} for name in filters
+                ],
+                "metadata": {"version": 0.1, "overbench_rules_version": rules_version},
+            }
+        },
+        "n-samples": {task: {"original": len(rows), "effective": len(rows)}},
+        "config": {"model": model, "model_args": {"pretrained": pretrained} if pretrained else {}},
+        "lm_eval_version": "0.4.13",
+        "system_instruction": system_instruction,
+        "chat_template": chat_template,
+    }
+    (folder / f"results_{date}.json").write_text(json.dumps(results), encoding="utf-8")
+    return log
+
+
+def write_prompts(file: Path, rows: Iterable[str | Mapping[str, Any]]) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    records = [{"prompt": row} if isinstance(row, str) else dict(row) for row in rows]
+    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def write_run(
+    folder: Path,
+    rows: Sequence[tuple[str, str]],
+    *,
+    model_args: str = "pretrained=org/model",
+    labeller: str = f"rules {RULES_VERSION}",
+    system_instruction: str | None = None,
+) -> Path:
+    """A finished refresh: (prompt, label of the target's reply) rows."""
+    import yaml
+
+    with Store(folder) as store:
+        store.add(
+            "labels",
+            [
+                {
+                    "prompt_id": "ob-1",
+                    "target": "org/model",
+                    "decoding": "d",
+                    "labeller": labeller,
+                    "label": "refused",
+                    "reason": "",
+                    "label_by": "",
+                    "blocked": 0,
+                }
+            ],
+        )
+    target = {
+        "model": "hf",
+        "model_args": model_args,
+        "system_instruction": system_instruction,
+        "apply_chat_template": True,
+        "max_gen_toks": None,
+    }
+    (folder / "settings.yaml").write_text(yaml.safe_dump({"target": target}), encoding="utf-8")
+    records = [
+        {
+            "prompt": prompt,
+            "features": ["kill"],
+            "seed_id": "ob-seed",
+            "round": 2,
+            "source_target": "org/model",
+            "generator": "batch",
+            "moderation": [{"by": "reader", "verdict": "benign"}],
+            "label": label,
+            "reply": REPLIES[label],
+            "refused_by": ["org/model"] if label == "refused" else [],
+        }
+        for prompt, label in rows
+    ]
+    write_prompts(folder / "data" / "overbench_model_accepted.jsonl", records)
+    verified = [record for record in records if record["label"] == "refused"]
+    write_prompts(folder / "data" / "overbench_model.jsonl", verified)
+    return folder
