@@ -41,8 +41,8 @@ def _lead(inputs: Inputs, names: Mapping[str, str]) -> tuple[str, ...]:
     main = inputs.sets[0]
     rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
     lead = [
-        f"{len(main.matrix.targets)} targets on {len(main.matrix.prompt_ids):,} harmless prompts "
-        f"({', '.join(set_name(one) for one in inputs.sets)}). Made from {', '.join(inputs.sources)}."
+        f"{len(main.matrix.targets)} models on harmless prompts: "
+        f"{', '.join(set_name(one) for one in inputs.sets)}. Made from {', '.join(inputs.sources)}."
     ]
     if rates:
         order = highest_first(rates)

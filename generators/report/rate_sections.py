@@ -13,6 +13,9 @@ from generators.report.sections import Section, alt_of_bars, category_name, high
 from generators.report.table import make, number, percent, text
 from overbench_tasks.records import CATEGORIES
 
+FEW_FEATURES = 10
+"""With fewer words of enough prompts, rarer words are shown too."""
+
 
 def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
     from generators.release.comparisons import ranking_agreement
@@ -73,7 +76,11 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
     from generators.release.feature_percentiles import feature_percentiles
     from generators.release.rates import MIN_FEATURE_PROMPTS, osr_by_feature
 
-    top = feature_percentiles(main.matrix)
+    # Small sets have few words in common: words of two prompts then, and the text says so.
+    for at_least in (MIN_FEATURE_PROMPTS, 2):
+        top = feature_percentiles(main.matrix, min_prompts=at_least)
+        if len(top.features) >= FEW_FEATURES:
+            break
     if not top.features:
         return None
     targets = tuple(names[target] for target in top.targets)
@@ -86,7 +93,7 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
         top.features,
         targets,
         values,
-        "Percentile of refused prompts within the model",
+        "Percentile within the model",
         "Trigger word",
     )
     rows = [
@@ -96,11 +103,11 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
             rate_cell(one.overall),
             *(rate_cell(one.by_target[target]) for target in main.matrix.targets),
         ]
-        for one in osr_by_feature(main.matrix)
+        for one in osr_by_feature(main.matrix, at_least)
     ]
     table = make(
         "features",
-        f"Oversensitivity rate per trigger word (words of at least {MIN_FEATURE_PROMPTS} prompts), with 95 % "
+        f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
         "interval and number of scored prompts. Over all models, a prompt counts by the share of models "
         "that refuse it.",
         ("Trigger word", "Prompts", "All models", *(names[target] for target in main.matrix.targets)),
@@ -110,7 +117,7 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
         "features",
         "Trigger words",
         (
-            f"Within each model, the {top.ranked:,} words of at least {MIN_FEATURE_PROMPTS} prompts are "
+            f"Within each model, the {top.ranked:,} words of at least {at_least} prompts are "
             "ranked by how many prompts with them it refuses; the figure shows the words that rank "
             "highest on average. It says which words matter to a model, on the same scale for all of "
             f"them, and not how often it refuses: for that see the table. Set: {main.name}.",

@@ -49,6 +49,7 @@ def labels_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
             "Conflicts",
         ),
         rows,
+        ordered_by=(0, True),
     )
     return Section(
         "labels",
@@ -105,6 +106,7 @@ def settings_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
             "Time",
         ),
         rows,
+        ordered_by=(0, True),
         wide=True,
     )
     return Section("settings", "Settings of the runs", (), (), (table,))
