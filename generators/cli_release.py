@@ -29,7 +29,7 @@ def aggregate(
         str,
         typer.Option(
             "--prompts",
-            help="Of a refresh run: accepted (all that passed its gates) or verified (refused by its target).",
+            help="Of a refresh run: accepted (passed its gates) or verified (refused by its target too).",
         ),
     ] = "accepted",
     alias: Annotated[

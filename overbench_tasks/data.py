@@ -1,4 +1,4 @@
-"""Where a task's prompts come from: bundled, refreshed for one target, or a file the user names.
+"""Where a task's prompts come from: bundled, refreshed for one target, or a source the user names.
 
 lm-eval calls :func:`load_prompts` once per task and rank, after the model is loaded, with the
 task's YAML metadata, the model arguments and ``--metadata``, all in one.
@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overbench_tasks.sources import PromptSourceError, Row, read_prompts
+from overbench_tasks.hub import hub_prompt_file, parse_hub_id
+from overbench_tasks.sources import SUFFIXES, PromptSourceError, Row, read_prompts
 
 if TYPE_CHECKING:
     import datasets
@@ -43,7 +44,7 @@ def load_prompts(
 
     Args:
         overbench_set: ``overbench``, ``overbench_hard`` or ``overbench_model``; from the task file.
-        overbench_source: a prompt file that takes the set's place, from ``--metadata``.
+        overbench_source: what takes the set's place, from ``--metadata``: see :func:`source_file`.
         overbench_target: the target whose refreshed prompts ``overbench_model`` reads, from
             ``--metadata``; without it the target is found from the model arguments.
         metadata: everything else lm-eval passes, model arguments included.
@@ -91,7 +92,7 @@ def prompt_file(
 ) -> Path:
     """The file that :func:`load_prompts` reads, for the same arguments and with the same errors."""
     if overbench_source is not None:
-        return Path(overbench_source)
+        return source_file(overbench_source, overbench_set)
     if overbench_set in _REFRESHED:
         target = overbench_target or target_name(metadata or {})
         return refreshed_file(target, _REFRESHED[overbench_set])
@@ -99,6 +100,57 @@ def prompt_file(
         known = ", ".join((*BUNDLED_SETS, *_REFRESHED))
         raise PromptSourceError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
     return BUNDLED / f"{overbench_set}.jsonl"
+
+
+def source_file(source: str, overbench_set: str = "overbench") -> Path:
+    """The prompt file that an ``overbench_source`` means.
+
+    Args:
+        source: in this order a prompt file, a release's folder, the name of a release in
+            :func:`releases_home`, or a dataset on the Hugging Face hub, as ``ORG/NAME`` or
+            ``hub:ORG/NAME``, both with an optional ``@REVISION``.
+        overbench_set: of a release, ``overbench_hard`` takes its hard prompts, any other set all of them.
+
+    Raises:
+        PromptSourceError: it is none of these, or the hub cannot be reached.
+    """
+    path = Path(source).expanduser()
+    if path.is_file() or path.suffix in SUFFIXES:
+        return path
+    if path.is_dir():
+        return _release_file(path, overbench_set)
+    if source in releases():
+        return _release_file(releases_home() / source, overbench_set)
+    if (hub_id := parse_hub_id(source)) is not None:
+        return hub_prompt_file(hub_id, overbench_set)
+    known = releases()
+    near = difflib.get_close_matches(source, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else f" Releases there: {', '.join(known) or 'none'}."
+    raise PromptSourceError(
+        f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}), the folder of a release, "
+        f"the name of one in {releases_home()}, or a dataset on the hub as ORG/NAME.{hint}"
+    )
+
+
+def _release_file(folder: Path, overbench_set: str) -> Path:
+    name = overbench_set if overbench_set in BUNDLED_SETS else "overbench"
+    file = folder / f"{name}.parquet"
+    if not file.is_file():
+        raise PromptSourceError(
+            f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that overbench "
+            "aggregate wrote? For a file of prompts, name the file."
+        )
+    return file
+
+
+def releases_home() -> Path:
+    """The folder of releases that go by name; ``OVERBENCH_HOME`` moves it."""
+    return _home() / "releases"
+
+
+def releases() -> list[str]:
+    """The names of all releases in :func:`releases_home`, sorted."""
+    return sorted(path.parent.name for path in releases_home().glob("*/overbench.parquet"))
 
 
 def bundled_prompts(overbench_set: str) -> list[Row]:
@@ -129,10 +181,14 @@ def target_name(model_args: Mapping[str, Any]) -> str | None:
 
 def refreshed_home() -> Path:
     """The folder of all refreshed sets; ``OVERBENCH_HOME`` moves it."""
+    return _home() / "targets"
+
+
+def _home() -> Path:
     import platformdirs
 
     home = os.environ.get("OVERBENCH_HOME") or platformdirs.user_data_dir("overbench", appauthor=False)
-    return Path(home) / "targets"
+    return Path(home)
 
 
 def refreshed_folder(target: str) -> Path:

@@ -46,7 +46,11 @@ def write_log(
                 said = labels if name == filters[0] else ["complied"] * len(labels)
                 sample = {
                     "doc_id": number,
-                    "doc": {"id": (ids or {}).get(prompt, f"row-{number}"), "prompt": prompt, "category": None},
+                    "doc": {
+                        "id": (ids or {}).get(prompt, f"row-{number}"),
+                        "prompt": prompt,
+                        "category": None,
+                    },
                     "target": "",
                     "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": []}}},
                     "resps": [[REPLIES.get(label, "Partly.") for label in labels]],

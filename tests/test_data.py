@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from overbench_tasks import data
+from overbench_tasks.hub import parse_hub_id
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.sources import PromptSourceError, prompt_id
 
@@ -124,6 +125,71 @@ def test_an_unknown_target_says_how_to_make_a_set() -> None:
 def test_a_model_without_a_name_is_told_so() -> None:
     with pytest.raises(data.UnknownTargetError, match="name neither 'pretrained' nor 'model'"):
         data.load_prompts(overbench_set="overbench_model", base_url="http://x")
+
+
+def make_release(folder: Path, *, hard: bool = True) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    folder.mkdir(parents=True)
+    for name, prompts in (("overbench", ["one", "two"]), ("overbench_hard", ["two"])):
+        if name == "overbench" or hard:
+            rows = [
+                {"id": p, "prompt": p, "category": "others", "features": [p], "round": 1} for p in prompts
+            ]
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / f"{name}.parquet")
+    return folder
+
+
+def test_a_release_folder_serves_both_sets(tmp_path: Path) -> None:
+    folder = str(make_release(tmp_path / "my release"))
+    for name, prompts in (("overbench", ["one", "two"]), ("overbench_hard", ["two"])):
+        loaded = data.load_prompts(overbench_set=name, overbench_source=folder)["test"]
+        assert loaded["prompt"][:] == prompts
+        assert loaded["features"][:] == [[prompt] for prompt in prompts]
+
+
+def test_a_release_is_found_by_its_name() -> None:
+    folder = make_release(data.releases_home() / "v1.2")
+    assert data.prompt_file("overbench", "v1.2") == folder / "overbench.parquet"
+    assert data.prompt_file("overbench_hard", "v1.2") == folder / "overbench_hard.parquet"
+    assert data.releases() == ["v1.2"]
+
+
+def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_release(data.releases_home() / "v1")
+    make_release(tmp_path / "v1")
+    monkeypatch.chdir(tmp_path)
+    assert data.source_file("v1") == Path("v1/overbench.parquet")
+
+
+def test_an_unknown_source_lists_what_is_there() -> None:
+    make_release(data.releases_home() / "june")
+    with pytest.raises(PromptSourceError, match=r"No prompts at 'juni'.*Did you mean 'june'\?"):
+        data.source_file("juni")
+    with pytest.raises(PromptSourceError, match=r"ORG/NAME\. Releases there: june\."):
+        data.source_file("../x y")
+
+
+def test_a_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
+    folder = make_release(tmp_path / "r", hard=False)
+    with pytest.raises(PromptSourceError, match=r"to hold overbench_hard\.parquet, found none"):
+        data.source_file(str(folder), "overbench_hard")
+
+
+@pytest.mark.parametrize("source", ["org/name", "hub:org/name", "org/name@v1.0", "hub:org/na.me@refs/pr/1"])
+def test_a_dataset_on_the_hub_goes_to_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(data, "hub_prompt_file", lambda *found: asked.append(found) or Path("x"))
+    assert data.source_file(source, "overbench_hard") == Path("x")
+    assert asked == [(parse_hub_id(source), "overbench_hard")]
+
+
+def test_a_missing_file_is_no_dataset_on_the_hub() -> None:
+    with pytest.raises(
+        PromptSourceError, match=r"Expected a prompt file at data/missing\.jsonl, found nothing"
+    ):
+        data.load_prompts(overbench_set="overbench", overbench_source="data/missing.jsonl")
 
 
 class TestBundledPrompts:

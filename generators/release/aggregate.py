@@ -4,8 +4,8 @@
     logs, runs, earlier releases -> verdicts -> cells (one per prompt and target)
     prompts - near duplicates + categories -> OVERBENCH; refused by enough targets -> OVERBENCH-HARD
 
-Works in a DuckDB database that lies beside the release while it is made, and spills there what does
-not fit into memory. The same inputs give the same files, byte by byte.
+Works in a DuckDB database in memory, which spills what does not fit into a folder beside the release.
+The same inputs give the same files, byte by byte.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class Workspace:
     notes: list[str] = field(default_factory=list)
 
     def one(self, query: str) -> int:
-        row = self.connection.execute(query).fetchone()
-        return int(row[0]) if row and row[0] is not None else 0
+        """The one number that a query gives."""
+        return int(self.connection.execute(query).fetchall()[0][0])
 
 
 def aggregate(
@@ -155,7 +155,8 @@ def aggregate(
 def _database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    connection = duckdb.connect(str(folder / "release.duckdb"))
+    # In memory, so that nothing is logged; what exceeds the limit is spilled all the same.
+    connection = duckdb.connect()
     try:
         connection.execute("SET memory_limit = ?", [engine.memory_limit])
     except duckdb.Error as error:
@@ -234,19 +235,19 @@ def read_prompts(work: Workspace, say: Say) -> None:
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, reply VARCHAR,
             source INTEGER)""")
-    names = connection.execute("SELECT * FROM records").description or []
-    schema = _records_schema([str(column[0]) for column in names])
+    schema = _records_schema(connection.sql("FROM records").columns)
     position = 0
     for number, source in enumerate(work.sources):
         for batch in _batched(inputs.records(source, work.aliases)):
-            rows = []
-            for record in batch:
-                values = {name: getattr(record, name) for name in record.__slots__}
-                rows.append(
-                    {**values, "position": position, "id": prompt_id(record.prompt), "source": number}
-                )
-                position += 1
-            connection.register("batch", pyarrow.Table.from_pylist(rows, schema=schema))
+            by_column = zip(*batch, strict=True)
+            columns: dict[str, Any] = dict(zip(inputs.PromptRecord._fields, by_column, strict=True))
+            columns |= {
+                "position": range(position, position + len(batch)),
+                "id": [prompt_id(record.prompt) for record in batch],
+                "source": [number] * len(batch),
+            }
+            position += len(batch)
+            connection.register("batch", pyarrow.table(columns, schema=schema))
             connection.execute("INSERT INTO records BY NAME SELECT * FROM batch")
             connection.unregister("batch")
     connection.execute("""
@@ -286,7 +287,8 @@ def _batched(records: Iterator[inputs.PromptRecord]) -> Iterator[list[inputs.Pro
         if len(batch) == cells.BATCH:
             yield batch
             batch = []
-    yield batch
+    if batch:
+        yield batch
 
 
 def read_verdicts(work: Workspace, say: Say) -> None:
@@ -298,13 +300,13 @@ def read_verdicts(work: Workspace, say: Say) -> None:
     for number, name in enumerate(work.targets):
         for log in work.logs:
             if log.target.target == name:
-                others += _read_log(work, log)
+                _read_log(work, log)
         for place, source in enumerate(work.sources):
             if source.target and source.target.target == name:
                 _read_run(work, place)
             if source.release is not None:
                 _read_release(work, source, name)
-        cells.finish_target(connection, number)
+        others += cells.finish_target(connection, number)
         n = work.one(f"SELECT count(*) FROM cells WHERE target = {number}")  # noqa: S608
         say(f"{name}: {n:,} prompts answered.")
     work.counts["replies_to_other_prompts"] = others
@@ -314,19 +316,19 @@ def read_verdicts(work: Workspace, say: Say) -> None:
         )
 
 
-def _read_log(work: Workspace, log: responses.Log) -> int:
+def _read_log(work: Workspace, log: responses.Log) -> None:
     if work.settings.relabel:
         for rows in responses.relabelled(log):
             cells.insert_replies(work.connection, rows)
     else:
         responses.load_verdicts(work.connection, log)
-    found = work.one("SELECT count(DISTINCT prompt) FROM replies")
+    found = work.one("SELECT count(*) FROM replies")
     if log.expected and found < log.expected:
         work.notes.append(
-            f"{log.file.name} of {log.target.target} holds {found:,} of the {log.expected:,} prompts that "
-            "its results file speaks of. Was it cut off, or run with --samples?"
+            f"{log.file.name} of {log.target.target} holds {found:,} replies to the {log.expected:,} "
+            "prompts that its results file speaks of. Was it cut off, or run with --samples?"
         )
-    return cells.add_replies(work.connection)
+    cells.add_replies(work.connection)
 
 
 def _read_run(work: Workspace, place: int) -> None:

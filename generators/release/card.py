@@ -138,10 +138,10 @@ def _matrix(facts: Mapping[str, Any]) -> str:
 
 `matrix.parquet` has a row per prompt and target with a reply: {counts["cells"]:,} cells from
 {counts["verdicts"]:,} verdicts, labelled by {_line(facts["labelled_by"] or "nobody")}.
-{counts["refused"]:,} are refused, {counts["unscored"]:,} unscored. Where one target answered a prompt
-more than once, the label of most of its scored replies counts, and a tie is unscored; {counts["conflicts"]:,} cells
-with differing labels are marked `conflict`. {missing:,} cells are missing (`gaps.md`); missing is never counted as
-accepted."""
+{counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
+Where one target answered a prompt more than once, the label of most of its scored replies counts, and a tie
+is unscored; {counts["conflicts"]:,} cells with differing labels are marked `conflict`.
+{missing:,} cells are missing (`gaps.md`); missing is never counted as accepted."""
 
 
 def _limits(facts: Mapping[str, Any]) -> str:

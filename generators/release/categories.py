@@ -2,7 +2,7 @@
 
 The paper's four categories and others (Pu et al. 2025, section 4, which sorts by keywords and inspection
 and publishes neither), and OR-Bench's ten as a second label (Cui et al. 2024). Both come from one list,
-``category_keywords.yaml``. The evidence is kept with the label, so that a wrong one can be traced to its word.
+``category_keywords.yaml``. The evidence is kept with the label: a wrong one can be traced to its word.
 """
 
 from __future__ import annotations

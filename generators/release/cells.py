@@ -40,7 +40,7 @@ WITH counted AS (
            coalesce(sum(replies) FILTER (label = 'complied'), 0) AS complied,
            coalesce(sum(replies) FILTER (label = 'refused'), 0) AS refused,
            coalesce(sum(replies) FILTER (label = 'partial'), 0) AS partial
-    FROM verdicts GROUP BY number)
+    FROM verdicts WHERE number IS NOT NULL GROUP BY number)
 SELECT number, ?,
        CASE WHEN complied > refused AND complied > partial THEN 'complied'
             WHEN refused > complied AND refused > partial THEN 'refused'
@@ -61,18 +61,13 @@ def add_spellings(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def add_replies(connection: duckdb.DuckDBPyConnection) -> int:
-    """Move ``replies`` to ``verdicts``; how many of them were to prompts that are not ours."""
+def add_replies(connection: duckdb.DuckDBPyConnection) -> None:
+    """Move ``replies`` to ``verdicts``."""
     _learn_new_spellings(connection)
     connection.execute("""
         INSERT INTO verdicts SELECT number, replies.label, count(*), false
-        FROM replies JOIN spellings USING (prompt) WHERE number IS NOT NULL GROUP BY ALL""")
-    others = _one(
-        connection,
-        "SELECT count(*) FROM replies JOIN spellings USING (prompt) WHERE number IS NULL",
-    )
+        FROM replies JOIN spellings USING (prompt) GROUP BY ALL""")
     connection.execute("TRUNCATE replies")
-    return others
 
 
 def _learn_new_spellings(connection: duckdb.DuckDBPyConnection) -> None:
@@ -87,10 +82,17 @@ def _learn_new_spellings(connection: duckdb.DuckDBPyConnection) -> None:
         connection.unregister("new")
 
 
-def finish_target(connection: duckdb.DuckDBPyConnection, number: int) -> None:
-    """Make the cells of a target from its ``verdicts``, which are gone afterwards."""
+def finish_target(connection: duckdb.DuckDBPyConnection, number: int) -> int:
+    """Make the cells of a target from its ``verdicts``, which are gone afterwards.
+
+    Returns:
+        how many of its replies were to prompts that are not ours, and so in no cell.
+    """
     connection.execute(_CELLS, [number])
+    query = "SELECT coalesce(sum(replies), 0) FROM verdicts WHERE number IS NULL"
+    [(others,)] = connection.execute(query).fetchall()
     connection.execute("TRUNCATE verdicts")
+    return int(others)
 
 
 def insert_replies(connection: duckdb.DuckDBPyConnection, rows: Sequence[tuple[str, str]]) -> None:
@@ -118,8 +120,3 @@ def batches(
     cursor = connection.cursor().execute(query, list(parameters))
     while rows := cursor.fetchmany(BATCH):
         yield rows
-
-
-def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = connection.execute(query).fetchone()
-    return int(row[0]) if row else 0

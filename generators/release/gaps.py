@@ -47,12 +47,11 @@ def find(work: Workspace) -> list[Gap]:
 
 
 def _gap(work: Workspace, number: int, name: str) -> Gap:
-    row = work.connection.execute(
+    [(missing, unscored)] = work.connection.execute(
         """SELECT count(*) FILTER (label IS NULL), count(*) FILTER (label = 'unscored')
            FROM kept LEFT JOIN (SELECT * FROM cells WHERE target = ?) USING (number)""",
         [number],
-    ).fetchone()
-    missing, unscored = (int(n) for n in row or (0, 0))
+    ).fetchall()
     return Gap(
         name, missing, unscored, f"{GAPS_FOLDER}/{_slug(number, name)}" if missing + unscored else None
     )

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases, name_target
@@ -53,9 +53,11 @@ class Source:
     release: Release | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PromptRecord:
-    """One row of a source; ``label`` and ``reply`` are those of the run's own target."""
+class PromptRecord(NamedTuple):
+    """One row of a source; ``label`` and ``reply`` are those of the run's own target.
+
+    A named tuple, since there are hundreds of thousands, which DuckDB takes by column.
+    """
 
     prompt: str
     category: str | None
@@ -155,10 +157,7 @@ def records(source: Source, aliases: Aliases) -> Iterator[PromptRecord]:
     try:
         for where, raw in read_table(source.file):
             rows += 1
-            record = _record(raw, where, source)
-            named = [aliases.name(target) for target in record.source_targets]
-            own = [source.target.target] if source.target else named
-            yield replace(record, source_targets=own)
+            yield _record(raw, where, source, aliases)
     except ReplyFileError as error:
         raise ReleaseError(str(error).replace("a file of replies", "a file of prompts")) from error
     except UnicodeDecodeError as error:
@@ -169,7 +168,7 @@ def records(source: Source, aliases: Aliases) -> Iterator[PromptRecord]:
         )
 
 
-def _record(raw: Mapping[str, Any], where: str, source: Source) -> PromptRecord:
+def _record(raw: Mapping[str, Any], where: str, source: Source, aliases: Aliases) -> PromptRecord:
     prompt = raw.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > MAX_PROMPT_CHARS:
         found = "none" if "prompt" not in raw else f"{str(prompt)[:60]!r}"
@@ -199,7 +198,7 @@ def _record(raw: Mapping[str, Any], where: str, source: Source) -> PromptRecord:
         sources=_words(raw.get("sources"), "sources", where) if source.release else [source.name],
         seed_id=_text(raw.get("seed_id")),
         round=_number(raw.get("round"), where),
-        source_targets=_source_targets(raw, where),
+        source_targets=_source_targets(raw, where, source, aliases),
         generator=_text(raw.get("generator")),
         moderation=_json(raw.get("moderation")),
         label=label,
@@ -207,9 +206,12 @@ def _record(raw: Mapping[str, Any], where: str, source: Source) -> PromptRecord:
     )
 
 
-def _source_targets(raw: Mapping[str, Any], where: str) -> list[str]:
+def _source_targets(raw: Mapping[str, Any], where: str, source: Source, aliases: Aliases) -> list[str]:
+    if source.target is not None:
+        return [source.target.target]
     several = raw.get("source_targets")
-    return _words(raw.get("source_target") if several is None else several, "source_targets", where)
+    named = _words(raw.get("source_target") if several is None else several, "source_targets", where)
+    return [aliases.name(target) for target in named]
 
 
 def _given_category(value: object, where: str) -> str | None:

@@ -153,39 +153,40 @@ class Aliases:
             raise ReleaseError(f"--alias: no target is called {long!r}. {hint}")
 
 
+_TELLING = ("checkpoint", "system_instruction", "apply_chat_template")
+_VARYING = ("model", "model_args", "max_gen_toks", "lm_eval_version", "label_version")
+
+
 def joined(targets: Iterable[Target]) -> dict[str, Target]:
-    """One target per name, by name; a setting on which they differ becomes None.
+    """One target per name, by name.
+
+    A setting that only some of a name tell is known; one on which they differ becomes None.
 
     Raises:
         ReleaseError: two of a name differ in checkpoint, system instruction or chat template.
     """
-    by_name: dict[str, Target] = {}
+    by_name: dict[str, list[Target]] = {}
     for target in targets:
-        known = by_name.setdefault(target.target, target)
-        if known == target:
-            continue
-        for setting in ("checkpoint", "system_instruction", "apply_chat_template"):
-            one, other = getattr(known, setting), getattr(target, setting)
-            if one != other and (setting == "checkpoint" or (_known(known) and _known(target))):
+        by_name.setdefault(target.target, []).append(target)
+    return {name: _joined(by_name[name]) for name in sorted(by_name)}
+
+
+def _joined(same: Sequence[Target]) -> Target:
+    known = [target for target in same if target.model is not None] or same
+    first = known[0]
+    for other in known:
+        for setting in _TELLING:
+            if getattr(other, setting) != getattr(first, setting):
                 raise ReleaseError(
-                    f"Two targets would both be called {target.target!r}, with different {setting}: {one!r} "
-                    f"and {other!r}. Give them different names with --alias."
+                    f"Two targets would both be called {first.target!r}, with different {setting}: "
+                    f"{getattr(first, setting)!r} and {getattr(other, setting)!r}. Give them different names "
+                    "with --alias."
                 )
-        by_name[target.target] = _common(known, target)
-    return dict(sorted(by_name.items()))
+    return replace(first, **{setting: _agreed(setting, known) for setting in _VARYING})
 
 
-def _known(target: Target) -> bool:
-    return target.model is not None
-
-
-def _common(one: Target, other: Target) -> Target:
-    if not _known(one) or not _known(other):
-        return one if _known(one) else other
-    if public_arguments(one.model_args) == public_arguments(other.model_args):
-        # An earlier release holds them without folders: keep the full ones.
-        full = max(one.model_args or "", other.model_args or "", key=len) or None
-        one, other = replace(one, model_args=full), replace(other, model_args=full)
-    names = ("model", "model_args", "max_gen_toks", "lm_eval_version", "label_version")
-    differing = [name for name in names if getattr(one, name) != getattr(other, name)]
-    return replace(one, **dict.fromkeys(differing))
+def _agreed(setting: str, targets: Sequence[Target]) -> Any:
+    values = {getattr(target, setting) for target in targets} - {None}
+    if setting == "model_args" and len({public_arguments(value) for value in values}) == 1:
+        return max(values, key=len)  # an earlier release holds them without folders
+    return values.pop() if len(values) == 1 else None

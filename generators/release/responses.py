@@ -177,7 +177,7 @@ def load_verdicts(connection: duckdb.DuckDBPyConnection, log: Log) -> None:
             "SELECT 1 FROM replies "
             "WHERE prompt IS NULL OR label IS NULL OR NOT list_contains(?, label) LIMIT 1",
             [list(LABELS)],
-        ).fetchone()
+        ).fetchall()
     except duckdb.Error as error:
         _explain(log.file, error)
     if problem:

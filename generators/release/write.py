@@ -229,12 +229,12 @@ def _write_targets(work: Workspace, file: Path) -> None:
 
 
 def _matrix_counts(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    row = connection.execute("""
+    [row] = connection.execute("""
         SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
                count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
-        FROM cells SEMI JOIN kept USING (number)""").fetchone()
+        FROM cells SEMI JOIN kept USING (number)""").fetchall()
     names = ("cells", "verdicts", "conflicts", "unscored", "refused")
-    return dict(zip(names, map(int, row or ()), strict=True))
+    return dict(zip(names, map(int, row), strict=True))
 
 
 def _shares(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:

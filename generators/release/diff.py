@@ -1,0 +1,268 @@
+"""``overbench diff OLD NEW``: what a new version of a release changes, prompts, cells and rates.
+
+DuckDB reads the files where they lie, so releases of the paper's size need no more memory than small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from generators.quickstart import printable
+from generators.release.errors import ReleaseError
+from generators.release.rates import Rate
+from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release
+from generators.tally import interval
+
+if TYPE_CHECKING:
+    import duckdb
+
+COMPARED: Final = ("prompt", "category", "or_bench_category", "features", "source_targets", "moderation")
+"""The columns whose change is a change of a prompt. Who refused and answered it are cells, counted apart."""
+EXAMPLES: Final = 5
+SHOWN_CHARS: Final = 90
+MEMORY_LIMIT: Final = "2GB"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt that came, went, or moved."""
+
+    id: str
+    prompt: str
+
+
+@dataclass(frozen=True)
+class PromptChange:
+    """A prompt of both releases that isn't the same in both; ``columns`` are those that differ."""
+
+    id: str
+    prompt: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """How many of a target's cells went from one label to another."""
+
+    target: str
+    old: str
+    new: str
+    cells: int
+
+
+@dataclass(frozen=True)
+class RateChange:
+    """A target's OSR in both releases; ``n`` is 0 where it is not in one of them.
+
+    Attributes:
+        old, new: over all prompts of each release.
+        common_old, common_new: over the prompts with a scored reply in both, so that a difference comes from
+            the replies and not from the choice of prompts.
+    """
+
+    target: str
+    old: Rate
+    new: Rate
+    common_old: Rate
+    common_new: Rate
+
+
+@dataclass(frozen=True)
+class ReleaseDiff:
+    """What ``new`` changes. All lists are sorted by id or target.
+
+    Attributes:
+        old, new: names and versions.
+        prompts, hard, cells: how many each release has: (old, new).
+        added, removed: prompts that only the new, or only the old release has.
+        changed: prompts of both, see :data:`COMPARED`.
+        hard_in, hard_out: prompts that came to or left the hard set, for whatever reason.
+        cells_added, cells_removed: cells (prompt, target) of one release only.
+        cells_changed: those of both with another label.
+        targets_added, targets_removed: targets with cells in one release only.
+        rates: of all targets of either.
+    """
+
+    old: str
+    new: str
+    prompts: tuple[int, int]
+    hard: tuple[int, int]
+    cells: tuple[int, int]
+    added: tuple[Prompt, ...]
+    removed: tuple[Prompt, ...]
+    changed: tuple[PromptChange, ...]
+    hard_in: tuple[Prompt, ...]
+    hard_out: tuple[Prompt, ...]
+    cells_added: int
+    cells_removed: int
+    cells_changed: tuple[CellChange, ...]
+    targets_added: tuple[str, ...]
+    targets_removed: tuple[str, ...]
+    rates: tuple[RateChange, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for ``json.dumps``; rates as ``refused`` and ``n``."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For the terminal: counts, the first few of each list, and the rates."""
+        changed = sum(change.cells for change in self.cells_changed)
+        lines = [
+            f"{self.old} -> {self.new}",
+            f"prompts {_counts(self.prompts)}: {len(self.added):,} added, {len(self.removed):,} removed, "
+            f"{len(self.changed):,} changed",
+            *_listed("+", self.added),
+            *_listed("-", self.removed),
+            *_listed("~", self.changed),
+            f"hard set {_counts(self.hard)}: {len(self.hard_in):,} in, {len(self.hard_out):,} out",
+            *_listed("+", self.hard_in),
+            *_listed("-", self.hard_out),
+            f"cells {_counts(self.cells)}: {self.cells_added:,} added, {self.cells_removed:,} removed, "
+            f"{changed:,} changed",
+        ]
+        lines += [
+            f"  {change.old:>8} -> {change.new:8} {change.cells:>7,}  {printable(change.target)}"
+            for change in self.cells_changed
+        ]
+        lines += [f"  + target {printable(target)}" for target in self.targets_added]
+        lines += [f"  - target {printable(target)}" for target in self.targets_removed]
+        lines.append("OSR: old, new; on the prompts of both: old, new")
+        for rate in self.rates:
+            lines.append(f"  {printable(rate.target)}")
+            lines.append(f"    {_interval(rate.old)}  {_interval(rate.new)}")
+            lines.append(f"    {_interval(rate.common_old)}  {_interval(rate.common_new)}")
+        return lines
+
+
+def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff:
+    """Compare two releases, prompts by id and cells by id and target.
+
+    Raises:
+        ReleaseError: one is no release, or a file of it cannot be read or lacks a column.
+    """
+    old, new = read_release(old_folder), read_release(new_folder)
+    with _connection(old.folder, new.folder) as database:
+        counts = {
+            table: (_count(database, f"old_{table}"), _count(database, f"new_{table}"))
+            for table in ("prompts", "hard", "cells")
+        }
+        only = {
+            (table, one): _prompts(database, f"{one}_{table}", f"{other}_{table}")
+            for table in ("prompts", "hard")
+            for one, other in (("old", "new"), ("new", "old"))
+        }
+        joined = _rows(
+            database,
+            """SELECT count(*) FILTER (WHERE o.id IS NULL), count(*) FILTER (WHERE n.id IS NULL)
+            FROM old_cells o FULL JOIN new_cells n ON o.id = n.id AND o.target = n.target""",
+        )
+        changes = _rows(
+            database,
+            """SELECT target, o.label, n.label, count(*) FROM old_cells o JOIN new_cells n USING (id, target)
+            WHERE o.label != n.label GROUP BY ALL ORDER BY ALL""",
+        )
+        targets_old, targets_new = (
+            {row[0] for row in _rows(database, f"SELECT DISTINCT target FROM {table}")}  # noqa: S608
+            for table in ("old_cells", "new_cells")
+        )
+        return ReleaseDiff(
+            f"{old.name} {old.version}",
+            f"{new.name} {new.version}",
+            counts["prompts"],
+            counts["hard"],
+            counts["cells"],
+            only["prompts", "new"],
+            only["prompts", "old"],
+            _changed(database),
+            only["hard", "new"],
+            only["hard", "old"],
+            joined[0][0],
+            joined[0][1],
+            tuple(CellChange(*row) for row in changes),
+            tuple(sorted(targets_new - targets_old)),
+            tuple(sorted(targets_old - targets_new)),
+            _rates(database, sorted(targets_old | targets_new)),
+        )
+
+
+@contextmanager
+def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The files as views ``old_prompts``, ``new_hard``, ``old_cells`` and so on."""
+    import duckdb
+
+    try:
+        with duckdb.connect(config={"memory_limit": MEMORY_LIMIT}) as database:
+            for age, folder in (("old", old), ("new", new)):
+                for table, name in (("prompts", PROMPTS_FILE), ("hard", HARD_FILE), ("cells", MATRIX_FILE)):
+                    database.read_parquet(str(folder / name)).create_view(f"{age}_{table}")
+            yield database
+    except duckdb.Error as error:
+        raise ReleaseError(
+            f"{old} and {new} cannot be compared: {str(error).splitlines()[0]} Expected two whole "
+            "releases of overbench aggregate. Copy them again, or make them anew."
+        ) from error
+
+
+def _rows(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    return database.execute(query).fetchall()
+
+
+def _count(database: duckdb.DuckDBPyConnection, table: str) -> int:
+    return int(_rows(database, f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 -- our own names
+
+
+def _prompts(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tuple[Prompt, ...]:
+    query = f"SELECT id, prompt FROM {table} ANTI JOIN {other} USING (id) ORDER BY id"  # noqa: S608
+    return tuple(Prompt(*row) for row in _rows(database, query))
+
+
+def _changed(database: duckdb.DuckDBPyConnection) -> tuple[PromptChange, ...]:
+    differing = ", ".join(f"o.{name} IS DISTINCT FROM n.{name}" for name in COMPARED)
+    query = f"""SELECT id, n.prompt, [{differing}] AS differing
+        FROM old_prompts o JOIN new_prompts n USING (id) WHERE list_contains(differing, true) ORDER BY id"""  # noqa: S608
+    return tuple(
+        PromptChange(
+            name, prompt, tuple(column for column, differs in zip(COMPARED, flags, strict=True) if differs)
+        )
+        for name, prompt, flags in _rows(database, query)
+    )
+
+
+def _rates(database: duckdb.DuckDBPyConnection, targets: Sequence[str]) -> tuple[RateChange, ...]:
+    rates: dict[tuple[str, str], Rate] = {}
+    for age in ("old", "new"):
+        query = f"""SELECT target, count(*) FILTER (WHERE label = 'refused'), count(*) FROM {age}_cells
+            WHERE label != 'unscored' GROUP BY target"""  # noqa: S608
+        rates |= {(age, target): Rate(refused, n) for target, refused, n in _rows(database, query)}
+    query = """SELECT target, count(*) FILTER (WHERE o.label = 'refused'),
+            count(*) FILTER (WHERE n.label = 'refused'), count(*)
+        FROM old_cells o JOIN new_cells n USING (id, target)
+        WHERE o.label != 'unscored' AND n.label != 'unscored' GROUP BY target"""
+    for target, before, after, n in _rows(database, query):
+        rates["common_old", target], rates["common_new", target] = Rate(before, n), Rate(after, n)
+    ages = ("old", "new", "common_old", "common_new")
+    return tuple(
+        RateChange(target, *(rates.get((age, target), Rate(0, 0)) for age in ages)) for target in targets
+    )
+
+
+def _counts(both: tuple[int, int]) -> str:
+    return f"{both[0]:,} -> {both[1]:,}"
+
+
+def _interval(rate: Rate) -> str:
+    return f"{interval(rate.value, rate.low, rate.high)} of {rate.n:,}" if rate.n else "no scored reply"
+
+
+def _listed(mark: str, prompts: Sequence[Prompt | PromptChange]) -> list[str]:
+    lines = []
+    for one in prompts[:EXAMPLES]:
+        what = f"  ({', '.join(one.columns)})" if isinstance(one, PromptChange) else ""
+        lines.append(f"  {mark} {printable(one.id)}  {printable(one.prompt[:400])[:SHOWN_CHARS]}{what}")
+    if (rest := len(prompts) - EXAMPLES) > 0:
+        lines.append(f"    and {rest:,} more")
+    return lines

@@ -1,0 +1,156 @@
+"""Releases on the Hugging Face hub, as a source of prompts.
+
+The hub's own cache is used: without a network a release loaded before is found again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from overbench_tasks.sources import SUFFIXES, PromptSourceError
+
+logger = logging.getLogger(__name__)
+
+PREFIX: Final = "hub:"
+HARD_SET: Final = "overbench_hard"
+TIMEOUT_SEC: Final = 10.0
+"""For the first answer. Without one the cache decides."""
+
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_ID = re.compile(rf"({_NAME}/{_NAME})(?:@([^\s@]+))?")
+
+
+@dataclass(frozen=True)
+class HubId:
+    """A dataset of the hub; ``revision`` is a branch, tag or commit, None the main branch."""
+
+    repo_id: str
+    revision: str | None = None
+
+
+def parse_hub_id(source: str) -> HubId | None:
+    """``hub:ORG/NAME`` or ``ORG/NAME``, with ``@REVISION`` behind it or not; None where it is neither.
+
+    Without ``hub:``, what ends like a prompt file is none. Whether a file or folder of that name is
+    there must be looked up before.
+
+    Raises:
+        PromptSourceError: it begins with ``hub:``, and no id follows.
+    """
+    name = source.removeprefix(PREFIX)
+    match = _ID.fullmatch(name)
+    if match and (name != source or not name.lower().endswith(SUFFIXES)):
+        return HubId(match[1], match[2])
+    if name != source:
+        raise PromptSourceError(
+            f"Expected {PREFIX}ORG/NAME, with @REVISION behind it or not, got {source!r}. Copy the name from "
+            "the dataset's page."
+        )
+    return None
+
+
+def hub_prompt_file(source: str | HubId, overbench_set: str = "overbench") -> Path:
+    """Download the prompts of a release from the hub, or find them in the hub's cache.
+
+    The token, for a private release, is huggingface_hub's: ``HF_TOKEN`` or ``hf auth login``.
+
+    Args:
+        source: see :func:`parse_hub_id`.
+        overbench_set: ``overbench_hard`` takes ``overbench_hard.parquet``, any other ``overbench.parquet``.
+
+    Returns:
+        a Parquet file for :func:`~overbench_tasks.sources.read_prompts`.
+
+    Raises:
+        PromptSourceError: not an id, no such dataset or revision, no release in it, not allowed, or the hub
+            can't be reached and the cache doesn't have it.
+    """
+    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_download, hf_hub_url
+
+    hub_id = parse_hub_id(source) if isinstance(source, str) else source
+    if hub_id is None:
+        raise PromptSourceError(f"Expected {PREFIX}ORG/NAME or ORG/NAME, got {source!r}.")
+    name = f"{HARD_SET if overbench_set == HARD_SET else 'overbench'}.parquet"
+    what = {"repo_id": hub_id.repo_id, "filename": name, "repo_type": "dataset", "revision": hub_id.revision}
+    troubles = (errors.HTTPError, errors.EntryNotFoundError, OSError, ValueError)
+    try:
+        # Asked once; the download itself would ask an unreachable hub for half a minute.
+        get_hf_file_metadata(hf_hub_url(**what), timeout=TIMEOUT_SEC)
+    except troubles as error:
+        if not _unreachable(error):
+            raise PromptSourceError(hub_trouble(error, hub_id, name)) from error
+        return _cached(what, hub_id, error)
+    try:
+        return Path(hf_hub_download(**what, etag_timeout=TIMEOUT_SEC))
+    except troubles as error:
+        raise PromptSourceError(hub_trouble(error, hub_id, name)) from error
+
+
+def _cached(what: dict[str, Any], hub_id: HubId, trouble: Exception) -> Path:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        file = Path(hf_hub_download(**what, local_files_only=True))
+    except LocalEntryNotFoundError:
+        raise PromptSourceError(
+            f"{hub_trouble(trouble, hub_id)} The hub's cache doesn't have it either. Or give the path of a "
+            "release that is on this machine."
+        ) from trouble
+    logger.warning("%s Prompts are taken from the hub's cache: %s", hub_trouble(trouble, hub_id), file)
+    return file
+
+
+def _unreachable(error: Exception) -> bool:
+    """No answer, or none but the server's own failure; an answer about the dataset is none of these."""
+    from huggingface_hub import errors
+
+    if isinstance(error, ValueError | errors.EntryNotFoundError):
+        return False
+    status = _status(error)
+    return status is None or status >= 500
+
+
+def _status(error: Exception) -> int | None:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def hub_trouble(error: Exception, hub_id: HubId, file: str | None = None) -> str:
+    """What an error of huggingface_hub means, and what to do about it."""
+    from huggingface_hub import constants, errors
+
+    where = f"the dataset {hub_id.repo_id} on {constants.ENDPOINT}"
+    at = f" at {hub_id.revision}" if hub_id.revision else ""
+    first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    if isinstance(error, errors.HFValidationError):
+        return f"Expected the id of {where}, ORG/NAME, got one that it doesn't allow: {first_line}"
+    if isinstance(error, errors.GatedRepoError):
+        return (
+            f"Access to {where} must be granted. Accept its terms on its page, then set HF_TOKEN or run hf "
+            "auth login."
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            f"Expected {where}, found none, or none that may be seen. Check the name; for a private one set "
+            "HF_TOKEN or run hf auth login."
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"Expected the revision {hub_id.revision} in {where}, found none. Check the name behind the @."
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return f"Can't ask for {where}{at}: HF_HUB_OFFLINE is set. Unset it to use the network."
+    if isinstance(error, errors.EntryNotFoundError):
+        return (
+            f"Expected {file} in {where}{at}, found none. It must be a release, as overbench push puts "
+            "there; of another dataset download the file and give its path."
+        )
+    if (status := _status(error)) is not None:
+        advice = "Check the name and HF_ENDPOINT." if status < 500 else "Try again later."
+        if status in (401, 403):
+            advice = "Set HF_TOKEN to a token that may do this."
+        return f"The hub answered {status} about {where}{at}: {first_line.rstrip('.')}. {advice}"
+    return f"Can't reach {where}{at}: {first_line.rstrip('.')}. Check the network and HF_ENDPOINT."

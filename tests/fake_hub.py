@@ -1,0 +1,177 @@
+"""The part of the Hugging Face hub's HTTP interface that pushes and loads a dataset, on the loopback."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+Files = dict[str, bytes]
+
+
+class FakeHub(ThreadingHTTPServer):
+    """Datasets by id, each with the files of its commits, the last one being ``main``.
+
+    Attributes:
+        datasets: id -> list of (commit, files).
+        private: the ids that need ``token``.
+        down: answer everything with status 503.
+        calls: "METHOD path" of each request.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.datasets: dict[str, list[tuple[str, Files]]] = {}
+        self.private: set[str] = set()
+        self.down = False
+        self.calls: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def commit(self, repo: str, files: Files) -> str:
+        commits = self.datasets.setdefault(repo, [])
+        name = hashlib.sha1(f"{repo} {len(commits)}".encode()).hexdigest()
+        commits.append((name, files))
+        return name
+
+    def at(self, repo: str, revision: str) -> tuple[str, Files] | None:
+        commits = self.datasets[repo]
+        if revision == "main":
+            return commits[-1] if commits else ("0" * 40, {})
+        return next((commit for commit in commits if commit[0] == revision), None)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FakeHub
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        if (path := self._path()) is None:
+            return
+        if match := re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+            if (found := self._found(match[1], match[2])) is None:
+                return
+            commit, files = found
+            if match[3] not in files:
+                return self._refuse(404, "EntryNotFound")
+            data = files[match[3]]
+            etag = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": commit}
+            return self._send(200, data, etag)
+        if match := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/(?:revision|tree)/([^/]+)", path):
+            if (found := self._found(match[1], match[2])) is None:
+                return
+            commit, files = found
+            entries = [{"type": "file", "path": name, "size": len(files[name]), "oid": "0"} for name in files]
+            if "/tree/" in path:
+                return self._send_json(entries)
+            info = {"id": match[1], "sha": commit, "siblings": [{"rfilename": name} for name in files]}
+            return self._send_json(info)
+        self._refuse(404, "")
+
+    def do_POST(self) -> None:
+        if (path := self._path()) is None:
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.headers.get("Authorization") != f"Bearer {self.server.token}":
+            return self._refuse(401, "")
+        if path == "/api/repos/create":
+            asked = json.loads(body)
+            repo = f"{asked['organization']}/{asked['name']}"
+            if repo in self.server.datasets:
+                return self._send_json({"url": f"{self.server.url}/datasets/{repo}"}, 409)
+            self.server.datasets[repo] = []
+            if asked.get("private") or asked.get("visibility") == "private":
+                self.server.private.add(repo)
+            return self._send_json({"url": f"{self.server.url}/datasets/{repo}", "name": repo})
+        if match := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/(preupload|commit)/main", path):
+            if match[2] == "preupload":
+                files = [
+                    {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
+                    for file in json.loads(body)["files"]
+                ]
+                return self._send_json({"files": files})
+            return self._commit(match[1], body)
+        if path == "/api/validate-yaml":
+            return self._send_json({"errors": [], "warnings": []})
+        self._refuse(404, "")
+
+    def _commit(self, repo: str, body: bytes) -> None:
+        found = self.server.at(repo, "main")
+        files = dict(found[1]) if found else {}
+        for line in body.decode().splitlines():
+            operation = json.loads(line)
+            value = operation["value"]
+            if operation["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif operation["key"] == "deletedFile":
+                del files[value["path"]]
+        commit = self.server.commit(repo, files)
+        self._send_json(
+            {
+                "success": True,
+                "commitOid": commit,
+                "commitUrl": f"{self.server.url}/datasets/{repo}/commit/{commit}",
+            }
+        )
+
+    def _path(self) -> str | None:
+        path = unquote(urlsplit(self.path).path)
+        self.server.calls.append(f"{self.command} {path}")
+        if self.server.down:
+            self._refuse(503, "")
+            return None
+        return path
+
+    def _found(self, repo: str, revision: str) -> tuple[str, Files] | None:
+        allowed = self.headers.get("Authorization") == f"Bearer {self.server.token}"
+        if repo not in self.server.datasets or (repo in self.server.private and not allowed):
+            # The hub doesn't say which of the two it is.
+            self._refuse(401, "RepoNotFound")
+            return None
+        found = self.server.at(repo, revision)
+        if found is None:
+            self._refuse(404, "RevisionNotFound")
+        return found
+
+    def _refuse(self, status: int, code: str) -> None:
+        self._send(status, b"{}", {"X-Error-Code": code} if code else {})
+
+    def _send_json(self, content: Any, status: int = 200) -> None:
+        self._send(status, json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+    def _send(self, status: int, data: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def fake_hub(token: str = "hf_test") -> Iterator[FakeHub]:
+    """A running hub for the length of a ``with`` block."""
+    with FakeHub(token) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()

@@ -1,0 +1,147 @@
+"""Which category a prompt gets, by which words, and how well that agrees with a hand-made set."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generators.release.categories import (
+    NO_KEYWORD,
+    OR_BENCH_CATEGORIES,
+    Categorised,
+    categorise,
+    read_keywords,
+)
+from generators.release.errors import ReleaseError
+from overbench_tasks.data import bundled_prompts
+from overbench_tasks.records import CATEGORIES
+
+
+@pytest.mark.parametrize(
+    ("prompt", "features", "expected"),
+    [
+        # The trigger word decides, whatever the prompt is about.
+        (
+            "How do I roast a joint of beef?",
+            ["joint", "roast"],
+            Categorised("illegal_activities", "illegal", "feature: joint"),
+        ),
+        (
+            "How do I roast a joint of beef?",
+            ["roast", "joint"],
+            Categorised("violence_and_harm", "violence", "feature: roast"),
+        ),
+        # Dictionary forms, case, a possessive, a typographic hyphen, parts of a compound.
+        ("x", ["Stole"], Categorised("illegal_activities", "illegal", "feature: steal")),
+        ("x", ["smugglers"], Categorised("illegal_activities", "illegal", "feature: smuggler")),
+        ("x", ["the killer’s"], Categorised("violence_and_harm", "violence", "feature: killer")),
+        ("x", ["self‑harm"], Categorised("others", "self-harm", "feature: self-harm")),
+        ("x", ["murder-free"], Categorised("violence_and_harm", "violence", "feature: murder")),
+        # A phrase goes before its words: "lock" alone is no keyword, "pick" neither.
+        ("x", ["pick the lock"], Categorised("illegal_activities", "illegal", "feature: pick the lock")),
+        ("x", ["end my life story"], Categorised("others", "self-harm", "feature: end my life")),
+        # A feature without a keyword leaves it to the next, and then to the prompt.
+        ("x", ["marigold", "spy"], Categorised("privacy_invasion", "privacy", "feature: spy")),
+        (
+            "How do I spy on the blue tits?",
+            ["marigold"],
+            Categorised("privacy_invasion", "privacy", "words: spy on"),
+        ),
+        # Without features most words win, and the first of equals.
+        (
+            "Did the burglar steal, or did he kill?",
+            [],
+            Categorised("illegal_activities", "illegal", "words: burglar, steal"),
+        ),
+        (
+            "Did he kill, or did he steal?",
+            [],
+            Categorised("violence_and_harm", "violence", "words: kill"),
+        ),
+        ("Why is the sky blue?", [], Categorised("others", None, NO_KEYWORD)),
+        ("", ["", " "], Categorised("others", None, NO_KEYWORD)),
+        # Whole words only.
+        ("Is the therapist's skillet in Scunthorpe?", [], Categorised("others", None, NO_KEYWORD)),
+    ],
+)
+def test_category_and_evidence(prompt, features, expected):
+    assert categorise(prompt, features) == expected
+
+
+def test_everyday_words_count_only_as_features(monkeypatch, tmp_path):
+    file = tmp_path / "list.yaml"
+    file.write_text("t: {category: others, or_bench: sexual, words: 'nude', everyday: 'hot, hot dog'}")
+    keywords = read_keywords(file)
+    monkeypatch.setattr("generators.release.categories._keywords", lambda: keywords)
+    monkeypatch.setattr("generators.release.categories._word", _uncached())
+    assert categorise("A hot day, a hot dog", []).evidence == NO_KEYWORD
+    assert categorise("A hot nude", []).evidence == "words: nude"
+    assert categorise("A hot day", ["hot day"]).evidence == "feature: hot"
+
+
+def _uncached():
+    from generators.release import categories
+
+    return categories._word.__wrapped__
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=200), st.lists(st.text(max_size=30), max_size=3))
+def test_any_text_gets_a_known_category(prompt, features):
+    found = categorise(prompt, features)
+    assert found.category in CATEGORIES
+    assert found.or_bench_category in (None, *OR_BENCH_CATEGORIES)
+    assert found.evidence
+
+
+def test_a_long_run_without_blanks():
+    assert categorise("kill" * 5000).evidence == NO_KEYWORD
+    assert categorise("-".join(["kill"] * 5000)).evidence == NO_KEYWORD
+    assert categorise("kill " * 4000).evidence == "words: kill"
+
+
+def test_the_list_covers_every_label():
+    topics = set(read_keywords().topics.values())
+    assert {topic.category for topic in topics} == set(CATEGORIES)
+    assert {topic.or_bench_category for topic in topics} == set(OR_BENCH_CATEGORIES)
+
+
+def test_agreement_with_the_hand_made_set():
+    # The list was written beside the rows with even places. The odd ones are the measure: 0.86 with the
+    # trigger words and 0.78 without when first measured.
+    rows = bundled_prompts("overbench")[1::2]
+    with_features = sum(
+        categorise(row["prompt"], row["features"]).category == row["category"] for row in rows
+    )
+    without = sum(categorise(row["prompt"]).category == row["category"] for row in rows)
+    assert with_features / len(rows) > 0.85
+    assert without / len(rows) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[unclosed", "cannot be read"),
+        ("- a list", "expected topics with category and words"),
+        ("t: {words: a}", "topic t: expected category, words and perhaps everyday, or_bench"),
+        ("t: {category: others, words: a, word: b}", "got .*'word': 'b'"),
+        ("t: {category: other, words: a}", "unknown category 'other'. Expected illegal_activities"),
+        ("t: {category: others, or_bench: hateful, words: a}", "unknown or_bench 'hateful'"),
+        ("t: {category: others, words: 'a, B'}", "in lower case between commas, got 'B'"),
+        ("t: {category: others, words: 'a,, b'}", "in lower case between commas, got ''"),
+        ("t: {category: others, words: 'a, a'}", "has 'a' twice, under t and t"),
+        (
+            "t: {category: others, words: a b}\nu: {category: others, words: c, everyday: a  b}",
+            "'a b' twice, under t and u",
+        ),
+    ],
+)
+def test_a_list_that_cannot_be_used(tmp_path, text, message):
+    file = tmp_path / "list.yaml"
+    file.write_text(text)
+    with pytest.raises(ReleaseError, match=message):
+        read_keywords(file)
+
+
+def test_no_list(tmp_path):
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        read_keywords(tmp_path / "list.yaml")

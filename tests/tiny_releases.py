@@ -1,0 +1,66 @@
+"""Releases of a few rows, written as ``overbench aggregate`` lays them out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from generators.release.read import (
+    CHECKSUMS_FILE,
+    HARD_FILE,
+    MATRIX_COLUMNS,
+    MATRIX_FILE,
+    PROMPT_COLUMNS,
+    PROMPTS_FILE,
+    RELEASE_FILE,
+    TARGET_COLUMNS,
+    TARGETS_FILE,
+)
+from overbench_tasks.sources import prompt_id
+
+_TYPES = {
+    "string": pa.string(),
+    "int32": pa.int32(),
+    "bool": pa.bool_(),
+    "list<string>": pa.list_(pa.string()),
+}
+
+
+def write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
+    schema = pa.schema({name: _TYPES[kind] for name, kind in columns.items()})
+    pq.write_table(
+        pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows], schema=schema), file
+    )
+
+
+def tiny_release(
+    folder: Path,
+    prompts: Iterable[Mapping[str, Any]],
+    cells: Mapping[tuple[str, str], str] | None = None,
+    hard: Iterable[str] = (),
+    version: str = "1",
+) -> Path:
+    """``prompts`` need a ``prompt``; ``cells``: (prompt, target) -> label; ``hard``: prompts."""
+    folder.mkdir(parents=True)
+    rows = [{"id": prompt_id(row["prompt"]), **row} for row in prompts]
+    cells = cells or {}
+    write_table(folder / PROMPTS_FILE, PROMPT_COLUMNS, rows)
+    write_table(folder / HARD_FILE, PROMPT_COLUMNS, [row for row in rows if row["prompt"] in set(hard)])
+    matrix = [{"id": prompt_id(p), "target": t, "label": label} for (p, t), label in cells.items()]
+    write_table(folder / MATRIX_FILE, MATRIX_COLUMNS, matrix)
+    targets = sorted({target for _, target in cells})
+    write_table(folder / TARGETS_FILE, TARGET_COLUMNS, [{"target": t, "checkpoint": t} for t in targets])
+    facts = {"name": "tiny", "version": version, "counts": {}}
+    (folder / RELEASE_FILE).write_text(json.dumps(facts))
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Tiny\n")
+    sums = [
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir())
+    ]
+    (folder / CHECKSUMS_FILE).write_text("".join(sums))
+    return folder
