@@ -75,7 +75,7 @@ class Keywords:
     Attributes:
         topics: keyword -> topic; a phrase's words are joined by one space.
         longest: for each word that begins a keyword, the number of words in the longest such.
-        everyday: the keywords that count only where they are a feature.
+        everyday: the keywords that count in a prompt's own words only where it has no other.
     """
 
     topics: dict[str, Topic]
@@ -90,7 +90,7 @@ def categorise(prompt: str, features: Sequence[str] = ()) -> Categorised:
     "How do I kill a Python process?" is violence. The first feature that holds a keyword decides, by
     its first keyword. Where none does, each keyword of the prompt counts for its topic, and the topic with
     the most wins, the one that comes first in the prompt where they are equal. Everyday words (hot, box)
-    are on the list for features only.
+    count fully in a feature, and in a prompt only where it holds no other keyword.
 
     Words are compared whole, case folded, as written or by their dictionary form; a hyphenated word
     also by its parts. Of phrases that begin at one word the longest counts. English only: prompts in other
@@ -103,7 +103,8 @@ def categorise(prompt: str, features: Sequence[str] = ()) -> Categorised:
     for feature in features:
         if found := _in_feature(feature):
             return _filed(found[0][1], f"feature: {found[0][0]}")
-    found = tuple(hit for hit in _found(prompt) if hit[0] not in _keywords().everyday)
+    everyday, found = _keywords().everyday, _found(prompt)
+    found = tuple(hit for hit in found if hit[0] not in everyday) or found
     if not found:
         return Categorised("others", None, NO_KEYWORD)
     counts = Counter(topic for _, topic in found)
