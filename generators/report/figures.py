@@ -97,25 +97,25 @@ def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
         return _bars(picture, theme, width) if isinstance(picture, Bars) else _heat_map(picture, theme, width)
 
 
-def inches(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> tuple[float, float]:
-    """Width and height of the figure."""
-    across, high = draw(picture, theme, width).get_size_inches()
-    return float(across), float(high)
-
-
 def svg(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> bytes:
     """The figure as SVG: text as outlines, no date, nothing fetched."""
-    return _saved(picture, theme, width, "svg", metadata={"Date": None, "Title": picture.title})
+    return sized_svg(picture, theme, width)[0]
+
+
+def sized_svg(picture: Picture, theme: Theme, width: float) -> tuple[bytes, float, float]:
+    """:func:`svg`, with its width and height in inches."""
+    figure = draw(picture, theme, width)
+    across, high = map(float, figure.get_size_inches())
+    return _saved(figure, theme, "svg", metadata={"Date": None, "Title": picture.title}), across, high
 
 
 def png(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> bytes:
     """The figure as PNG, 200 dots per inch."""
     metadata = {"Software": None, "Title": picture.title, "Description": picture.alt}
-    return _saved(picture, theme, width, "png", dpi=200, metadata=metadata)
+    return _saved(draw(picture, theme, width), theme, "png", dpi=200, metadata=metadata)
 
 
-def _saved(picture: Picture, theme: Theme, width: float, kind: str, **options: Any) -> bytes:
-    figure = draw(picture, theme, width)
+def _saved(figure: Figure, theme: Theme, kind: str, **options: Any) -> bytes:
     stream = io.BytesIO()
     with _style(theme):
         figure.savefig(stream, format=kind, facecolor=theme.ground, **options)

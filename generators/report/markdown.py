@@ -42,7 +42,7 @@ def escape(text: str) -> str:
 
 
 def _table(table: Table) -> list[str]:
-    lines = [f"{escape(table.caption)}.", "", _row(list(map(escape, table.columns)))]
+    lines = [f"{escape(table.caption.rstrip('.'))}.", "", _row(list(map(escape, table.columns)))]
     lines.append(_row(["---:" if place in table.numeric else "---" for place in range(len(table.columns))]))
     lines += [_row(list(map(_cell, row))) for row in table.rows[:MOST_ROWS]]
     if len(table.rows) > MOST_ROWS:

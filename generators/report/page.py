@@ -86,9 +86,9 @@ def images(picture: Picture) -> Images:
 
 
 def _image(picture: Picture, theme: Theme, width: float, media: str) -> Image:
-    drawn = figures.svg(picture, theme, width)
-    size = [round(96 * inches) for inches in figures.inches(picture, theme, width)]
-    return Image("data:image/svg+xml;base64," + base64.b64encode(drawn).decode(), size[0], size[1], media)
+    drawn, across, high = figures.sized_svg(picture, theme, width)
+    uri = "data:image/svg+xml;base64," + base64.b64encode(drawn).decode()
+    return Image(uri, round(96 * across), round(96 * high), media)
 
 
 def _own(name: str) -> str:

@@ -33,7 +33,7 @@ def prompts_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
     if not order:
         return None
     rates = osr_by_feature(matrix, min_prompts=1)
-    overall = {one.feature: one.overall.value for one in rates}
+    overall = {one.feature: one.overall.low for one in rates}
     rows = [
         [
             Cell(inputs.prompts[matrix.prompt_ids[row]].text, pieces=_pieces(inputs, matrix, row, overall)),
@@ -56,16 +56,17 @@ def prompts_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
     for column, target in enumerate(matrix.targets):
         own = [row for row in order if refused[row, column]]
         if own:
-            words = {one.feature: one.by_target[target].value for one in rates}
+            words = {one.feature: one.by_target[target].low for one in rates}
             shown = _of_model(inputs, matrix, target, own[:PER_MODEL], words, f"model-{column + 1}", names)
             folded.append((f"{names[target]}: {len(own):,} refused", shown))
     return Section(
         "prompts",
         "The most refused prompts",
         (
-            "Trigger words are shaded by how often prompts with them are refused: the stronger, the more "
-            "often. Below, the same for each model: of the prompts that it refuses those that most others "
-            f"refuse too, shaded by its own rates, with its reply where a log has it. Set: {main.name}.",
+            "Trigger words are shaded by the lower end of the 95 % interval of their refusal rate: the "
+            "stronger, the more surely they set models off; a word of one prompt stays pale. Below, the "
+            "same for each model: of the prompts that it refuses those that most others refuse too, "
+            f"shaded by its own rates, with its reply where a log has it. Set: {main.name}.",
         ),
         (),
         (table,),

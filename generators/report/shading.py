@@ -1,4 +1,4 @@
-"""Shades the trigger words in a prompt by how often prompts with them are refused."""
+"""Shades the trigger words in a prompt by how often, at least, prompts with them are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 5
 
 
 def shade(rate: float) -> int:
-    """1 to :data:`STEPS` for a rate in [0, 1]; 1 for NaN, a word nobody has measured."""
+    """1 to :data:`STEPS` for a rate in [0, 1], in even steps; 1 for NaN, a word nobody has measured."""
     if math.isnan(rate):
         return 1
     return min(STEPS, 1 + int(rate * STEPS))

@@ -102,7 +102,6 @@ def make(
     wide: bool = False,
 ) -> Table:
     """A table whose numeric columns are those in which every cell has a sort value."""
-    numeric = frozenset(
-        place for place in range(len(columns)) if rows and all(row[place].sort is not None for row in rows)
-    )
+    texts = {place for row in rows for place, cell in enumerate(row) if cell.sort is None}
+    numeric = frozenset(range(len(columns)) if rows else ()) - texts
     return Table(key, caption, tuple(columns), tuple(map(tuple, rows)), numeric, ordered_by, wide)
