@@ -126,7 +126,7 @@ def _saved(figure: Figure, theme: Theme, kind: str, **options: Any) -> bytes:
 def _style(theme: Theme) -> Iterator[None]:
     import matplotlib
 
-    style = {
+    style: dict[Any, Any] = {
         "axes.edgecolor": theme.faint,
         "axes.facecolor": theme.ground,
         "axes.labelcolor": theme.ink,
@@ -237,7 +237,7 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
         yticklabels=names,
         cbar_kws={"location": "top", "aspect": 40, "shrink": 0.8, "label": picture.axis, "pad": 0.01},
     )
-    grounds = axes.collections[0].get_facecolors()
+    grounds: Any = axes.collections[0].get_facecolor()  # one colour per cell, row by row
     for label in axes.texts:  # none for blank cells
         column, row = map(int, label.get_position())
         label.set_color(_legible_on(grounds[row * columns + column]))

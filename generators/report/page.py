@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generators.report import figures
-from generators.report.content import Report
 from generators.report.figures import DARK, LIGHT, NARROW, WIDE, Picture, Theme
+from generators.report.sections import Report
 from overbench_tasks import __version__
 
 HERE = Path(__file__).parent
