@@ -1,0 +1,1 @@
+"""``overbench report``: what releases and lm-eval result folders say, as one page, pictures and Markdown."""

@@ -1,0 +1,58 @@
+"""The report in Markdown: what fits into a README or a merge request, without the prompts."""
+
+from __future__ import annotations
+
+import re
+
+from generators.report.sections import Report
+from generators.report.table import Cell, Table
+
+MOST_ROWS = 40
+"""Of a table; the page has all of them."""
+
+_LEFT_OUT = frozenset({"prompts"})
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
+
+
+def markdown(report: Report, page: str, folder: str) -> str:
+    """The report in GitHub's Markdown.
+
+    Args:
+        page: the name of the HTML page, to point to.
+        folder: where the pictures lie, relative to the Markdown file.
+    """
+    lines = [f"# {escape(report.title)}", "", *(f"{escape(line)}\n" for line in report.lead)]
+    lines += [f"All of it, prompts included: [{escape(page)}](<{page}>)", ""]
+    if report.notes:
+        lines += ["Before you trust the numbers:", "", *(f"- {escape(note)}" for note in report.notes), ""]
+    for section in report.sections:
+        if section.key in _LEFT_OUT:
+            continue
+        lines += [f"## {escape(section.title)}", "", *(f"{escape(line)}\n" for line in section.paragraphs)]
+        for picture in section.pictures:
+            lines += [f"![{escape(picture.alt)}](<{folder}/{picture.key}.svg>)", ""]
+        for table in section.tables:
+            lines += [*_table(table), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def escape(text: str) -> str:
+    """Any text as plain text in Markdown, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _table(table: Table) -> list[str]:
+    lines = [f"{escape(table.caption.rstrip('.'))}.", "", _row(list(map(escape, table.columns)))]
+    lines.append(_row(["---:" if place in table.numeric else "---" for place in range(len(table.columns))]))
+    lines += [_row(list(map(_cell, row))) for row in table.rows[:MOST_ROWS]]
+    if len(table.rows) > MOST_ROWS:
+        lines += ["", f"{len(table.rows) - MOST_ROWS:,} more rows are in the page."]
+    return lines
+
+
+def _cell(cell: Cell) -> str:
+    return escape(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,185 @@
+"""Oversensitivity rates: per model and set, per trigger word, per category (the paper's three figures)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from generators.release.rates import Rate
+from generators.report.figures import Bars, HeatMap, Series
+from generators.report.inputs import HARD, Inputs, PromptSet
+from generators.report.sections import Section, alt_of_bars, category_name, highest_first, rate_cell, set_name
+from generators.report.table import make, number, percent, text
+from overbench_tasks.records import CATEGORIES
+
+FEW_FEATURES = 10
+"""With fewer words of enough prompts, rarer words are shown too."""
+
+
+def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
+    from generators.release.comparisons import ranking_agreement
+    from generators.release.rates import osr
+
+    rates = [osr(one.matrix) for one in inputs.sets]
+    order = highest_first(rates[0])
+    order += sorted({target for of_set in rates for target in of_set}.difference(order))
+    nothing = Rate(0, 0)
+    series = tuple(
+        Series(
+            set_name(one),
+            tuple(of_set.get(target, nothing).value for target in order),
+            tuple(of_set.get(target, nothing).low for target in order),
+            tuple(of_set.get(target, nothing).high for target in order),
+        )
+        for one, of_set in zip(inputs.sets, rates, strict=True)
+    )
+    paragraphs = [
+        "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, over the "
+        "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %."
+    ]
+    if any(one.name == HARD for one in inputs.sets):
+        paragraphs.append(
+            "The hard set holds the prompts that several models refuse. Models whose refusals chose it "
+            "look worse on it than others would."
+        )
+    for one in inputs.sets[1:]:
+        agreement = ranking_agreement(inputs.sets[0].matrix, one.matrix)
+        if not math.isnan(agreement.tau):
+            paragraphs.append(
+                f"Do {inputs.sets[0].name} and {one.name} rank the {len(agreement.targets)} models alike? "
+                f"Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
+                f"{agreement.low:.2f} to {agreement.high:.2f}); 1 is the same order, 0 none in common."
+            )
+    picture = Bars(
+        "osr",
+        "Oversensitivity rate per model",
+        alt_of_bars("Oversensitivity rate", [names[target] for target in order], series),
+        tuple(names[target] for target in order),
+        series,
+        "Oversensitivity rate",
+    )
+    table = make(
+        "osr",
+        "Oversensitivity rate per model and set, with 95 % interval (in %) and number of scored prompts",
+        ("Model", *(one.name for one in inputs.sets)),
+        [
+            [text(names[target]), *(rate_cell(of_set.get(target, nothing)) for of_set in rates)]
+            for target in order
+        ],
+        ordered_by=(1, False),
+    )
+    return Section("osr", "Oversensitivity rate", tuple(paragraphs), (picture,), (table,))
+
+
+def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | None:
+    from generators.release.feature_percentiles import feature_percentiles
+    from generators.release.rates import MIN_FEATURE_PROMPTS, osr_by_feature
+
+    # Small sets have few words in common: words of two prompts then, and the text says so.
+    for at_least in (MIN_FEATURE_PROMPTS, 2):
+        top = feature_percentiles(main.matrix, min_prompts=at_least)
+        if len(top.features) >= FEW_FEATURES:
+            break
+    if not top.features:
+        return None
+    targets = tuple(names[target] for target in top.targets)
+    values = tuple(tuple(float(value) for value in row) for row in top.percentiles)
+    picture = HeatMap(
+        "features",
+        f"Top {len(top.features)} trigger words by percentile within each model",
+        f"Heat map of {len(top.features)} trigger words by {len(targets)} models. Highest mean percentile: "
+        f"{', '.join(top.features[:5])}. The table below has the refusal rates.",
+        top.features,
+        targets,
+        values,
+        "Percentile within the model",
+        "Trigger word",
+    )
+    rows = [
+        [
+            text(one.feature),
+            number(one.prompts),
+            rate_cell(one.overall),
+            *(rate_cell(one.by_target[target]) for target in main.matrix.targets),
+        ]
+        for one in osr_by_feature(main.matrix, at_least)
+    ]
+    table = make(
+        "features",
+        f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
+        "interval and number of scored prompts. Over all models, a prompt counts by the share of models "
+        "that refuse it.",
+        ("Trigger word", "Prompts", "All models", *(names[target] for target in main.matrix.targets)),
+        rows,
+    )
+    return Section(
+        "features",
+        "Trigger words",
+        (
+            f"Within each model, the {top.ranked:,} words of at least {at_least} prompts are "
+            "ranked by how many prompts with them it refuses; the figure shows the words that rank "
+            "highest on average. It says which words matter to a model, on the same scale for all of "
+            f"them, and not how often it refuses: for that see the table. Set: {main.name}.",
+        ),
+        (picture,),
+        (table,),
+    )
+
+
+def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
+    from generators.release.rates import osr, osr_by_category
+
+    main = inputs.sets[0]
+    shares = {one.name: Counter(one.matrix.categories) for one in inputs.sets}
+    found = [category for category in CATEGORIES if any(share[category] for share in shares.values())]
+    others = {c for share in shares.values() for c in share if c is not None and c not in CATEGORIES}
+    order: list[str | None] = [*found, *sorted(others)]
+    if not order:
+        return None
+    if any(share[None] for share in shares.values()):
+        order.append(None)
+    series = tuple(
+        Series(set_name(one), tuple(shares[one.name][c] / len(one.matrix.prompt_ids) for c in order))
+        for one in inputs.sets
+    )
+    rows = tuple(category_name(category) for category in order)
+    picture = Bars(
+        "categories",
+        "Categories of the prompts",
+        alt_of_bars("Share of prompts", rows, series),
+        rows,
+        series,
+        "Share of prompts",
+    )
+    counts = make(
+        "categories",
+        "Prompts per category: the risk that a prompt only seems to carry",
+        ("Category", *(part for one in inputs.sets for part in (one.name, f"{one.name}, share"))),
+        [
+            [
+                text(category_name(category)),
+                *(
+                    cell
+                    for one in inputs.sets
+                    for cell in (
+                        number(shares[one.name][category]),
+                        percent(shares[one.name][category] / len(one.matrix.prompt_ids)),
+                    )
+                ),
+            ]
+            for category in order
+        ],
+    )
+    by_category = osr_by_category(main.matrix)
+    rates = make(
+        "category-rates",
+        f"Oversensitivity rate per model and category on {main.name}, with 95 % interval and number of "
+        "scored prompts",
+        ("Model", *(category_name(category) for category in by_category)),
+        [
+            [text(names[target]), *(rate_cell(rates[target]) for rates in by_category.values())]
+            for target in highest_first(osr(main.matrix))
+        ],
+    )
+    return Section("categories", "Categories", (), (picture,), (counts, rates))

@@ -1,0 +1,96 @@
+"""What a report is made of, and what its sections share."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
+
+from generators.release.rates import Rate
+from generators.report.figures import Picture, Series
+from generators.report.inputs import Inputs, PromptSet
+from generators.report.table import Cell, Table, percent
+
+CATEGORY_NAMES = {
+    "illegal_activities": "Illegal activities",
+    "privacy_invasion": "Privacy invasion",
+    "violence_and_harm": "Violence and harm",
+    "bias_and_discrimination": "Bias and discrimination",
+    "others": "Others",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the report.
+
+    Attributes:
+        key: for links.
+        paragraphs: what is shown and how to read it.
+        folded: tables under a heading of their own that opens on demand.
+    """
+
+    key: str
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    tables: tuple[Table, ...] = ()
+    folded: tuple[tuple[str, Table], ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole report."""
+
+    title: str
+    lead: tuple[str, ...]
+    notes: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+def short_names(inputs: Inputs) -> dict[str, str]:
+    """Target -> its name in the report: of a local path the last part, where that stays unambiguous."""
+    targets = [target for one in inputs.sets for target in one.matrix.targets]
+    shown = {target: last_part(target) for target in dict.fromkeys(targets)}
+    taken = Counter(shown.values())
+    return {target: name if taken[name] == 1 else target for target, name in shown.items()}
+
+
+def last_part(target: str) -> str:
+    path, comma, rest = target.partition(",")
+    path, system, added = (path, "", "") if comma else target.partition(" +system")
+    if path.startswith(("/", "~")):
+        path = PurePosixPath(path).name
+    elif PureWindowsPath(path).is_absolute():
+        path = PureWindowsPath(path).name
+    return f"{path}{comma}{rest}{system}{added}"
+
+
+def category_name(category: str | None) -> str:
+    """A category in words."""
+    return CATEGORY_NAMES.get(category or "", category or "none given")
+
+
+def rate_cell(rate: Rate) -> Cell:
+    return percent(rate.value, rate.low, rate.high, rate.n)
+
+
+def highest_first(rates: Mapping[str, Rate]) -> list[str]:
+    return sorted(rates, key=lambda target: (math.isnan(rates[target].value), -rates[target].value, target))
+
+
+def set_name(one: PromptSet) -> str:
+    return f"{one.name} ({len(one.matrix.prompt_ids):,} prompts)"
+
+
+def alt_of_bars(what: str, rows: Sequence[str], series: Sequence[Series]) -> str:
+    """The whole figure in words where it is small, else its ends; the table has all of it."""
+    told = []
+    for one in series:
+        pairs = [(row, value) for row, value in zip(rows, one.values, strict=True) if not math.isnan(value)]
+        shown = pairs if len(pairs) <= 8 else [*pairs[:3], *pairs[-2:]]
+        values = ", ".join(f"{row} {100 * value:.0f} %" for row, value in shown)
+        told.append(f"{one.name}: {values or 'no values'}")
+    return f"{what}. {'; '.join(told)}."
