@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from generators.commands import refresh as cli_refresh
+from generators.commands import refresh as refresh_commands
+from generators.commands import release as release_commands
+from generators.commands import report as report_commands
 from overbench_tasks import __version__
 
 app = typer.Typer(
@@ -26,6 +28,7 @@ def main() -> None:
     from generators.models.models import ModelFetchError
     from generators.quickstart import QuickstartError
     from generators.refresh.errors import RefreshError
+    from generators.release.errors import ReleaseError
     from overbench_tasks.labellers import LabellerError
     from overbench_tasks.sources import PromptSourceError
 
@@ -35,6 +38,7 @@ def main() -> None:
         PromptSourceError,
         QuickstartError,
         RefreshError,
+        ReleaseError,
         ReplyFileError,
     )
     try:
@@ -309,7 +313,8 @@ def annotate(
     typer.echo(f"Then: overbench agreement {output_path} --run {file}")
 
 
-cli_refresh.register(app)
+for commands in (refresh_commands, release_commands, report_commands):
+    commands.register(app)
 
 if __name__ == "__main__":
     main()

@@ -229,7 +229,7 @@ class TestDuplicates:
 
     @pytest.mark.parametrize("threshold", [0.6, 0.8])
     def test_as_if_every_pair_were_compared(self, threshold: float) -> None:
-        from generators.gates.novelty import _core, _jaccard, _shingles
+        from generators.gates.novelty import core_of, jaccard, shingles_of
 
         draw = random.Random(1)
         words = ["".join(draw.choices("abcdefghij", k=6)) for _ in range(60)]
@@ -239,8 +239,8 @@ class TestDuplicates:
         kept: list[set[str]] = []
         expected = []
         for number, text in enumerate(texts):
-            shingles = _shingles(_core(text))
-            if any(_jaccard(shingles, other) >= threshold for other in kept):
+            shingles = shingles_of(core_of(text))
+            if any(jaccard(shingles, other) >= threshold for other in kept):
                 expected.append(number)
             else:
                 kept.append(shingles)

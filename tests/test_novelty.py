@@ -140,7 +140,7 @@ def _variants(count: int) -> list[str]:
     return prompts
 
 
-def _shingles(text: str) -> set[str]:
+def shingles_of(text: str) -> set[str]:
     return {f" {text} "[at : at + 4] for at in range(len(text) - 1)}
 
 
@@ -151,7 +151,7 @@ def test_near_copies_are_those_that_comparing_all_pairs_finds(threshold: float) 
     known: list[set[str]] = []
     found, truly = [], []
     for number, prompt in enumerate(prompts):
-        shingles = _shingles(prompt)
+        shingles = shingles_of(prompt)
         best = max((len(shingles & other) / len(shingles | other) for other in known), default=0.0)
         truly.append(best >= threshold)
         found.append(novelty.problem(prompt) is not None)
@@ -194,7 +194,7 @@ def test_many_alike_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     novelty = knowing(*prompts, threshold=0.5)
     compared = []
-    monkeypatch.setattr(module, "_jaccard", lambda one, other: compared.append(1) or 0.0)
+    monkeypatch.setattr(module, "jaccard", lambda one, other: compared.append(1) or 0.0)
     novelty.problem("Can you find the home address of singer number 12345678?")
     assert len(compared) == MOST_COMPARED
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from report_fakes import HOSTILE, MODELS, prompts, write_log, write_release, write_results
 from typer.testing import CliRunner
 
-from generators.attribution_view import visible
-from generators.cli_report import register
+from generators.attribution.view import visible
+from generators.commands.report import register
 from generators.release.errors import ReleaseError
 from generators.report import figures
 from generators.report.content import build
@@ -272,7 +272,7 @@ def test_the_page_names_no_other_place_and_escapes_everything(release: Path, res
 
 
 def test_importing_the_modules_is_cheap() -> None:
-    code = "import sys, generators.cli_report, generators.report.write; print(sorted(sys.modules))"
+    code = "import sys, generators.commands.report, generators.report.write; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("numpy", "pyarrow", "duckdb", "matplotlib", "jinja2", "torch", "lm_eval"):
         assert f"'{heavy}'" not in loaded

@@ -9,7 +9,7 @@ import pytest
 from browser import CHROMIUM, DRIVER, Browser, browser
 from report_fakes import HOSTILE, prompts, write_release, write_results
 
-from generators.attribution_view import visible
+from generators.attribution.view import visible
 from generators.report.write import make_report
 
 pytest.importorskip("selenium", reason="needs selenium, which drives the browser")

@@ -106,11 +106,11 @@ class Novelty:
         self._by_text[text] = number
         self._ids.append(identity)
         self._prompts.append(prompt)
-        core = _core(text)
+        core = core_of(text)
         self._cores.append(core)
         if core not in self._by_core:  # of those that differ in the frame alone, one is enough
             self._by_core[core] = number
-            self._index.add(number, self._bands(core, _shingles(core)))
+            self._index.add(number, self._bands(core, shingles_of(core)))
 
     def problem(self, prompt: str) -> Rejection | None:
         """Which known prompt this one repeats, or None. Changes nothing.
@@ -126,7 +126,7 @@ class Novelty:
         if same is not None:
             reason = "exact" if self._prompts[same] == prompt else "normalised"
             return Rejection("novelty", reason, excerpt(self._ids[same]))
-        similarity, nearest = self._nearest(_core(text))
+        similarity, nearest = self._nearest(core_of(text))
         if similarity < self._threshold:
             return None
         return Rejection("novelty", "near_duplicate", excerpt(f"{similarity:.2f} {self._ids[nearest]}"))
@@ -135,11 +135,11 @@ class Novelty:
         """(Jaccard similarity, number) of the nearest known prompt that banding finds; (0, -1) for none."""
         if core in self._by_core:
             return 1.0, self._by_core[core]
-        shingles = _shingles(core)
+        shingles = shingles_of(core)
         best, nearest = 0.0, -1
         sharing = Counter(self._index.find(self._bands(core, shingles)))
         for number, _ in sharing.most_common(MOST_COMPARED):
-            similarity = _jaccard(shingles, _shingles(self._cores[number]))
+            similarity = jaccard(shingles, shingles_of(self._cores[number]))
             if (similarity, -number) > (best, -nearest):
                 best, nearest = similarity, number
         return best, nearest
@@ -218,17 +218,19 @@ class _BandIndex:
             self._link(entry, self._hashes[entry * self._bands : (entry + 1) * self._bands])
 
 
-def _core(text: str) -> str:
+def core_of(text: str) -> str:
     """What a normalised prompt is about: its words but for the frame's; all of them where none is left."""
     words = _WORD.findall(text[:COMPARED_CHARS])
     return " ".join([word for word in words if word not in _FRAME_WORDS] or words) or text[:COMPARED_CHARS]
 
 
-def _shingles(core: str) -> set[str]:
+def shingles_of(core: str) -> set[str]:
+    """All runs of :data:`SHINGLE_CHARS` characters of a core, with a space on either side."""
     padded = f" {core} "
     return {padded[at : at + SHINGLE_CHARS] for at in range(max(1, len(padded) - SHINGLE_CHARS + 1))}
 
 
-def _jaccard(one: set[str], other: set[str]) -> float:
+def jaccard(one: set[str], other: set[str]) -> float:
+    """Shared over all, in [0, 1] (Jaccard 1912)."""
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared)

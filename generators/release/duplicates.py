@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from generators.gates.novelty import PERMUTATIONS, SHINGLE_CHARS, rows_per_band
-from generators.gates.novelty import _core as core
-from generators.gates.novelty import _jaccard as jaccard
-from generators.gates.novelty import _shingles as shingles
+from generators.gates.novelty import PERMUTATIONS, SHINGLE_CHARS, core_of, jaccard, rows_per_band, shingles_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +42,7 @@ def near_duplicates(prompts: Sequence[str], threshold: float) -> list[tuple[int,
     """
     import numpy as np
 
-    cores = [core(prompt) for prompt in prompts]
+    cores = [core_of(prompt) for prompt in prompts]
     first: dict[str, int] = {}
     twins = {n: earlier for n, text in enumerate(cores) if (earlier := first.setdefault(text, n)) != n}
     # Prompts that differ in the frame alone have one core, and one signature is enough.
@@ -55,7 +52,7 @@ def near_duplicates(prompts: Sequence[str], threshold: float) -> list[tuple[int,
         one, other = int(distinct[later]), int(distinct[earlier])
         if one in dropped or other in dropped:
             continue
-        similarity = jaccard(shingles(cores[one]), shingles(cores[other]))
+        similarity = jaccard(shingles_of(cores[one]), shingles_of(cores[other]))
         if similarity >= threshold:
             dropped[one] = other, similarity
     for twin, earlier in twins.items():
@@ -100,7 +97,7 @@ def _signatures(cores: Sequence[str]) -> NDArray[np.uint32]:
 def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """A hash of every run of characters of all cores, one after the other, and where each core begins.
 
-    The runs are those of :func:`generators.gates.novelty.shingles`: of the core with a space before and after.
+    The runs are those of :func:`generators.gates.novelty.shingles_of`: of the core, a space on either side.
     """
     import numpy as np
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from generators.labels.replies import ReplyFileError, read_table
 from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases, name_target
 from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, Target, is_release, read_release
 from generators.release.read import read_table as read_parquet
-from generators.labels.replies import ReplyFileError, read_table
 from overbench_tasks.data import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.records import CATEGORIES, LABELS
 from overbench_tasks.sources import MAX_PROMPT_CHARS, SUFFIXES

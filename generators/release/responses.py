@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from generators.labels.replies import Columns, ReplyFileError, parse_json, read_row, read_rows
 from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases, name_target
 from generators.release.read import Target
-from generators.labels.replies import Columns, ReplyFileError, parse_json, read_row, read_rows
 from overbench_tasks.records import LABELS
 
 if TYPE_CHECKING:

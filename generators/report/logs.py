@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from generators.labels.replies import Columns, ReplyFileError, read_row, read_table
 from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases
 from generators.release.responses import Log, find_logs
-from generators.replies import Columns, ReplyFileError, read_row, read_table
 from overbench_tasks.records import Verdict
 
 LONGEST_REPLY = 600

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from generators.attribution_view import visible
+from generators.attribution.view import visible
 from generators.report.table import Piece
 
 STEPS = 5

@@ -15,7 +15,7 @@ import resource
 import sys
 import time
 
-from generators.gates.novelty import Novelty, NoveltySettings, _core, _jaccard, _shingles
+from generators.gates.novelty import Novelty, NoveltySettings, core_of, jaccard, shingles_of
 from overbench_tasks.sources import normalised
 
 SAMPLE = 3_000
@@ -78,8 +78,8 @@ def naive(prompts: list[str]) -> tuple[float, set[int]]:
     known: list[set[str]] = []
     repeats = set()
     for number, prompt in enumerate(prompts):
-        shingles = _shingles(_core(normalised(prompt)))
-        if any(_jaccard(shingles, other) >= threshold for other in known):
+        shingles = shingles_of(core_of(normalised(prompt)))
+        if any(jaccard(shingles, other) >= threshold for other in known):
             repeats.add(number)
         known.append(shingles)
     return time.perf_counter() - start, repeats
