@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from generators.release.read import GAPS_FILE, GAPS_FOLDER, Target
 
 if TYPE_CHECKING:
-    from generators.release.aggregate import Workspace
+    from generators.release.workspace import Workspace
 
 
 @dataclass(frozen=True)

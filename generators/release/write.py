@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-    from generators.release.aggregate import Workspace
+    from generators.release.workspace import Workspace
 
 BATCH = 100_000
 
