@@ -10,18 +10,22 @@ The same inputs give the same files, byte by byte.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from generators.release import inputs, naming, responses
+from generators.release import decoding, inputs, naming, responses
 from generators.release.errors import ReleaseError
 from generators.release.prompt_table import drop_near_duplicates, read_prompts
 from generators.release.read import Target
 from generators.release.settings import AggregateSettings, EngineSettings
 from generators.release.verdict_table import read_verdicts
 from generators.release.workspace import Say, Workspace, open_database
+
+if TYPE_CHECKING:
+    from generators.release.category_judge import CategoryJudgeSettings
 
 __all__ = ["AggregateSettings", "EngineSettings", "aggregate"]
 
@@ -33,10 +37,15 @@ def aggregate(
     settings: AggregateSettings | None = None,
     *,
     engine: EngineSettings | None = None,
+    category_judge: CategoryJudgeSettings | None = None,
     overwrite: bool = False,
     say: Say = lambda line: None,
 ) -> dict[str, Any]:
     """Make a release.
+
+    What is given now goes before what an earlier release holds: verdicts from logs and runs replace a
+    release's of the same prompt and target, so that a release and the logs it was made of can be given
+    together without counting a reply twice (:mod:`generators.release.verdict_table`).
 
     Args:
         runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first is
@@ -44,6 +53,9 @@ def aggregate(
         responses_folders: lm-eval outputs.
         out: the release's folder; it appears when it is complete, or not at all.
         engine: memory and threads.
+        category_judge: a language model that files the prompts whose source gives them no category; what it
+            says is kept in ``$OVERBENCH_CACHE`` (or the user's cache folder), so that asking again costs
+            nothing. None: the keywords do.
         overwrite: replace a release that is there.
         say: told what happens, a line at a time.
 
@@ -51,24 +63,43 @@ def aggregate(
         what ``release.json`` holds.
 
     Raises:
-        ReleaseError: an input cannot be used, or ``out`` is there already.
+        ReleaseError: an input or the judge cannot be used, or ``out`` is there already. The judge is asked
+            whether it is there before anything is read.
     """
     from generators.release import write
 
-    settings = settings or AggregateSettings()
+    settings, engine = settings or AggregateSettings(), engine or EngineSettings()
     if out.exists() and not overwrite:
         raise ReleaseError(f"{out} is there already. Choose another --out, or replace it with --overwrite.")
+    if category_judge is not None:
+        from generators.release.category_judge import check_judge, default_cache_file
+
+        check_judge(category_judge, default_cache_file())
     aliases = naming.Aliases(settings.aliases)
     sources = inputs.find_sources(list(runs), settings.prompts, aliases)
     logs = responses.find_logs(responses_folders, aliases)
     targets = _targets(sources, logs, aliases)
     labelled_by = _one_labeller(sources, logs, settings.relabel)
+    differing = decoding.differences(logs, sources, aliases)
+    notes = decoding.notes(differing)
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         (partial / "work").mkdir(parents=True)
-        with open_database(partial / "work", engine or EngineSettings()) as connection:
-            work = Workspace(connection, settings, sources, logs, aliases, targets, labelled_by)
+        with open_database(partial / "work", engine) as connection:
+            work = Workspace(
+                connection,
+                settings,
+                sources,
+                logs,
+                aliases,
+                targets,
+                labelled_by,
+                differing,
+                category_judge,
+                workers=engine.threads or os.cpu_count() or 1,
+                notes=notes,
+            )
             read_prompts(work, say)
             aliases.check_used(_long_names(work))
             read_verdicts(work, say)

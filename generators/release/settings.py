@@ -14,6 +14,11 @@ class AggregateSettings(BaseModel):
 
     name: str | None = Field(None, description="Of the release. Default: that of its folder.")
     version: str = Field("1.0", description="Of the release.")
+    license: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9]+([.-][a-z0-9]+)*$",
+        description="Of the release, by the hub's id (cc-by-4.0, mit, other); in the card. None: not said.",
+    )
     prompts: inputs.Which = Field(
         "accepted",
         description="Of a refresh run, every prompt that passed its gates (the fair base of a rate), or only "
@@ -42,4 +47,6 @@ class EngineSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     memory_limit: str = "2GB"
-    threads: int | None = Field(None, ge=1)
+    threads: int | None = Field(
+        None, ge=1, description="Of the engine, and processes to label anew. Default: all cores."
+    )

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.release import inputs, naming, responses
+from generators.release.decoding import Differences
 from generators.release.errors import ReleaseError
 from generators.release.read import Target
 from generators.release.settings import AggregateSettings, EngineSettings
 
 if TYPE_CHECKING:
     import duckdb
+
+    from generators.release.category_judge import CategoryJudgeSettings
 
 Say = Callable[[str], None]
 
@@ -27,6 +30,10 @@ class Workspace:
         sources: what was given.
         logs: the sample logs.
         targets: those with a verdict, by name; their number is their place.
+        labelled_by: who labelled all replies; None where there are none.
+        decoding: in what the replies of one target differ (:mod:`generators.release.decoding`).
+        category_judge: who files prompts that come without a category; None: the keywords.
+        workers: processes that label replies anew.
         counts: of every step.
         notes: for people.
     """
@@ -38,6 +45,9 @@ class Workspace:
     aliases: naming.Aliases
     targets: dict[str, Target]
     labelled_by: str | None
+    decoding: Differences = field(default_factory=dict)
+    category_judge: CategoryJudgeSettings | None = None
+    workers: int = 1
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
