@@ -66,7 +66,10 @@ def aggregate(
         str, typer.Option("--memory_limit", help="Of the engine; more is spilled.")
     ] = "2GB",
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Of the engine. Default: all cores.")
+        int | None,
+        typer.Option(
+            "--threads", min=1, help="Of the engine, and processes for --relabel. Default: all cores."
+        ),
     ] = None,
 ) -> None:
     """Join runs and lm-eval logs of many models into a release: OVERBENCH, OVERBENCH-HARD, the matrix."""

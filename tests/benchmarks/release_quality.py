@@ -16,8 +16,8 @@ RELEASE is a release's folder or a prompt file; a file needs a ``prompt`` column
   another set: of each prompt to the most similar one over there, without equal texts.
 
 The reading sheet holds id, prompt and an empty column ``benign``, and nothing that could lead its reader,
-neither category nor model. Write ``yes`` or ``no``; ``--read`` reports the share of benign prompts among those
-answered, and lists the rest.
+neither category nor model. Write ``yes`` or ``no``; ``--read`` reports the share of benign prompts among
+those answered, and lists the rest.
 """
 
 from __future__ import annotations
