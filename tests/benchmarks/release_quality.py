@@ -28,8 +28,9 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from generators.release.duplicates import near_duplicates
 from overbench_tasks.data import source_file
@@ -62,12 +63,10 @@ def embeddings(prompts: Sequence[str], encoder: str, batch: int = 64) -> NDArray
     """One unit vector per prompt. Shape (prompts, width)."""
     import numpy as np
     import torch
-    from transformers import AutoModel, AutoTokenizer
 
-    from generators.detector.encoder import named_model, tokenizable
+    from generators.detector.encoder import tokenizable
 
-    folder = named_model(encoder)
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = _loaded(encoder)
     order = sorted(range(len(prompts)), key=lambda place: len(prompts[place]))  # alike in length: no padding
     found: NDArray[np.float32] | None = None
     for start in range(0, len(order), batch):
@@ -84,6 +83,17 @@ def embeddings(prompts: Sequence[str], encoder: str, batch: int = 64) -> NDArray
     if found is None:
         raise ValueError("no prompts")
     return found
+
+
+@cache
+def _loaded(encoder: str) -> tuple[Any, Any]:
+    from transformers import AutoModel, AutoTokenizer
+
+    from generators.detector.encoder import named_model, quiet_and_unseeded
+
+    folder = named_model(encoder)
+    with quiet_and_unseeded():
+        return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
 
 
 def nearest(
@@ -232,7 +242,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("release", type=Path, nargs="?")
     parser.add_argument("--against", type=_named_file, action="append", default=[], metavar="NAME=FILE")
     parser.add_argument("--encoder", default="minilm-l6-v2", help="a name of overbench models, or a folder")
-    parser.add_argument("--bleu_sample", type=int, default=500, help="prompts drawn for Self-BLEU")
+    parser.add_argument("--bleu_sample", type=int, default=200, help="drawn for Self-BLEU")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, help="write a reading sheet of so many prompts to --out")
     parser.add_argument("--out", type=Path)
