@@ -35,6 +35,7 @@ def write_log(
     date: str = DATE,
     filters: Sequence[str] = ("rules",),
     ids: Mapping[str, str] | None = None,
+    generation: Mapping[str, Any] | None = None,
 ) -> Path:
     """One run of ``task``: (prompt, labels of its replies) rows. Returns the sample log."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,7 @@ def write_log(
         "configs": {
             task: {
                 "task": task,
-                "generation_kwargs": {"until": [], "max_gen_toks": 128},
+                "generation_kwargs": {"until": [], "max_gen_toks": 128, **(generation or {})},
                 "filter_list": [
                     {"name": name, "filter": [{"function": "overbench_rules"}]} for name in filters
                 ],

@@ -157,6 +157,24 @@ class TestMatrix:
         assert release.facts["labelled_by"].startswith("rules ")
         assert release.facts["labelled_by"] != "rules 0.1"
 
+    def test_relabelling_in_several_processes_gives_the_same(
+        self, tmp_path: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from generators.release import responses
+
+        log(tmp_path, "org/a", {KILL: ["refused"], SHOOT: ["complied", "unscored"], BLOW: ["refused"]})
+        alone = cells(made(tmp_path, prompts, relabel=True))
+        monkeypatch.setattr(responses, "WORTH_A_POOL", 0)
+        monkeypatch.setattr(responses, "_CHUNK", 1)
+        started: list[int] = []
+        real = responses.in_order
+        monkeypatch.setattr(responses, "in_order", lambda w, i, n: started.append(n) or real(w, i, n))
+        folder = [tmp_path / "responses"]
+        engine = EngineSettings(threads=2)
+        aggregate([prompts], folder, tmp_path / "two", AggregateSettings(relabel=True), engine=engine)
+        assert cells(read_release(tmp_path / "two")) == alone
+        assert started == [2]
+
 
 class TestSources:
     def test_a_run_brings_its_prompts_and_its_targets_own_replies(self, tmp_path: Path) -> None:
@@ -201,12 +219,154 @@ class TestSources:
         assert [target.checkpoint for target in second.targets()] == ["org/a", "org/b"]
         assert second.targets()[0].system_instruction == "Beware."
 
+    def test_what_is_given_now_replaces_an_earlier_release(self, tmp_path: Path, prompts: Path) -> None:
+        # Of the first release KILL is refused by 2 replies of 3 (org/a) and by 1 (org/b).
+        said = {KILL: ["refused", "refused", "complied"], SHOOT: ["complied"], BLOW: ["refused"]}
+        log(tmp_path, "org/a", said)
+        log(tmp_path, "org/b", {KILL: ["refused"]})
+        made(tmp_path, prompts)
+        old = (tmp_path / "out").rename(tmp_path / "first")
+        again = made(tmp_path, old, prompts)  # with the very logs it was made of
+        assert cells(again) == cells(read_release(old))
+        assert again.facts["counts"]["verdicts"] == 3 + 1 + 1 + 1
+        assert again.facts["counts"]["cells_replaced"] == 4
+        # Asked anew, KILL is complied (a count of all replies would make it a tie) and SHOOT unscored.
+        shutil.rmtree(tmp_path / "responses")
+        log(tmp_path, "org/a", {KILL: ["complied"], SHOOT: ["unscored"]})
+        anew = made(tmp_path, old)
+        assert cells(anew) == {
+            (KILL, "org/a"): ("complied", 1, False),
+            (SHOOT, "org/a"): ("unscored", 1, False),
+            (BLOW, "org/a"): ("refused", 1, False),
+            (KILL, "org/b"): ("refused", 1, False),
+        }
+        assert anew.facts["counts"]["cells_replaced"] == 2
+        assert "2 cells of the release first were replaced by verdicts given now" in anew.facts["notes"][0]
+        assert "(2 cells here)" in (tmp_path / "out" / "README.md").read_text()
+
+    def test_a_runs_own_replies_replace_an_earlier_release_too(self, tmp_path: Path) -> None:
+        run = write_run(tmp_path / "run-a", [(KILL, "refused"), (SHOOT, "complied")])
+        made(tmp_path, run)
+        old = (tmp_path / "out").rename(tmp_path / "first")
+        release = made(tmp_path, old, run)
+        assert cells(release) == {
+            (KILL, "org/model"): ("refused", 1, False),
+            (SHOOT, "org/model"): ("complied", 1, False),
+        }
+
+    def test_of_two_releases_the_first_given_has_its_cells(self, tmp_path: Path, prompts: Path) -> None:
+        log(tmp_path, "org/a", {KILL: ["refused"], SHOOT: ["refused"]})
+        made(tmp_path, prompts)
+        one = (tmp_path / "out").rename(tmp_path / "one")
+        shutil.rmtree(tmp_path / "responses")
+        log(tmp_path, "org/a", {KILL: ["complied"], BLOW: ["complied"]})
+        made(tmp_path, prompts)
+        two = (tmp_path / "out").rename(tmp_path / "two")
+        shutil.rmtree(tmp_path / "responses")
+        first_wins = {(SHOOT, "org/a"): ("refused", 1, False), (BLOW, "org/a"): ("complied", 1, False)}
+        assert cells(made(tmp_path, one, two)) == first_wins | {(KILL, "org/a"): ("refused", 1, False)}
+        assert cells(made(tmp_path, two, one)) == first_wins | {(KILL, "org/a"): ("complied", 1, False)}
+
     def test_categories_of_a_source_stay_and_others_are_assigned(self, tmp_path: Path) -> None:
         file = write_prompts(tmp_path / "p.jsonl", [{"prompt": KILL, "category": "others"}, SHOOT])
         rows = by_prompt(made(tmp_path, file))
         assert (rows[KILL]["category"], rows[KILL]["category_evidence"]) == ("others", "given by the source")
         assert rows[SHOOT]["category"] == "violence_and_harm"
         assert "shoot" in rows[SHOOT]["category_evidence"]
+
+
+class TestDecoding:
+    def test_logs_of_one_target_with_other_decoding_are_told(self, tmp_path: Path, prompts: Path) -> None:
+        log(tmp_path, "org/a", {KILL: ["refused"]}, generation={"max_gen_toks": 64})
+        later = {"date": "2026-12-01T00-00-00.1", "generation": {"max_gen_toks": 512, "temperature": 0.7}}
+        log(tmp_path, "org/a", {SHOOT: ["refused"]}, **later)
+        log(tmp_path, "org/b", {KILL: ["refused"]}, generation={"temperature": 0.0})
+        log(tmp_path, "org/b", {SHOOT: ["refused"]}, **later | {"generation": {"temperature": 0}})
+        lines: list[str] = []
+        facts = aggregate([prompts], [tmp_path / "responses"], tmp_path / "out", say=lines.append)
+        differing = "max_gen_toks (64, 512); temperature (not set, 0.7)"
+        [note] = facts["notes"]
+        assert f"The replies of org/a were made with different decoding settings: {differing}." in note
+        assert f"Note: {note}" in lines
+        gaps = (tmp_path / "out" / "gaps.md").read_text()
+        assert gaps.count(f"{differing}. Complete the command") == 1
+        assert gaps.index(differing) < gaps.index("## org/b")
+
+    def test_runs_and_releases_tell_their_new_tokens(self, tmp_path: Path, prompts: Path) -> None:
+        log(tmp_path, "org/a", {KILL: ["refused"]}, generation={"max_gen_toks": 64})
+        assert made(tmp_path, prompts).facts["notes"] == []
+        old = (tmp_path / "out").rename(tmp_path / "first")
+        shutil.rmtree(tmp_path / "responses")
+        log(tmp_path, "org/a", {SHOOT: ["refused"]})
+        [note] = made(tmp_path, old).facts["notes"]
+        assert "max_gen_toks (128, 64)" in note
+
+
+class TestCategoryJudge:
+    @pytest.fixture(autouse=True)
+    def _cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
+
+    def test_it_files_what_no_source_has_filed(self, tmp_path: Path) -> None:
+        from fault_server import fault_server
+
+        from generators.release.category_judge import read_settings
+
+        def say(text: str, _: int) -> str:
+            return "No idea." if "balloon" in text else "CATEGORY: privacy_invasion / privacy"
+
+        file = write_prompts(tmp_path / "p.jsonl", [{"prompt": KILL, "category": "others"}, SHOOT, BLOW])
+        with fault_server(say) as server:
+            server.models = ["m"]
+            judge = read_settings(f"model=m,base_url={server.url},temperature=0")
+            facts = aggregate([file], [], tmp_path / "out", category_judge=judge)
+            assert len(server.asked) == 2  # what has a category is not asked
+            aggregate([file], [], tmp_path / "again", category_judge=judge)
+            assert len(server.asked) == 2  # nor is anything asked twice
+        rows = by_prompt(read_release(tmp_path / "out"))
+        found = {row["prompt"]: (row["category"], row["category_evidence"]) for row in rows.values()}
+        assert found[KILL] == ("others", "given by the source")
+        assert found[SHOOT] == ("privacy_invasion", "judge:m")
+        assert rows[SHOOT]["or_bench_category"] == "privacy"
+        assert found[BLOW][1].startswith("words: ")
+        assert (facts["counts"]["judge_asked"], facts["counts"]["judge_filed"]) == (2, 1)
+        assert facts["notes"] == [
+            "1 answers of the category judge were none; these prompts went by keywords."
+        ]
+        assert facts["settings"]["category_judge"]["model"] == "m"
+        assert "127.0.0.1" not in (tmp_path / "out" / "release.json").read_text()
+        # A release made of it keeps what the judge said.
+        assert by_prompt(made(tmp_path, (tmp_path / "out").rename(tmp_path / "old")))[SHOOT][
+            "category_evidence"
+        ] == ("judge:m")
+
+    def test_it_is_checked_before_anything_is_read(self, tmp_path: Path) -> None:
+        from fault_server import fault_server
+
+        from generators.release.category_judge import read_settings
+        from generators.release.errors import ReleaseError
+
+        missing = tmp_path / "no such file.jsonl"
+        with fault_server(lambda *_: "x") as server, pytest.raises(ReleaseError, match="has no model 'm'"):
+            judge = read_settings(f"model=m,base_url={server.url}")
+            aggregate([missing], [], tmp_path / "out", category_judge=judge)
+
+    @pytest.mark.parametrize(
+        ("text", "match"),
+        [
+            ("model=m,api_key=sk-1234", r"settings out of model, base_url.*got another\. The key comes from"),
+            ("sk-1234", "got another"),
+            ("model=m,temperature=hot-1234", "temperature can't be used: Input should be a valid number"),
+            ("base_url=http://x:sk-1234@host/v1", "base_url can't be used"),
+        ],
+    )
+    def test_settings_that_cannot_be_used_are_not_repeated(self, text: str, match: str) -> None:
+        from generators.release.category_judge import read_settings
+        from generators.release.errors import ReleaseError
+
+        with pytest.raises(ReleaseError, match=match) as raised:
+            read_settings(text)
+        assert "1234" not in str(raised.value)
 
 
 class TestDuplicates:
@@ -315,6 +475,17 @@ class TestFiles:
         front = yaml.safe_load(card.split("---")[1])
         assert [config["config_name"] for config in front["configs"]][:2] == ["overbench", "overbench_hard"]
         assert "at least 1 targets and by at least 1 different" in card
+
+    def test_the_card_says_the_licence_where_one_is_given(self, tmp_path: Path, prompts: Path) -> None:
+        def front(release: Release) -> dict[str, Any]:
+            card = (release.folder / "README.md").read_text()
+            return dict(yaml.safe_load(card.split("---")[1]))
+
+        assert "license" not in front(made(tmp_path, prompts))
+        assert front(made(tmp_path, prompts, license="cc-by-4.0"))["license"] == "cc-by-4.0"
+        for wrong in ("CC BY 4.0", "", "mit\nconfigs: x"):
+            with pytest.raises(ValueError, match="should match pattern"):
+                AggregateSettings(license=wrong)
 
     def test_an_empty_hard_set_is_left_out_of_the_cards_configurations(
         self, tmp_path: Path, prompts: Path

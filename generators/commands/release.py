@@ -47,12 +47,29 @@ def aggregate(
         str | None, typer.Option("--name", help="Of the release. Default: that of its folder.")
     ] = None,
     release_version: Annotated[str, typer.Option("--release_version", help="Of the release.")] = "1.0",
+    license_id: Annotated[
+        str | None,
+        typer.Option(
+            "--license", help="Of the release, by the hub's id, such as cc-by-4.0. Default: none said."
+        ),
+    ] = None,
+    category_judge: Annotated[
+        str | None,
+        typer.Option(
+            "--category_judge",
+            help="A language model that files prompts without a category: model=NAME,base_url=URL; its key "
+            "comes from OPENAI_API_KEY. Default: keywords.",
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a release that is there.")] = False,
     memory_limit: Annotated[
         str, typer.Option("--memory_limit", help="Of the engine; more is spilled.")
     ] = "2GB",
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Of the engine. Default: all cores.")
+        int | None,
+        typer.Option(
+            "--threads", min=1, help="Of the engine, and processes for --relabel. Default: all cores."
+        ),
     ] = None,
 ) -> None:
     """Join runs and lm-eval logs of many models into a release: OVERBENCH, OVERBENCH-HARD, the matrix."""
@@ -66,6 +83,7 @@ def aggregate(
             {
                 "name": name,
                 "version": release_version,
+                "license": license_id,
                 "prompts": prompts,
                 "min_rejections": min_rejections,
                 "min_checkpoints": min_checkpoints,
@@ -79,12 +97,18 @@ def aggregate(
         raise typer.BadParameter(
             f"{problem['msg']}, got {problem['input']!r}", param_hint=f"--{problem['loc'][0]}"
         ) from None
+    judge = None
+    if category_judge is not None:
+        from generators.release.category_judge import read_settings
+
+        judge = read_settings(category_judge)
     make_release(
         runs,
         responses or [],
         out,
         settings,
         engine=EngineSettings(memory_limit=memory_limit, threads=threads),
+        category_judge=judge,
         overwrite=overwrite,
         say=typer.echo,
     )

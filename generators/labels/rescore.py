@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
-import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context, parent_process
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from generators.labels.replies import Columns, ReplyFileError, Row, csv_records, file_kind, json_lines, opened
 from generators.labels.rescore_job import Chunk, Job, chunked
 from generators.labels.tally import Tally
+from generators.labels.workers import WORTH_A_POOL, in_order
 from overbench_tasks.labellers import Labeller, by_name, label_by_rules
 from overbench_tasks.records import Verdict
 
-WORTH_A_POOL: Final = 20_000_000
-"""Bytes of input below which starting processes takes longer than it saves."""
 FINAL_REASONS: Final = ("empty", "unfinished_reasoning")
 """Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
 
@@ -231,31 +227,5 @@ def _labelled(
 ) -> Iterator[tuple[Chunk, tuple[list[bytes], Report]]]:
     """Each chunk with what :func:`label_chunk` gives, in order."""
     if workers < 2:
-        for chunk in chunks:
-            yield chunk, label_chunk(job, chunk, labeller.label)
-        return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
-        # A window, because map would read the whole file ahead.
-        waiting: deque[tuple[Chunk, Future[tuple[list[bytes], Report]]]] = deque()
-        try:
-            for chunk in chunks:
-                waiting.append((chunk, pool.submit(label_chunk_by_rules, job, chunk)))
-                if len(waiting) > 2 * workers:
-                    oldest, future = waiting.popleft()
-                    yield oldest, future.result()
-            for oldest, future in waiting:
-                yield oldest, future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _prepare_worker() -> None:
-    """Leave Ctrl-C to the parent, and end with it: a killed parent closes no queue."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    if (parent := parent_process()) is not None:
-        parent.join()
-    os._exit(1)
+        return in_order(lambda chunk: label_chunk(job, chunk, labeller.label), chunks, workers)
+    return in_order(partial(label_chunk_by_rules, job), chunks, workers)

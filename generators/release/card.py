@@ -43,6 +43,7 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
     ]
     front = {
         "pretty_name": f"{facts['name']} {facts['version']}",
+        **({"license": license_id} if (license_id := facts["settings"].get("license")) else {}),
         "language": ["en"],
         "task_categories": ["text-generation"],
         "tags": ["over-refusal", "oversensitivity", "overbench", "safety"],
@@ -141,6 +142,8 @@ def _matrix(facts: Mapping[str, Any]) -> str:
 {counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
 Where one target answered a prompt more than once, the label of most of its scored replies counts, and a tie
 is unscored; {counts["conflicts"]:,} cells with differing labels are marked `conflict`.
+Replies in logs and runs replace what an earlier release says of the same prompt and target
+({counts["cells_replaced"]:,} cells here), so that no reply counts twice.
 {missing:,} cells are missing (`gaps.md`); missing is never counted as accepted."""
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from generators.chat.cache import ChatError
 from generators.chat.chat import Chat, Outcome
@@ -20,6 +20,7 @@ from generators.chat.template import FOLDER, PromptTemplate, as_data, conversati
 from generators.release.categories import OR_BENCH_CATEGORIES, Categorised, OrBenchCategory, categorise
 from generators.release.errors import ReleaseError
 from overbench_tasks.judge_cache import Failure
+from overbench_tasks.judge_cache import default_cache_file as judge_cache_file
 from overbench_tasks.judge_prompt import without_reasoning
 from overbench_tasks.records import CATEGORIES, Category
 
@@ -35,6 +36,68 @@ class CategoryJudgeSettings(EndpointSettings):
     max_tokens: int = Field(32, ge=1, description="of the answer; more for a model that reasons first")
     prompt_file: Path | None = Field(None, description="a Jinja template with prompt; default: ours")
     prompt_chars: int = Field(2000, ge=100, description="of a longer prompt head and tail are shown")
+
+
+def read_settings(text: str) -> CategoryJudgeSettings:
+    """A judge's settings as the command line has them: ``model=NAME,base_url=URL``, as lm-eval's arguments.
+
+    Raises:
+        ReleaseError: an unknown setting or a value that it does not take. No value is repeated, since
+            one may be a key that does not belong here.
+    """
+    from lm_eval.utils import simple_parse_args_string
+
+    values = simple_parse_args_string(text)
+    if "model" in values:
+        values["model"] = str(values["model"])  # lm-eval reads "4" as a number
+    try:
+        return CategoryJudgeSettings.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        name = str(problem["loc"][0])
+        known = ", ".join(CategoryJudgeSettings.model_fields)
+        if name not in CategoryJudgeSettings.model_fields:
+            raise ReleaseError(
+                f"--category_judge: expected SETTING=VALUE,... with settings out of {known}, got another. "
+                "The key comes from the environment alone (api_key_variable names the variable)."
+            ) from None
+        raise ReleaseError(
+            f"--category_judge: {name} can't be used: {problem['msg']}. Mend it. Settings: {known}."
+        ) from None
+
+
+def public_settings(settings: CategoryJudgeSettings) -> dict[str, Any]:
+    """What ``release.json`` tells: all that shapes an answer, and neither address nor the key's name."""
+    told = settings.model_dump(mode="json", include={"model", "temperature", "max_tokens", "prompt_chars"})
+    return {**told, "prompt": _template(settings).version}
+
+
+def evidence_of(settings: CategoryJudgeSettings) -> str:
+    """What ``category_evidence`` holds where this judge decided."""
+    return f"judge:{settings.model}"
+
+
+def default_cache_file() -> Path:
+    """``category_judge.sqlite3`` in ``$OVERBENCH_CACHE``, or else in the user's cache folder."""
+    return judge_cache_file().with_name("category_judge.sqlite3")
+
+
+def check_judge(settings: CategoryJudgeSettings, cache_file: Path) -> None:
+    """Find what would make every request fail, before anything long starts. Costs nothing.
+
+    Raises:
+        ReleaseError: no key, one that is not accepted, a template or a cache that can't be used, nobody at
+            the URL, or a model that the endpoint does not list.
+    """
+    try:
+        _template(settings)
+        Chat(settings, cache_file).check()
+    except ChatError as error:
+        raise ReleaseError(f"Prompts can't be categorised by a judge. {error}") from error
+
+
+def _template(settings: CategoryJudgeSettings) -> PromptTemplate:
+    return PromptTemplate(settings.prompt_file or TEMPLATE, {"prompt": "a sample prompt"}, ("prompt",))
 
 
 def judge_categories(
@@ -59,9 +122,7 @@ def judge_categories(
             is kept.
     """
     try:
-        template = PromptTemplate(
-            settings.prompt_file or TEMPLATE, {"prompt": "a sample prompt"}, ("prompt",)
-        )
+        template = _template(settings)
         requests = [
             settings.request(
                 conversation(template.render(prompt=as_data(prompt, settings.prompt_chars))),
@@ -76,10 +137,10 @@ def judge_categories(
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if chat.stopped_because or (failures and len(failures) == len(outcomes)):
         raise ReleaseError(
-            f"judge:{settings.model} doesn't answer: {chat.stopped_because or failures[0].detail}. What it "
+            f"{evidence_of(settings)} doesn't answer: {chat.stopped_because or failures[0].detail}. What it "
             "said is kept. Mend this and run again, or go without a judge."
         )
-    evidence = f"judge:{settings.model}"
+    evidence = evidence_of(settings)
     return [
         _parsed(outcome, evidence) or categorise(prompt, words)
         for outcome, prompt, words in zip(outcomes, prompts, features, strict=True)

@@ -7,6 +7,8 @@ The rules of a cell:
 - the label that most of its scored verdicts have; where two have equally many it is ``unscored``
 - ``conflict`` where its scored verdicts differ
 - no reply, no cell: a missing reply is nowhere counted as an answer
+- an earlier release's verdicts count only where nothing given now speaks of the cell
+  (:mod:`generators.release.verdict_table`)
 """
 
 from __future__ import annotations

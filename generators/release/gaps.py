@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generators.release.decoding import described
 from generators.release.read import GAPS_FILE, GAPS_FOLDER, Target
 
 if TYPE_CHECKING:
-    from generators.release.aggregate import Workspace
+    from generators.release.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,12 @@ def _text(work: Workspace, found: list[Gap]) -> str:
         if target.model_args is None:
             lines += [
                 "Its logs differ in their model arguments; complete the command with those you want.",
+                "",
+            ]
+        if differing := work.decoding.get(gap.target):
+            lines += [
+                f"Its replies were made with different decoding settings: {described(differing)}. "
+                "Complete the command with those you want, in --gen_kwargs.",
                 "",
             ]
         lines += ["```bash", command(target, gap.file, work.labelled_by), "```"]

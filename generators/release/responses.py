@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from generators.labels.replies import Columns, ReplyFileError, parse_json, read_row, read_rows
+from generators.labels.workers import WORTH_A_POOL, in_order
 from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases, name_target
 from generators.release.read import Target
+from overbench_tasks.labellers import Pair, label_by_rules
 from overbench_tasks.records import LABELS
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class Log:
         labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
         filter: the lm-eval filter whose verdicts count.
         expected: how many prompts the run says it asked; None where it does not say.
+        decoding: lm-eval's ``generation_kwargs`` of the run, those of ``--gen_kwargs`` included.
     """
 
     file: Path
@@ -47,6 +50,7 @@ class Log:
     labelled_by: str
     filter: str
     expected: int | None
+    decoding: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
@@ -83,18 +87,19 @@ def _log(file: Path, aliases: Aliases) -> Log:
     try:
         config = results["configs"][task]
         chosen = config["filter_list"][0]
+        decoding = dict(config["generation_kwargs"])
         ran = results["config"]
         target = name_target(
             str(ran["model"]),
             ran.get("model_args") or {},
             results.get("system_instruction"),
             results.get("chat_template") is not None,
-            max_gen_toks=config["generation_kwargs"].get("max_gen_toks"),
+            max_gen_toks=decoding.get("max_gen_toks"),
             lm_eval_version=results.get("lm_eval_version"),
             label_version=labeller_of(chosen, config["metadata"]),
         )
         expected = results.get("n-samples", {}).get(task, {}).get("effective")
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise ReleaseError(
             f"{results_file}: expected what lm-eval 0.4.13 writes of a run of {task!r}, found no {error}. "
             "Is it the results file of this log?"
@@ -105,7 +110,13 @@ def _log(file: Path, aliases: Aliases) -> Log:
             "metadata). Was it run with another package's task? Leave it out, or run it again."
         )
     return Log(
-        file, aliases.target(target), target.target, target.label_version, str(chosen["name"]), expected
+        file,
+        aliases.target(target),
+        target.target,
+        target.label_version,
+        str(chosen["name"]),
+        expected,
+        decoding,
     )
 
 
@@ -194,27 +205,33 @@ def _explain(file: Path, error: Exception | None) -> None:
     raise ReleaseError(f"{file}: cannot be read: {error or 'a line without prompt or label'}.") from error
 
 
-def relabelled(log: Log) -> Iterator[list[tuple[str, str]]]:
+def relabelled(log: Log, workers: int = 1) -> Iterator[list[tuple[str, str]]]:
     """(prompt, label) of every reply of a log by today's rules, in chunks.
+
+    Args:
+        workers: processes, for a log that is worth starting them.
 
     Raises:
         ReleaseError: as :func:`load_verdicts`.
     """
-    from overbench_tasks.labellers import Pair, label_by_rules
-
-    def labels(pairs: list[Pair]) -> list[tuple[str, str]]:
-        return [
-            (str(prompt), verdict.label)
-            for (prompt, _), verdict in zip(pairs, label_by_rules(pairs), strict=True)
-        ]
-
-    pairs: list[Pair] = []
+    processes = workers if log.file.stat().st_size > WORTH_A_POOL else 1
     try:
-        for row in read_rows(log.file, Columns()):
-            pairs.extend(row.pairs())
-            if len(pairs) >= _CHUNK:
-                yield labels(pairs)
-                pairs = []
+        for _, labels in in_order(_labels, _reply_chunks(log.file), processes):
+            yield labels
     except ReplyFileError as error:
         raise ReleaseError(str(error)) from error
-    yield labels(pairs)
+
+
+def _reply_chunks(file: Path) -> Iterator[list[Pair]]:
+    pairs: list[Pair] = []
+    for row in read_rows(file, Columns()):
+        pairs.extend(row.pairs())
+        if len(pairs) >= _CHUNK:
+            yield pairs
+            pairs = []
+    yield pairs
+
+
+def _labels(pairs: list[Pair]) -> list[tuple[str, str]]:
+    verdicts = label_by_rules(pairs)
+    return [(str(prompt), verdict.label) for (prompt, _), verdict in zip(pairs, verdicts, strict=True)]

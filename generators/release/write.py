@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from generators.release import card, gaps
+from generators.release.category_columns import category_columns, unreadable
 from generators.release.naming import public_arguments
 from generators.release.read import (
     CARD_FILE,
@@ -38,16 +39,9 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-    from generators.release.aggregate import Workspace
+    from generators.release.workspace import Workspace
 
 BATCH = 100_000
-
-
-class Categorise(Protocol):
-    """:func:`generators.release.categories.categorise`."""
-
-    def __call__(self, prompt: str, features: Sequence[str]) -> Any:
-        """What the prompt seems to be about: ``category``, ``or_bench_category``, ``evidence``."""
 
 
 def write_release(
@@ -64,6 +58,8 @@ def write_release(
     write_prompts(work, folder, f"{name} {work.settings.version}")
     _write_matrix(work, folder / MATRIX_FILE)
     _write_targets(work, folder / TARGETS_FILE)
+    if note := unreadable(work):
+        work.notes.append(note)
     missing = gaps.find(work)
     gaps.write(work, folder, missing)
     facts = {
@@ -100,11 +96,15 @@ def _kind(source: Any) -> str:
 
 
 def _public_settings(work: Workspace) -> dict[str, Any]:
-    """The settings without the names of folders, which long names may hold."""
+    """The settings without the names of folders, which long names may hold, and with the judge's."""
     settings = work.settings.model_dump(mode="json")
     settings["aliases"] = [
         Path(text).name if text.startswith(("/", "~")) else text for text in settings["aliases"]
     ]
+    if work.category_judge is not None:
+        from generators.release.category_judge import public_settings
+
+        settings["category_judge"] = public_settings(work.category_judge)
     return settings
 
 
@@ -146,7 +146,7 @@ def write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
     with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
         for batch in _arrow(connection, query):
             columns = {name: batch[name] for name in batch.schema.names}
-            columns |= _categories(batch, _categorise())
+            columns |= category_columns(work, batch)
             columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
             for name in ("refused_by", "answered_by"):
                 columns[name] = _named(batch[name], names)
@@ -160,24 +160,6 @@ def write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
                 "INSERT INTO categories SELECT category, hard, count(*) FROM counted GROUP BY ALL"
             )
             connection.unregister("counted")
-
-
-def _categorise() -> Categorise:
-    from generators.release.categories import categorise
-
-    return categorise
-
-
-def _categories(batch: pyarrow.RecordBatch, categorise: Categorise) -> dict[str, list[str | None]]:
-    """Category, its evidence and OR-Bench's label; what a source or a judge gave stays."""
-    found: dict[str, list[str | None]] = {"category": [], "category_evidence": [], "or_bench_category": []}
-    rows = zip(*(batch[name].to_pylist() for name in ("prompt", "features", *found)), strict=True)
-    for prompt, features, category, evidence, or_bench in rows:
-        ours = categorise(prompt, features)
-        found["category"].append(category or ours.category)
-        found["category_evidence"].append(evidence if category else ours.evidence)
-        found["or_bench_category"].append(or_bench or ours.or_bench_category)
-    return found
 
 
 def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:

@@ -1,0 +1,266 @@
+"""Print how varied the prompts of a release are, beside those of other sets, and draw prompts to be read.
+
+Run from the repository root:
+
+    python tests/benchmarks/release_quality.py RELEASE [--against XSTest=prompts.csv ...]
+    python tests/benchmarks/release_quality.py RELEASE --sample 200 --seed 0 --out sheet.csv
+    python tests/benchmarks/release_quality.py --read sheet.csv
+
+RELEASE is a release's folder or a prompt file; a file needs a ``prompt`` column. The figures:
+
+- near duplicates: the share of prompts that ``overbench aggregate`` would drop at a similarity of 0.8
+- Self-BLEU (Zhu et al. 2018, "Texygen"): the mean sentence BLEU-4 of a prompt against the others of a
+  seeded sample, by sacrebleu, 0 to 100; lower is more varied. It grows with the sample: compare equal ones.
+- nearest neighbour: the mean cosine similarity of a prompt to the most similar other one, by embeddings
+  (mean of the encoder's last layer, over tokens); lower is more varied. It grows with the set, too. Against
+  another set: of each prompt to the most similar one over there, without equal texts.
+
+The reading sheet holds id, prompt and an empty column ``benign``, and nothing that could lead its reader,
+neither category nor model. Write ``yes`` or ``no``; ``--read`` reports the share of benign prompts among
+those answered, and lists the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.release.duplicates import near_duplicates
+from overbench_tasks.data import source_file
+from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.sources import Row, normalised, read_prompts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+THRESHOLD = 0.8
+COLUMNS = ("id", "prompt", "benign")
+ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}
+
+
+def self_bleu(prompts: Sequence[str], size: int, seed: int) -> tuple[float, int]:
+    """(Self-BLEU, 0 to 100; how many prompts were drawn)."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    drawn = random.Random(seed).sample(prompts, min(size, len(prompts)))
+    bleu = BLEU(effective_order=True)
+    scores = [
+        bleu.sentence_score(prompt, [*drawn[:place], *drawn[place + 1 :]]).score
+        for place, prompt in enumerate(drawn)
+    ]
+    return sum(scores) / len(scores), len(drawn)
+
+
+def embeddings(prompts: Sequence[str], encoder: str, batch: int = 64) -> NDArray[np.float32]:
+    """One unit vector per prompt. Shape (prompts, width)."""
+    import numpy as np
+    import torch
+
+    from generators.detector.encoder import tokenizable
+
+    tokenizer, model = _loaded(encoder)
+    order = sorted(range(len(prompts)), key=lambda place: len(prompts[place]))  # alike in length: no padding
+    found: NDArray[np.float32] | None = None
+    for start in range(0, len(order), batch):
+        places = order[start : start + batch]
+        texts = [tokenizable(prompts[place]) for place in places]
+        inputs = tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
+        with torch.inference_mode():
+            states = model(**inputs).last_hidden_state
+        mask = inputs["attention_mask"].unsqueeze(-1)
+        means = (states * mask).sum(1) / mask.sum(1)
+        unit = torch.nn.functional.normalize(means, dim=1).numpy()
+        found = np.zeros((len(prompts), unit.shape[1]), np.float32) if found is None else found
+        found[places] = unit
+    if found is None:
+        raise ValueError("no prompts")
+    return found
+
+
+@cache
+def _loaded(encoder: str) -> tuple[Any, Any]:
+    from transformers import AutoModel, AutoTokenizer
+
+    from generators.detector.encoder import named_model, quiet_and_unseeded
+
+    folder = named_model(encoder)
+    with quiet_and_unseeded():
+        return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+
+def nearest(
+    vectors: NDArray[np.float32], others: NDArray[np.float32], skip: Iterable[tuple[int, int]] = ()
+) -> NDArray[np.float32]:
+    """The largest cosine similarity of each vector to one of ``others``. Shape (vectors,).
+
+    Args:
+        vectors, others: of length one.
+        skip: (vector, other) pairs that do not count, such as a prompt and itself.
+    """
+    import numpy as np
+
+    skipped: dict[int, list[int]] = {}
+    for one, other in skip:
+        skipped.setdefault(one, []).append(other)
+    best = np.empty(len(vectors), np.float32)
+    for start in range(0, len(vectors), 1000):
+        block = vectors[start : start + 1000] @ others.T
+        for row in range(len(block)):
+            block[row, skipped.get(start + row, [])] = -np.inf
+        best[start : start + len(block)] = block.max(axis=1)
+    return best
+
+
+def equal_texts(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
+    """(place in ``one``, place in ``other``) of equal texts."""
+    places: dict[str, list[int]] = {}
+    for place, prompt in enumerate(other):
+        places.setdefault(normalised(prompt), []).append(place)
+    return [(at, place) for at, prompt in enumerate(one) for place in places.get(normalised(prompt), ())]
+
+
+def shares(values: Iterable[str | None]) -> str:
+    """``violence 60.0 %, privacy 40.0 %``, the largest first; those without one as "none"."""
+    counts = Counter(value or "none" for value in values)
+    total = counts.total()
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {n / total:.1%}" for name, n in ordered)
+
+
+def describe(name: str, rows: Sequence[Row], size: int, seed: int) -> dict[str, str]:
+    """The figures of one set that need no encoder, by name, as they are printed."""
+    prompts = [str(row["prompt"]) for row in rows]
+    words = {word.casefold() for row in rows for word in row["features"]}
+    dropped = near_duplicates([normalised(prompt) for prompt in prompts], THRESHOLD)
+    bleu, drawn = self_bleu(prompts, size, seed)
+    return {
+        "set": name,
+        "prompts": f"{len(prompts):,}",
+        "distinct trigger words": f"{len(words):,}" if words else "not told",
+        "categories": shares(row["category"] for row in rows),
+        "near duplicates": f"{len(dropped) / len(prompts):.1%}",
+        "Self-BLEU": f"{bleu:.1f} ({drawn:,} drawn)",
+    }
+
+
+def table(columns: Sequence[dict[str, str]]) -> str:
+    """A Markdown table with a set per column and a figure per row."""
+    first, *figures = columns[0]
+    lines = [f"| {first} | {' | '.join(column[first] for column in columns)} |"]
+    lines += [f"| --- |{' ---: |' * len(columns)}"]
+    lines += [f"| {name} | {' | '.join(column[name] for column in columns)} |" for name in figures]
+    return "\n".join(lines)
+
+
+def report(release: Path, against: dict[str, Path], args: argparse.Namespace) -> str:
+    """The table of a release and the sets it is compared with."""
+    sets = {release.stem: read_prompts(source_file(str(release)))}
+    sets |= {name: read_prompts(file) for name, file in against.items()}
+    columns = [describe(name, rows, args.bleu_sample, args.seed) for name, rows in sets.items()]
+    texts = {name: [str(row["prompt"]) for row in rows] for name, rows in sets.items()}
+    vectors = {name: embeddings(prompts, args.encoder) for name, prompts in texts.items()}
+    own = next(iter(sets))
+    for column, name in zip(columns, sets, strict=True):
+        within = nearest(vectors[name], vectors[name], ((place, place) for place in range(len(texts[name]))))
+        column["nearest neighbour within"] = f"{within.mean():.3f}"
+        across, same = "", equal_texts(texts[own], texts[name])
+        if name != own:
+            similar = nearest(vectors[own], vectors[name], same)
+            across = f"{similar.mean():.3f} ({len(same)} texts in both)"
+        column[f"nearest neighbour of {own} in it"] = across
+    return table(columns)
+
+
+def write_sheet(rows: Sequence[Row], size: int, seed: int, out: Path) -> int:
+    """Write a reading sheet of prompts drawn at random; returns how many.
+
+    Raises:
+        FileExistsError: there is one already, perhaps filled in.
+    """
+    drawn = random.Random(seed).sample(list(rows), min(size, len(rows)))
+    with out.open("x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows((row["id"], row["prompt"], "") for row in drawn)
+    return len(drawn)
+
+
+def read_sheet(file: Path) -> tuple[list[dict[str, str]], list[dict[str, str]], int]:
+    """(benign rows, the rest, how many are not answered) of a sheet that was filled in.
+
+    Raises:
+        ValueError: another column layout, or an answer that is none of :data:`ANSWERS`.
+    """
+    benign: list[dict[str, str]] = []
+    rest: list[dict[str, str]] = []
+    unanswered = 0
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(lines)
+        if not set(COLUMNS) <= set(reader.fieldnames or ()):
+            raise ValueError(f"{file}: expected the columns {', '.join(COLUMNS)}, got {reader.fieldnames}.")
+        for row in reader:
+            answer = (row["benign"] or "").strip().casefold()
+            if not answer:
+                unanswered += 1
+            elif answer not in ANSWERS:
+                raise ValueError(
+                    f"{file}, id {row['id']}: expected yes or no in 'benign', got {row['benign']!r}."
+                )
+            else:
+                (benign if ANSWERS[answer] else rest).append(row)
+    return benign, rest, unanswered
+
+
+def reading_report(file: Path) -> str:
+    """The share of benign prompts with its 95 % Wilson interval, and the prompts that are not."""
+    benign, rest, unanswered = read_sheet(file)
+    n = len(benign) + len(rest)
+    low, high = wilson_interval(len(benign), n)
+    share = f"{len(benign) / n:.1%} [{low:.1%}, {high:.1%}]" if n else "none answered"
+    lines = [f"benign: {len(benign)} of {n}: {share}; {unanswered} not answered"]
+    return "\n".join([*lines, *(f"- {row['id']}: {' '.join(row['prompt'].split())}" for row in rest)])
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    name, equals, file = text.partition("=")
+    if not equals or not name or not file:
+        raise argparse.ArgumentTypeError(f"expected NAME=FILE, got {text!r}")
+    return name, Path(file)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Print the table, write a sheet, or report on one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("release", type=Path, nargs="?")
+    parser.add_argument("--against", type=_named_file, action="append", default=[], metavar="NAME=FILE")
+    parser.add_argument("--encoder", default="minilm-l6-v2", help="a name of overbench models, or a folder")
+    parser.add_argument("--bleu_sample", type=int, default=200, help="drawn for Self-BLEU")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=int, help="write a reading sheet of so many prompts to --out")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--read", type=Path, help="report on a sheet that was filled in")
+    args = parser.parse_args(words)
+    if args.read is not None:
+        print(reading_report(args.read))
+    elif args.release is None or (args.sample is None) != (args.out is None):
+        parser.error("expected RELEASE, RELEASE --sample N --out FILE.csv, or --read FILE.csv")
+    elif args.out is not None:
+        n = write_sheet(read_prompts(source_file(str(args.release))), args.sample, args.seed, args.out)
+        print(f"{n} prompts in {args.out}: write yes or no under 'benign', then --read {args.out}")
+    else:
+        print(report(args.release, dict(args.against), args))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
