@@ -23,7 +23,7 @@ SCREENS = [(1200, False), (1200, True), (390, False), (390, True)]
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    rows = prompts(90)
+    rows = prompts(45)
     write_results(folder / "results", rows)
     release = write_release(folder / "release", rows)
     return make_report([release, folder / "results"], folder / "report.html")[0]

@@ -57,7 +57,7 @@ class Collector:
             self._known = {_long_name(target): target.target for target in self._release_targets}
 
     def _read_prompts(self, release: Release) -> None:
-        columns = ("id", "prompt", "category", "features", "source_targets")
+        columns = ("id", "prompt", "category", "features", "source_targets", "or_bench_category")
         for row in release.prompts().select(columns).to_pylist():
             self._ids[normalised(row["prompt"])] = row["id"]
             self._prompts[row["id"]] = PromptText(
@@ -66,6 +66,7 @@ class Collector:
                 row["category"],
                 tuple(row["features"] or ()),
                 tuple(row["source_targets"] or ()),
+                row["or_bench_category"],
             )
 
     def read_logs(self, folders: Sequence[Path]) -> None:
@@ -149,6 +150,7 @@ class Collector:
             tuple(self._settings()),
             tuple(sources),
             tuple(self._notes(sets)),
+            self._release,
         )
 
     def _of_both_sets(self) -> dict[tuple[str, str], _Cell]:
@@ -210,14 +212,18 @@ class Collector:
             f"{count:,} answers to prompts of {task} that the release doesn't have are left out."
             for task, count in sorted(self._strangers.items())
         ]
+        gaps = []
         for one in sets:
-            gaps = int((one.matrix.values < 0).sum())
-            if gaps:
-                share = gaps / one.matrix.values.size
-                notes.append(
-                    f"{one.name}: {gaps:,} of {one.matrix.values.size:,} cells ({100 * share:.1f} %) have "
-                    "no scored answer. They are in no rate; targets are then rated on different prompts."
+            if missing := int((one.matrix.values < 0).sum()):
+                share = 100 * missing / one.matrix.values.size
+                gaps.append(
+                    f"{missing:,} of {one.matrix.values.size:,} answers to {one.name} ({share:.1f} %)"
                 )
+        if gaps:
+            notes.append(
+                f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models are rated on "
+                "partly different prompts. The gaps of each model are among the labels."
+            )
         return notes
 
 

@@ -8,7 +8,7 @@ from generators.report.comparison_sections import significance_section, transfer
 from generators.report.inputs import Inputs
 from generators.report.prompts import prompts_section
 from generators.report.rate_sections import categories_section, features_section, rates_section
-from generators.report.run_sections import labels_section, settings_section
+from generators.report.run_sections import labels_section, release_section, settings_section
 from generators.report.sections import Report, highest_first, set_name, short_names
 
 
@@ -25,6 +25,7 @@ def build(inputs: Inputs, title: str = "OVERBENCH report") -> Report:
         prompts_section(inputs, names),
         labels_section(inputs, names),
         settings_section(inputs, names),
+        release_section(inputs),
     ]
     notes = list(inputs.notes)
     if not any(main.matrix.source_targets):
@@ -47,8 +48,7 @@ def _lead(inputs: Inputs, names: Mapping[str, str]) -> tuple[str, ...]:
     if rates:
         order = highest_first(rates)
         told = [
-            f"{names[target]} {100 * rates[target].value:.1f} % ({100 * rates[target].low:.1f}–"
-            f"{100 * rates[target].high:.1f})"
+            f"{names[target]}, {100 * rates[target].value:.1f} %"
             for target in dict.fromkeys((order[0], order[-1]))
         ]
         lead.append(

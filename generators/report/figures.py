@@ -192,7 +192,8 @@ def _bar_axes(axes: Axes, picture: Bars, theme: Theme, narrow: bool) -> None:
 
     highest = max((v for one in picture.series for v in one.highs or one.values if v == v), default=1.0)
     axes.set_xlim(0, min(1.15, max(0.05, highest) * (1.25 if narrow else 1.1)))
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None if highest < 0.1 else 0))
+    decimals = None if highest < 0.1 else 0
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=decimals, symbol=" %"))
     axes.locator_params(axis="x", nbins=5)
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= 1.0])
     axes.set_xlabel(picture.axis)
@@ -215,10 +216,13 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
     import seaborn
 
     columns, rows = len(picture.columns), len(picture.rows)
-    names = [_short(name, 26) for name in picture.rows]
+    narrow = width < (WIDE + NARROW) / 2
+    names = _shortened(picture.rows, 18 if narrow else 34)
+    heads = _shortened(picture.columns, 30)
     beside = 0.085 * max(map(len, names), default=0) + 0.3
-    width = max(width if columns > 4 else min(width, 5.5), beside + 0.42 * columns + 0.5)
-    below = 0.075 * max((len(_short(name, 26)) for name in picture.columns), default=0)
+    cells = (0.32 if narrow else 0.42) * columns
+    width = max(width if columns > 4 else min(width, 5.5), beside + cells + (0.1 if narrow else 0.5))
+    below = 0.075 * max(map(len, heads), default=0)
     figure, axes = _new(width, 1.0 + below + 0.29 * rows)
     values = np.array(picture.values, dtype=float).reshape(rows, columns)
     seaborn.heatmap(
@@ -233,7 +237,7 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
         linewidths=1,
         linecolor=theme.ground,
         mask=np.isnan(values),
-        xticklabels=[_short(name, 26) for name in picture.columns],
+        xticklabels=heads,
         yticklabels=names,
         cbar_kws={"location": "top", "aspect": 40, "shrink": 0.8, "label": picture.axis, "pad": 0.01},
     )
@@ -260,6 +264,14 @@ def _legible_on(colour: Sequence[float]) -> str:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
+
+
+def _shortened(names: Sequence[str], length: int) -> list[str]:
+    """The names, of long ones the organisation left out where they stay different, then their middle."""
+    bare = [name.rpartition("/")[2] if len(name) > length else name for name in names]
+    if len(set(bare)) < len(set(names)):
+        bare = list(names)
+    return [_short(name, length) for name in bare]
 
 
 def _short(name: str, length: int) -> str:

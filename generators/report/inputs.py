@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.release.errors import ReleaseError
-from generators.release.read import Target, is_release, read_release
+from generators.release.read import PROMPTS_FILE, RELEASE_FILE, Release, Target, read_release
 from overbench_tasks.records import Label
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class PromptText:
     category: str | None = None
     features: tuple[str, ...] = ()
     source_targets: tuple[str, ...] = ()
+    or_bench_category: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Inputs:
         settings: by target.
         sources: what was read, by name alone.
         notes: what a reader must know before trusting a number.
+        release: what the prompts come from; None where there are only logs.
     """
 
     sets: tuple[PromptSet, ...]
@@ -97,6 +99,7 @@ class Inputs:
     settings: tuple[Setting, ...]
     sources: tuple[str, ...]
     notes: tuple[str, ...]
+    release: Release | None = None
 
     @property
     def checkpoints(self) -> dict[str, str]:
@@ -117,18 +120,23 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
     """
     from generators.report.collect import Collector
 
-    releases = [read_release(path) for path in paths if is_release(path)]
+    releases = [read_release(path) for path in paths if _is_release(path)]
     if len(releases) > 1:
         raise ReleaseError(
             f"Expected at most one release, got {', '.join(str(release.folder) for release in releases)}. "
             "Their prompts differ; make a report of each. overbench diff OLD NEW compares two."
         )
-    folders = [path for path in paths if not is_release(path)]
+    folders = [path for path in paths if not _is_release(path)]
     for folder in folders:
         _check_results(folder)
     collector = Collector(releases[0] if releases else None, aliases)
     collector.read_logs(folders)
     return collector.inputs([path.resolve().name for path in paths])
+
+
+def _is_release(path: Path) -> bool:
+    """Also where half of it is missing: reading it then says which half."""
+    return (path / RELEASE_FILE).is_file() or (path / PROMPTS_FILE).is_file()
 
 
 def _check_results(folder: Path) -> None:

@@ -31,6 +31,7 @@ def markdown(report: Report, page: str, folder: str) -> str:
         lines += [f"## {escape(section.title)}", "", *(f"{escape(line)}\n" for line in section.paragraphs)]
         for picture in section.pictures:
             lines += [f"![{escape(picture.alt)}](<{folder}/{picture.key}.svg>)", ""]
+        lines += [f"{escape(line)}\n" for line in section.below]
         for table in section.tables:
             lines += [*_table(table), ""]
     return "\n".join(lines).rstrip() + "\n"

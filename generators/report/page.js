@@ -10,9 +10,9 @@ for (const table of document.querySelectorAll("table.grid")) {
     order: column === undefined ? [] : [[Number(column), table.dataset.orderUp === "1" ? "asc" : "desc"]],
     orderDescReverse: false,
     paging: rows > 25,
-    pageLength: 25,
+    pageLength: matchMedia("(max-width: 40rem)").matches ? 10 : 25,
     info: rows > 25,
-    searching: rows > 3,
+    searching: rows > 8, // fewer are seen at a glance
     layout: { topStart: null, topEnd: "search", bottomStart: "info", bottomEnd: "paging" },
     language: { search: "Search", emptyTable: "Nothing", zeroRecords: "Nothing found" },
   });

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from generators.report.inputs import Inputs, PromptText
 from generators.report.sections import Section, category_name
-from generators.report.shading import shaded
+from generators.report.shading import shade_key, shaded
 from generators.report.table import Cell, Table, make, number, text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def prompts_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
             Cell(f"{votes[row]} of {answers[row]}", float(votes[row])),
             text(category_name(matrix.categories[row])),
             text(", ".join(matrix.features[row])),
-            text(", ".join(names[t] for t, no in zip(matrix.targets, refused[row], strict=True) if no)),
+            text(_who([names[t] for t in matrix.targets], list(refused[row]))),
         ]
         for row in order[:MOST_REFUSED]
     ]
@@ -63,15 +63,27 @@ def prompts_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
         "prompts",
         "The most refused prompts",
         (
-            "Trigger words are shaded by the lower end of the 95 % interval of their refusal rate: the "
-            "stronger, the more surely they set models off; a word of one prompt stays pale. Below, the "
-            "same for each model: of the prompts that it refuses those that most others refuse too, "
-            f"shaded by its own rates, with its reply where a log has it. Set: {main.name}.",
+            "Trigger words are shaded by how often prompts with them are refused at the least: by the "
+            "lower end of the 95 % interval of that rate. A word of few prompts stays pale. Further down, "
+            "for each model the prompts that it refuses and most others refuse too, shaded by its own "
+            f"rates, with its reply where a log has it. Set: {main.name}.",
         ),
         (),
         (table,),
         tuple(folded),
+        shades=shade_key(),
     )
+
+
+def _who(targets: list[str], refused: list[bool]) -> str:
+    """The targets that refuse; where most do, those that don't."""
+    chosen = [target for target, no in zip(targets, refused, strict=True) if no]
+    others = [target for target, no in zip(targets, refused, strict=True) if not no]
+    if len(targets) > 1 and not others:
+        return "all"
+    if len(chosen) > 2 and len(others) * 2 < len(chosen):
+        return f"all but {', '.join(others)}"
+    return ", ".join(chosen)
 
 
 def _of_model(

@@ -6,11 +6,20 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
+from generators.release.matrix_view import MISSING, REFUSED
 from generators.release.rates import Rate
 from generators.report.figures import Bars, HeatMap, Series
 from generators.report.inputs import HARD, Inputs, PromptSet
-from generators.report.sections import Section, alt_of_bars, category_name, highest_first, rate_cell, set_name
-from generators.report.table import make, number, percent, text
+from generators.report.sections import (
+    SYSTEM_MARK,
+    Section,
+    alt_of_bars,
+    category_name,
+    highest_first,
+    rate_cell,
+    set_name,
+)
+from generators.report.table import Table, make, number, percent, text
 from overbench_tasks.records import CATEGORIES
 
 FEW_FEATURES = 10
@@ -38,15 +47,21 @@ def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
         "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, over the "
         "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %."
     ]
+    below = []
+    if any(SYSTEM_MARK in name for name in names.values()):
+        below.append(
+            f"“{SYSTEM_MARK.strip()}” marks models that were asked with a system instruction; its text is "
+            "among the settings."
+        )
     if any(one.name == HARD for one in inputs.sets):
-        paragraphs.append(
+        below.append(
             "The hard set holds the prompts that several models refuse. Models whose refusals chose it "
             "look worse on it than others would."
         )
     for one in inputs.sets[1:]:
         agreement = ranking_agreement(inputs.sets[0].matrix, one.matrix)
         if not math.isnan(agreement.tau):
-            paragraphs.append(
+            below.append(
                 f"Do {inputs.sets[0].name} and {one.name} rank the {len(agreement.targets)} models alike? "
                 f"Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
                 f"{agreement.low:.2f} to {agreement.high:.2f}); 1 is the same order, 0 none in common."
@@ -69,7 +84,7 @@ def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
         ],
         ordered_by=(1, False),
     )
-    return Section("osr", "Oversensitivity rate", tuple(paragraphs), (picture,), (table,))
+    return Section("osr", "Oversensitivity rate", tuple(paragraphs), (picture,), (table,), below=tuple(below))
 
 
 def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | None:
@@ -118,9 +133,10 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
         "Trigger words",
         (
             f"Within each model, the {top.ranked:,} words of at least {at_least} prompts are "
-            "ranked by how many prompts with them it refuses; the figure shows the words that rank "
-            "highest on average. It says which words matter to a model, on the same scale for all of "
-            f"them, and not how often it refuses: for that see the table. Set: {main.name}.",
+            "ranked by how many prompts with them it refuses; words with equally many share a rank. The "
+            "figure shows the words that rank highest on average: which words matter to a model, on the "
+            "same scale for all of them, and not how often it refuses. For that see the table. "
+            f"Set: {main.name}.",
         ),
         (picture,),
         (table,),
@@ -182,4 +198,38 @@ def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | No
             for target in highest_first(osr(main.matrix))
         ],
     )
-    return Section("categories", "Categories", (), (picture,), (counts, rates))
+    tables = (counts, rates, *filter(None, [_or_bench_table(inputs)]))
+    return Section("categories", "Categories", (), (picture,), tables)
+
+
+def _or_bench_table(inputs: Inputs) -> Table | None:
+    """OR-Bench's category of the prompts, and how often all models refuse them; None where none is known."""
+    of_sets = [
+        [inputs.prompts[identity].or_bench_category for identity in one.matrix.prompt_ids]
+        for one in inputs.sets
+    ]
+    counts = [Counter(categories) for categories in of_sets]
+    found = {category for count in counts for category in count if category is not None}
+    if not found:
+        return None
+    values = inputs.sets[0].matrix.values
+    rows = []
+    for category in [*sorted(found, key=lambda one: (-counts[0][one], one)), None]:
+        if not any(count[category] for count in counts):
+            continue
+        chosen = values[[one == category for one in of_sets[0]]]
+        rate = Rate(int((chosen == REFUSED).sum()), int((chosen != MISSING).sum()))
+        rows.append(
+            [
+                text(category or "none found"),
+                *(number(count[category]) for count in counts),
+                percent(rate.value),
+            ]
+        )
+    return make(
+        "or-bench",
+        "The same prompts by OR-Bench's ten categories (Cui et al. 2024). Refused: of all models' scored "
+        f"replies to those of {inputs.sets[0].name}",
+        ("OR-Bench category", *(one.name for one in inputs.sets), "Refused"),
+        rows,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,12 @@ from pathlib import PurePosixPath, PureWindowsPath
 from generators.release.rates import Rate
 from generators.report.figures import Picture, Series
 from generators.report.inputs import Inputs, PromptSet
-from generators.report.table import Cell, Table, percent
+from generators.report.table import Cell, Piece, Table, percent
+
+SYSTEM_MARK = " +system"
+"""What marks a configuration with a system instruction, where all have the same one."""
+
+_SYSTEM = re.compile(r" \+system:([0-9a-f]{8})(?= |$)")
 
 CATEGORY_NAMES = {
     "illegal_activities": "Illegal activities",
@@ -29,6 +35,8 @@ class Section:
     Attributes:
         key: for links.
         paragraphs: what is shown and how to read it.
+        below: what to know once the pictures have been seen.
+        shades: samples of the shading, each with what it stands for.
         folded: tables under a heading of their own that opens on demand.
     """
 
@@ -38,6 +46,8 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     tables: tuple[Table, ...] = ()
     folded: tuple[tuple[str, Table], ...] = ()
+    below: tuple[str, ...] = ()
+    shades: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,9 +61,12 @@ class Report:
 
 
 def short_names(inputs: Inputs) -> dict[str, str]:
-    """Target -> its name in the report: of a local path the last part, where that stays unambiguous."""
+    """Target -> its name in the report: of a local path the last part, and of a system instruction only that
+    there is one, where that stays unambiguous."""
     targets = [target for one in inputs.sets for target in one.matrix.targets]
     shown = {target: last_part(target) for target in dict.fromkeys(targets)}
+    if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
+        shown = {target: _SYSTEM.sub(SYSTEM_MARK, name) for target, name in shown.items()}
     taken = Counter(shown.values())
     return {target: name if taken[name] == 1 else target for target, name in shown.items()}
 

@@ -20,6 +20,12 @@ def shade(rate: float) -> int:
     return min(STEPS, 1 + int(rate * STEPS))
 
 
+def shade_key() -> tuple[Piece, ...]:
+    """A sample of each shade: the rates that it stands for."""
+    step = 100 // STEPS
+    return tuple((f"{step * n}–{step * (n + 1)} %", n + 1) for n in range(STEPS))
+
+
 def shaded(prompt: str, rates: Mapping[str, float]) -> tuple[Piece, ...]:
     """The prompt in pieces, its trigger words shaded.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from generators.release.errors import ReleaseError
@@ -32,6 +34,8 @@ def make_report(
         raise ReleaseError(f"Expected --out to end in .html, got {out}. Name the page, e.g. report.html.")
     if not paths:
         raise ReleaseError("Expected at least one release or folder of lm-eval's results, got none.")
+    folder = out.with_name(f"{out.stem}_figures")
+    _check_place(out, folder)
     _check_packages()
     from generators.report import figures
     from generators.report.content import build
@@ -40,7 +44,6 @@ def make_report(
     from generators.report.page import html
 
     report = build(read_inputs(paths, aliases), title)
-    folder = out.with_name(f"{out.stem}_figures")
     files = {
         out: html(report).encode(),
         out.with_suffix(".md"): markdown(report, out.name, folder.name).encode(),
@@ -49,19 +52,42 @@ def make_report(
         for picture in section.pictures:
             files[folder / f"{picture.key}.svg"] = figures.svg(picture)
             files[folder / f"{picture.key}.png"] = figures.png(picture)
-    for file, content in files.items():
-        _write(file, content)
+    _write(files)
     return list(files)
 
 
-def _write(file: Path, content: bytes) -> None:
-    partial = file.with_name(file.name + ".partial")
+def _check_place(out: Path, folder: Path) -> None:
+    """Before minutes of drawing: could the files be there?"""
+    problem = None
+    if out.is_dir():
+        problem = f"{out} is a folder"
+    elif folder.exists() and not folder.is_dir():
+        problem = f"{folder}, for the pictures, is a file"
+    else:
+        parent = next(one for one in out.absolute().parents if one.exists())
+        if not parent.is_dir():
+            problem = f"{parent} is a file"
+        elif not os.access(parent, os.W_OK | os.X_OK):
+            problem = f"{parent} may not be written to"
+    if problem:
+        raise ReleaseError(f"{out} cannot be written: {problem}. Name another place with --out.")
+
+
+def _write(files: Mapping[Path, bytes]) -> None:
+    """All files, or none: they take their places once each has been written whole."""
+    partials = {file.with_name(file.name + ".partial"): file for file in files}
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-        partial.replace(file)
+        for partial, file in partials.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(files[file])
+        for partial, file in partials.items():
+            partial.replace(file)
     except OSError as error:
-        raise ReleaseError(f"{file} cannot be written: {error}. Name another place with --out.") from error
+        for partial in partials:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+        out = next(iter(files))
+        raise ReleaseError(f"{out} cannot be written: {error}. Name another place with --out.") from error
 
 
 def _check_packages() -> None:
