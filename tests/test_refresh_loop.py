@@ -30,6 +30,7 @@ from generators.refresh.stages import examples
 from generators.refresh.status import attributed_prompts, status_lines
 from generators.refresh.store import Store, StoreError
 from overbench_tasks import data
+from overbench_tasks.records import CATEGORIES
 from overbench_tasks.sources import normalised, prompt_id, read_prompts
 
 
@@ -69,6 +70,7 @@ class TestTheData:
             assert row["moderation"][0]["verdict"] == "benign"
             assert row["refusal_probability"] >= 0.5
             assert row["round"] in (1, 2)
+            assert row["category"] in CATEGORIES and row["category_evidence"]
 
     def test_the_task_finds_it_by_the_targets_name(
         self, finished: tuple[Run, Path], monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ from typing import Any
 
 from generators.refresh.run import Run
 from generators.refresh.store import StoreError
+from generators.release.categories import categorise
 from overbench_tasks import __version__
 from overbench_tasks.data import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
 
@@ -61,10 +62,13 @@ def _accepted_rows(run: Run) -> list[sqlite3.Row]:
 def record(run: Run, row: sqlite3.Row) -> dict[str, Any]:
     """One prompt with how it came to be: the fields of the project's prompt record, and the reply."""
     refused = row["label"] == "refused"
+    filed = categorise(row["prompt"], [row["feature"]])
     return {
         "id": row["id"],
         "prompt": row["prompt"],
-        "category": None,
+        "category": filed.category,
+        "category_evidence": filed.evidence,
+        "or_bench_category": filed.or_bench_category,
         "features": [row["feature"]],
         "seed_id": row["seed_id"],
         "round": row["round"],
