@@ -376,5 +376,17 @@ def test_many_models_make_a_wider_heat_map_and_long_names_keep_both_ends() -> No
     assert figures._short("abcdefghij", 7) == "abc…hij" and figures._short("abc", 7) == "abc"
 
 
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["a/b", "c/d"], ["a/b", "c/d"]),  # none is too long
+        (["organisation/one", "c/two"], ["one", "two"]),
+        (["organisation/one", "c/one"], ["org…one", "c/one"]),  # only the organisation tells them apart
+    ],
+)
+def test_names_lose_their_organisation_together_or_not_at_all(names: list[str], shown: list[str]) -> None:
+    assert figures._shortened(names, 7) == shown
+
+
 def test_hostile_prompts_are_in_the_release_of_these_tests() -> None:
     assert ROWS[-1]["prompt"] == HOSTILE

@@ -267,11 +267,11 @@ def _legible_on(colour: Sequence[float]) -> str:
 
 
 def _shortened(names: Sequence[str], length: int) -> list[str]:
-    """The names, of long ones the organisation left out where they stay different, then their middle."""
-    bare = [name.rpartition("/")[2] if len(name) > length else name for name in names]
-    if len(set(bare)) < len(set(names)):
-        bare = list(names)
-    return [_short(name, length) for name in bare]
+    """The names; where one is too long, all without organisation if they stay different, then cut inside."""
+    bare = [name.rpartition("/")[2] for name in names]
+    too_long = any(len(name) > length for name in names)
+    chosen = bare if too_long and len(set(bare)) == len(set(names)) else names
+    return [_short(name, length) for name in chosen]
 
 
 def _short(name: str, length: int) -> str:
