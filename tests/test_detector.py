@@ -41,6 +41,7 @@ from generators.detector.training import class_weight_ratio, example_weights
 from generators.detector.tuning import calibrate, choose_threshold, sigmoid
 from generators.models import models
 from generators.refresh.errors import RefreshError
+from overbench_tasks.data import bundled_prompts
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -857,8 +858,7 @@ def test_truncated_prompts_and_notes_are_in_the_lines(trained: tuple[Path, Detec
 def test_minilm_beats_words_on_bundled_prompts(tmp_path: Path) -> None:
     """Which bundled prompts sound like violence? Not a refusal, but a real question about real prompts."""
     models.fetch(models.find("minilm-l6-v2"))
-    data = Path(detector_module.__file__).parents[1] / "overbench_tasks" / "data" / "overbench.jsonl"
-    rows = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()]
+    rows = bundled_prompts("overbench")
     random.Random(0).shuffle(rows)
     parts: list[Part] = ["train", "train", "train", "validation", "test"]
     made = [
