@@ -95,29 +95,36 @@ def test_killed_at_twenty_random_moments_the_records_are_those_of_an_undisturbed
     tmp_path: Path, expected: tuple[dict[str, Any], float]
 ) -> None:
     wanted, took = expected
-    draw = random.Random(5)
+    draw, left, runs = random.Random(5), KILLS, 0
+    while left:
+        folder = tmp_path / str(runs)
+        folder.mkdir()
+        killed = killed_and_resumed(folder, wanted, draw, took, left)
+        left, runs = left - killed, runs + 1
+
+
+def killed_and_resumed(
+    folder: Path, wanted: dict[str, Any], draw: random.Random, took: float, most: int
+) -> int:
+    """One run, killed at most so often, started again each time until it ends; how often it was killed."""
     killed = 0
     with fault_server(says, latency_sec=0.02) as server:
         while True:
-            process = start(tmp_path, server)
-            # Early and late moments alike: what is done already goes by in no time.
-            process.join(draw.uniform(0.05, max(0.4, took / 4)))
-            if process.exitcode is not None:
-                assert process.exitcode == 0
-                if killed >= KILLS:
-                    break
-                continue
-            if killed < KILLS:
+            process = start(folder, server)
+            process.join(draw.uniform(0.05, took / 2))
+            if process.exitcode is None and killed < most:
                 process.kill()
                 killed += 1
             process.join(120)
+            if process.exitcode == 0:
+                break
         repeated = sum(count - 1 for count in Counter(server.asked).values())
-    assert killed == KILLS
-    assert records(tmp_path) == wanted
+    assert records(folder) == wanted
     # What was in flight when the process died never arrived, and is all that may be asked again.
-    assert repeated <= 2 * 2 * KILLS
-    asked = [json.loads(line) for line in (tmp_path / "asked.jsonl").read_text().splitlines()]
-    assert sum(count - 1 for count in Counter(asked).values()) <= 16 * KILLS
+    assert repeated <= 2 * 2 * killed
+    asked = [json.loads(line) for line in (folder / "asked.jsonl").read_text().splitlines()]
+    assert sum(count - 1 for count in Counter(asked).values()) <= 16 * killed
+    return killed
 
 
 def test_a_server_that_fails_at_every_fifth_request_changes_nothing(
