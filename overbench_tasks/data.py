@@ -191,10 +191,14 @@ def _home() -> Path:
     return Path(home)
 
 
+def readable(name: str) -> str:
+    """A target's name as part of a file name: at most 60 characters; two names may share one."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-60:]
+
+
 def refreshed_folder(target: str) -> Path:
     """Where the refreshed set of ``target`` belongs: a readable name plus a hash, so none collide."""
-    readable = re.sub(r"[^A-Za-z0-9.]+", "-", target).strip("-.")[-60:]
-    return refreshed_home() / f"{readable}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
+    return refreshed_home() / f"{readable(target)}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
 
 
 def refreshed_targets() -> list[str]:

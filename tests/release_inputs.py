@@ -130,6 +130,9 @@ def write_run(
     records = [
         {
             "prompt": prompt,
+            "category": "others",
+            "category_evidence": "words: of the list of its day",
+            "or_bench_category": "sexual",
             "features": ["kill"],
             "seed_id": "ob-seed",
             "round": 2,

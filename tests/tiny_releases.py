@@ -21,22 +21,14 @@ from generators.release.read import (
     RELEASE_FILE,
     TARGET_COLUMNS,
     TARGETS_FILE,
+    arrow_schema,
 )
 from overbench_tasks.sources import prompt_id
 
-_TYPES = {
-    "string": pa.string(),
-    "int32": pa.int32(),
-    "bool": pa.bool_(),
-    "list<string>": pa.list_(pa.string()),
-}
-
 
 def write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
-    schema = pa.schema({name: _TYPES[kind] for name, kind in columns.items()})
-    pq.write_table(
-        pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows], schema=schema), file
-    )
+    filled = [{name: row.get(name) for name in columns} for row in rows]
+    pq.write_table(pa.Table.from_pylist(filled, schema=arrow_schema(columns)), file)
 
 
 def tiny_release(

@@ -9,7 +9,6 @@ the pins is discarded, and the next one is tried.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
@@ -18,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from generators.checksum import sha256_of
 from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
 from generators.models.sources import SOURCES, Source, SourceError
 
@@ -219,11 +219,7 @@ def _mismatch(file: ModelFile, folder: Path) -> str | None:
         return f"{file.name} is missing"
     if (size := path.stat().st_size) != file.size:
         return f"{file.name} has the wrong size: expected {file.size} bytes, got {size}"
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    if (sha256 := digest.hexdigest()) != file.sha256:
+    if (sha256 := sha256_of(path)) != file.sha256:
         return f"{file.name} has the wrong hash: expected sha256 {file.sha256}, got {sha256}"
     return None
 

@@ -6,14 +6,15 @@ A missing reply is never an answer: it is in no rate. An ``unscored`` one counts
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generators.release.card import one_line, table_cell
 from generators.release.decoding import described
 from generators.release.read import GAPS_FILE, GAPS_FOLDER, Target
+from overbench_tasks.data import readable
 
 if TYPE_CHECKING:
     from generators.release.workspace import Workspace
@@ -59,8 +60,7 @@ def _gap(work: Workspace, number: int, name: str) -> Gap:
 
 
 def _slug(number: int, name: str) -> str:
-    readable = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-60:]
-    return f"{number + 1:02}-{readable}.jsonl"
+    return f"{number + 1:02}-{readable(name)}.jsonl"
 
 
 def write(work: Workspace, folder: Path, found: list[Gap]) -> None:
@@ -98,10 +98,10 @@ def _text(work: Workspace, found: list[Gap]) -> str:
     if not open_gaps:
         return "\n".join([*lines, "None: every target has answered every prompt.", ""])
     lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
-    lines += [f"| {_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
+    lines += [f"| {table_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
     for gap in open_gaps:
         target = work.targets.get(gap.target)
-        lines += ["", f"## {gap.target}", ""]
+        lines += ["", f"## {one_line(gap.target)}", ""]
         if target is None or target.model is None or gap.file is None:
             lines.append(
                 "Prompts were made for it, or an earlier release names it, but how lm-eval asks it is not "
@@ -121,10 +121,6 @@ def _text(work: Workspace, found: list[Gap]) -> str:
             ]
         lines += ["```bash", command(target, gap.file, work.labelled_by), "```"]
     return "\n".join([*lines, ""])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def command(target: Target, prompts: str, labelled_by: str | None) -> str:

@@ -5,10 +5,10 @@ Loading it again is :mod:`overbench_tasks.hub`'s, since an evaluation needs no m
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Final
 
+from generators.checksum import sha256_of
 from generators.release.errors import ReleaseError
 from generators.release.read import CHECKSUMS_FILE, GAPS_FOLDER, read_release
 from overbench_tasks.hub import hub_errors, hub_prompt_file, hub_trouble, parse_hub_id
@@ -82,11 +82,7 @@ def check_sums(folder: Path) -> None:
             raise ReleaseError(
                 f"{sums} speaks of {name or line!r}, which isn't there. Copy the release again whole."
             )
-        digest = hashlib.sha256()
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-        if (found := digest.hexdigest()) != expected:
+        if (found := sha256_of(file)) != expected:
             raise ReleaseError(
                 f"{file} is not what it was when the release was made (its SHA-256 is {found[:12]}..., "
                 f"{CHECKSUMS_FILE} has {expected[:12]}...). Copy it again, or make the release anew."

@@ -188,13 +188,15 @@ def _record(raw: Mapping[str, Any], where: str, source: Source, aliases: Aliases
         )
     given = _given_category(raw.get("category"), where)
     evidence = _text(raw.get("category_evidence")) or (GIVEN if given else None)
-    if source.release and not str(evidence).startswith((GIVEN, "judge:")):
-        given = evidence = None  # from an earlier list of keywords: today's decides
+    or_bench_category = _text(raw.get("or_bench_category"))
+    if (source.release or source.target) and not str(evidence).startswith((GIVEN, "judge:")):
+        # By keywords, when the run or the release was written: today's list, or a judge, decides.
+        given = evidence = or_bench_category = None
     return PromptRecord(
         prompt=prompt,
         category=given,
         category_evidence=evidence,
-        or_bench_category=_text(raw.get("or_bench_category")),
+        or_bench_category=or_bench_category,
         features=_words(raw.get("features"), "features", where),
         sources=_words(raw.get("sources"), "sources", where) if source.release else [source.name],
         seed_id=_text(raw.get("seed_id")),

@@ -133,8 +133,8 @@ class Release:
 
 
 def is_release(folder: Path) -> bool:
-    """Is this folder a release, as far as its names tell?"""
-    return (folder / RELEASE_FILE).is_file() and (folder / PROMPTS_FILE).is_file()
+    """Is this folder a release, or half of one? :func:`read_release` then says which half is missing."""
+    return (folder / RELEASE_FILE).is_file() or (folder / PROMPTS_FILE).is_file()
 
 
 def read_release(folder: str | Path) -> Release:

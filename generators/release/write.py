@@ -5,7 +5,6 @@ Everything is ordered by id and written by one thread, so that equal inputs give
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from generators.checksum import sha256_of
 from generators.release import card, gaps
 from generators.release.category_columns import category_columns, unreadable
 from generators.release.naming import public_arguments
@@ -249,16 +249,8 @@ def _write_checksums(folder: Path) -> None:
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = file.relative_to(folder)
         if name.parts[0] != "work":
-            lines.append(f"{_digest(file)}  {name.as_posix()}\n")
+            lines.append(f"{sha256_of(file)}  {name.as_posix()}\n")
     _write_text(folder / CHECKSUMS_FILE, "".join(lines))
-
-
-def _digest(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def put_in_place(partial: Path, out: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.release.errors import ReleaseError
-from generators.release.read import PROMPTS_FILE, RELEASE_FILE, Release, Target, read_release
+from generators.release.read import Release, Target, is_release, read_release
 from overbench_tasks.records import Label
 
 if TYPE_CHECKING:
@@ -120,23 +120,18 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
     """
     from generators.report.collect import Collector
 
-    releases = [read_release(path) for path in paths if _is_release(path)]
+    releases = [read_release(path) for path in paths if is_release(path)]
     if len(releases) > 1:
         raise ReleaseError(
             f"Expected at most one release, got {', '.join(str(release.folder) for release in releases)}. "
             "Their prompts differ; make a report of each. overbench diff OLD NEW compares two."
         )
-    folders = [path for path in paths if not _is_release(path)]
+    folders = [path for path in paths if not is_release(path)]
     for folder in folders:
         _check_results(folder)
     collector = Collector(releases[0] if releases else None, aliases)
     collector.read_logs(folders)
     return collector.inputs([path.resolve().name for path in paths])
-
-
-def _is_release(path: Path) -> bool:
-    """Also where half of it is missing: reading it then says which half."""
-    return (path / RELEASE_FILE).is_file() or (path / PROMPTS_FILE).is_file()
 
 
 def _check_results(folder: Path) -> None:
