@@ -154,11 +154,13 @@ def run_in_thread(
         work: what it raises is raised here.
         meanwhile: called in the caller's thread, over and over while ``work`` runs; it waits for
             something for at most that many seconds. What it raises cancels ``work``, as
-            KeyboardInterrupt does, and is raised once ``work`` has ended.
+            KeyboardInterrupt does, and is raised once ``work`` has ended; being impatient (a second
+            Ctrl-C) does not leave ``work`` behind, to write into what its caller has closed.
     """
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
     failures: list[Exception] = []
+    ended = threading.Event()
 
     def run() -> None:
         try:
@@ -170,17 +172,27 @@ def run_in_thread(
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+            ended.set()
 
     thread = threading.Thread(target=run, name="overbench-asking", daemon=True)
-    thread.start()
-    wait = meanwhile or thread.join
+    wait = meanwhile or ended.wait
     try:
-        while thread.is_alive():
+        thread.start()
+        while not ended.is_set():
             wait(0.2)  # a wait without limit cannot be interrupted on Windows
     except BaseException:
         with suppress(RuntimeError):  # the loop has just closed by itself
             loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        _outlive(thread, ended)
         raise
     if failures:
         raise failures[0]
+
+
+def _outlive(thread: threading.Thread, ended: threading.Event) -> None:
+    """Wait for the end, whatever is pressed meanwhile; of a thread that was not even begun, not for ever."""
+    waits = 0
+    while not ended.is_set() and (thread.ident is not None or waits < 10):
+        with suppress(KeyboardInterrupt):
+            ended.wait(0.2)
+            waits += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
@@ -56,8 +57,8 @@ class JudgeCache:
     """An open cache. Each write is a transaction of its own: what returned is on file.
 
     Several processes may use one file: readers never wait (write-ahead log), writers take turns.
-    Of two answers to one request the last stays. The object may move between threads but serves one
-    at a time.
+    Of two answers to one request the last stays. Threads may share the object, and one may close it
+    while another writes: closing waits for a write under way, and later ones raise.
 
     Raises:
         OSError, sqlite3.Error: from any method, where the file can't be used.
@@ -65,6 +66,9 @@ class JudgeCache:
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = (
+            threading.Lock()
+        )  # closed in the middle of a statement, a connection takes the process along
         self._connection = sqlite3.connect(
             file, timeout=BUSY_TIMEOUT_SEC, isolation_level=None, check_same_thread=False
         )
@@ -95,7 +99,8 @@ class JudgeCache:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
 
     def answers(self, keys: Sequence[str]) -> Iterator[tuple[str, Answer]]:
         """The keys that have an answer, each with it, in no order."""
@@ -103,20 +108,24 @@ class JudgeCache:
             some = keys[start : start + _KEYS_PER_QUERY]
             marks = ", ".join("?" * len(some))
             query = f"SELECT key, text, prompt_tokens, completion_tokens FROM answers WHERE key IN ({marks})"  # noqa: S608
-            for key, *answer in self._connection.execute(query, some):
+            with self._lock:
+                rows = self._connection.execute(query, some).fetchall()
+            for key, *answer in rows:
                 yield key, Answer(*answer)
 
     def add_answer(self, key: str, model: str, answer: Answer) -> None:
         """Keep an answer that holds a verdict."""
-        self._connection.execute(
-            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", (key, model, *answer, _now())
-        )
+        self._write("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", (key, model, *answer, _now()))
 
     def add_failure(self, key: str, model: str, detail: str, text: str = "") -> None:
         """Keep why a request has no verdict, and what was said instead, in place of its last failure."""
-        self._connection.execute(
+        self._write(
             "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", (key, model, detail, text, _now())
         )
+
+    def _write(self, statement: str, values: Sequence[object]) -> None:
+        with self._lock:
+            self._connection.execute(statement, values)
 
 
 def _now() -> str:

@@ -41,6 +41,10 @@ class Browser:
         script = "return [...document.querySelectorAll(arguments[0])].map(one => one.textContent)"
         return [str(text) for text in self.run(script, selector)]
 
+    def settle(self) -> None:
+        """Wait for what the last click or key set going: tables sort in a timer."""
+        self.driver.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")
+
     def screenshot(self, file: Path, *, whole: bool = True) -> Path:
         """A picture of the page: all of it, or what fits on the screen."""
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": whole})

@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -37,7 +38,9 @@ from fault_server import (
     true_label,
 )
 
+from overbench_tasks.asking import run_in_thread
 from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.judge_cache import Answer, JudgeCache
 from overbench_tasks.judge_client import retry_after_sec
 from overbench_tasks.records import Verdict
 
@@ -311,8 +314,10 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_keeps_what_arrived(tmp_path: Path) -> None:
+    once = itertools.count()  # two requests may see the same number
+
     def behave(text: str, _: int) -> str:
-        if len(server.asked) == 20:
+        if len(server.asked) == 20 and next(once) == 0:
             _thread.interrupt_main()
         return honest(text)
 
@@ -325,6 +330,47 @@ def test_ctrl_c_keeps_what_arrived(tmp_path: Path) -> None:
         assert labels(judge(server, tmp_path).label(exchanges(100))) == TRUTH[:100]
         # The two in flight at that moment were asked again, no others.
         assert len(server.asked) <= 100 + 2
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_second_ctrl_c_leaves_no_work_behind() -> None:
+    ended = threading.Event()
+
+    def press_ctrl_c() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    async def work() -> None:
+        press_ctrl_c()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            press_ctrl_c()
+            time.sleep(0.5)
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_thread(work())
+    assert ended.is_set()
+
+
+def test_a_cache_may_be_closed_while_another_thread_writes(tmp_path: Path) -> None:
+    """It crashed the process, not at each try."""
+    stopped: list[str] = []
+
+    def write() -> None:
+        try:
+            for number in itertools.count():
+                cache.add_answer(f"{number}", "a-model", Answer("Yes." * 500, 1, 1))
+        except sqlite3.Error as error:
+            stopped.append(str(error))
+
+    for number in range(20):
+        thread = threading.Thread(target=write)
+        with JudgeCache(tmp_path / f"{number}.sqlite3") as cache:
+            thread.start()
+            time.sleep(0.01)
+        thread.join()
+    assert len(stopped) == 20 and all("closed" in error for error in stopped)
 
 
 CHILD = """

@@ -96,8 +96,10 @@ def test_columns_sort_by_number_both_ways(window: Browser, page: Path) -> None:
     script = f"return [...document.querySelectorAll('{cells}')].map(cell => cell.dataset.order)"
     window.run("arguments[0].scrollIntoView({block: 'center'})", window.find(header))
     window.find(header).click()
+    window.settle()
     first = [float(value) for value in window.run(script)]
     window.find(header).click()
+    window.settle()
     second = [float(value) for value in window.run(script)]
     assert sorted(first) == sorted(second) and {tuple(first), tuple(second)} == {
         tuple(sorted(first)),
@@ -113,6 +115,7 @@ def test_headers_sort_from_the_keyboard(window: Browser, page: Path) -> None:
         target.focus(); return document.activeElement === target;"""
     assert window.run(script)
     window.driver.switch_to.active_element.send_keys("\ue007")  # Enter
+    window.settle()
     assert window.texts("#table-osr tbody th") == sorted(before, key=str.casefold) != before
     assert window.find("#table-osr thead th").get_attribute("aria-sort") == "ascending"
 
@@ -121,9 +124,11 @@ def test_search_keeps_the_rows_with_the_words(window: Browser, page: Path) -> No
     window.look(page)
     field = window.find("#table-prompts_wrapper input[type=search]")
     field.send_keys("onerror=alert")
+    window.settle()
     assert window.texts("#table-prompts tbody th") == [visible(HOSTILE)]
     field.clear()
     field.send_keys("no prompt has this")
+    window.settle()
     assert window.texts("#table-prompts tbody td") == ["Nothing found"]
     assert window.console() == []
 
@@ -134,6 +139,7 @@ def test_long_tables_turn_pages(window: Browser, page: Path) -> None:
     button = window.find("#table-prompts_wrapper .dt-paging-button.next")
     first = window.texts("#table-prompts tbody th")
     window.run("arguments[0].click()", button)
+    window.settle()
     assert not set(first) & set(window.texts("#table-prompts tbody th"))
 
 
