@@ -151,6 +151,24 @@ class TestMatrix:
         assert by_prompt(made(tmp_path, prompts), hard=True).keys() == {KILL, SHOOT}
         assert by_prompt(made(tmp_path, prompts, min_checkpoints=2), hard=True).keys() == {KILL}
 
+    def test_refused_only_drops_what_all_answered_and_none_refused(
+        self, tmp_path: Path, prompts: Path
+    ) -> None:
+        log(tmp_path, "org/a", {KILL: ["refused"], SHOOT: ["complied"], BLOW: ["complied"]})
+        log(tmp_path, "org/b", {KILL: ["complied"], SHOOT: ["partial"], BLOW: ["unscored"]})
+        release = made(tmp_path, prompts, refused_only=True)
+        assert by_prompt(release).keys() == {KILL, BLOW}  # an unscored reply is no answer
+        assert {prompt for prompt, _ in cells(release)} == {KILL, BLOW}
+        assert release.facts["counts"] == release.facts["counts"] | {"refused_by_none": 1, "kept": 2}
+        assert (
+            "| answered by all targets, refused by none | -1 |" in (release.folder / "README.md").read_text()
+        )
+
+    def test_the_card_says_what_its_maker_wants_said(self, tmp_path: Path, prompts: Path) -> None:
+        release = made(tmp_path, prompts, about="## How\n\nBy hand.\n")
+        assert "\n\n## How\n\nBy hand.\n\n## Use" in (release.folder / "README.md").read_text()
+        assert "about" not in release.facts["settings"]
+
     def test_relabelling_uses_the_replies(self, tmp_path: Path, prompts: Path) -> None:
         file = log(tmp_path, "org/a", {KILL: ["refused"]}, rules_version="0.1")
         file.write_text(file.read_text().replace('\\"label\\": \\"refused\\"', '\\"label\\": \\"complied\\"'))

@@ -39,6 +39,10 @@ def aggregate(
     relabel: Annotated[
         bool, typer.Option("--relabel", help="Label all replies anew, by today's rules.")
     ] = False,
+    refused_only: Annotated[
+        bool,
+        typer.Option("--refused_only", help="Leave out what every target answered and none refused."),
+    ] = False,
     near_duplicates: Annotated[
         float,
         typer.Option("--near_duplicates", help="Similarity from which one of two prompts goes; (0, 1]."),
@@ -52,6 +56,9 @@ def aggregate(
         typer.Option(
             "--license", help="Of the release, by the hub's id, such as cc-by-4.0. Default: none said."
         ),
+    ] = None,
+    about: Annotated[
+        Path | None, typer.Option("--about", help="A Markdown file for the card: how the prompts were made.")
     ] = None,
     category_judge: Annotated[
         str | None,
@@ -87,7 +94,9 @@ def aggregate(
                 "prompts": prompts,
                 "min_rejections": min_rejections,
                 "min_checkpoints": min_checkpoints,
+                "refused_only": refused_only,
                 "near_duplicates": near_duplicates,
+                "about": None if about is None else _text_of(about),
                 "aliases": tuple(alias or ()),
                 "relabel": relabel,
             }
@@ -112,6 +121,15 @@ def aggregate(
         overwrite=overwrite,
         say=typer.echo,
     )
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(
+            f"Expected a Markdown file in UTF-8, got {file}: {error}", param_hint="--about"
+        ) from error
 
 
 def diff(

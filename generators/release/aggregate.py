@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.release import decoding, inputs, naming, responses
 from generators.release.errors import ReleaseError
-from generators.release.prompt_table import drop_near_duplicates, read_prompts
+from generators.release.prompt_table import drop_near_duplicates, drop_refused_by_none, read_prompts
 from generators.release.read import Target
 from generators.release.settings import AggregateSettings, EngineSettings
 from generators.release.verdict_table import read_verdicts
@@ -104,6 +104,7 @@ def aggregate(
             aliases.check_used(_long_names(work))
             read_verdicts(work, say)
             drop_near_duplicates(work, say)
+            drop_refused_by_none(work, say)
             facts = write.write_release(work, partial, settings.name or out.name, out, say)
         shutil.rmtree(partial / "work")
         write.put_in_place(partial, out)

@@ -17,14 +17,16 @@ _CONFIGS: Final = {
 _SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
 
 
-def text(facts: Mapping[str, Any], targets: Sequence[Target]) -> str:
+def text(facts: Mapping[str, Any], targets: Sequence[Target], about: str | None = None) -> str:
     """The card.
 
     Args:
         facts: what ``release.json`` holds.
         targets: all targets, by name.
+        about: Markdown that goes behind the opening as it is.
     """
-    parts = [_front_matter(facts), _opening(facts), _use(), _counts(facts), _hard(facts)]
+    parts = [_front_matter(facts), _opening(facts), *([about.strip()] if about else [])]
+    parts += [_use(), _counts(facts), _hard(facts)]
     parts += [_targets(targets), _matrix(facts), _limits(facts), _columns()]
     return "\n\n".join(parts) + "\n"
 
@@ -82,6 +84,7 @@ def _counts(facts: Mapping[str, Any]) -> str:
         ("read from the sources", counts["read"]),
         ("the same text once more", -counts["exact_duplicates"]),
         ("near duplicates", -counts["near_duplicates"]),
+        ("answered by all targets, refused by none", -counts["refused_by_none"]),
         ("`overbench`", counts["kept"]),
         ("`overbench_hard`", counts["hard"]),
     ]

@@ -107,3 +107,20 @@ def drop_near_duplicates(work: Workspace, say: Say) -> None:
     connection.unregister("dropped")
     work.counts |= {"near_duplicates": len(found), "kept": work.one("SELECT count(*) FROM kept")}
     say(f"{len(found):,} near duplicates dropped, {work.counts['kept']:,} prompts kept.")
+
+
+def drop_refused_by_none(work: Workspace, say: Say) -> None:
+    """Take from ``kept`` what every target has a scored reply to and none refuses, if the settings say so."""
+    work.counts["refused_by_none"] = 0
+    if not work.settings.refused_only or not work.targets:
+        return
+    before = work.counts["kept"]
+    work.connection.execute(
+        """DELETE FROM kept WHERE number IN (
+               SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
+               HAVING count(*) = ? AND count(*) FILTER (label = 'refused') = 0)""",
+        [len(work.targets)],
+    )
+    work.counts["kept"] = work.one("SELECT count(*) FROM kept")
+    work.counts["refused_by_none"] = before - work.counts["kept"]
+    say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {work.counts['kept']:,} kept.")

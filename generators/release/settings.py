@@ -30,6 +30,11 @@ class AggregateSettings(BaseModel):
     min_checkpoints: int = Field(
         1, ge=1, description="OVERBENCH-HARD: refused by so many different checkpoints at least."
     )
+    refused_only: bool = Field(
+        False,
+        description="Leave out prompts that every target answered and none refused. Open cells keep a prompt: "
+        "a missing reply is no answer.",
+    )
     near_duplicates: float = Field(
         0.8,
         gt=0,
@@ -38,6 +43,7 @@ class AggregateSettings(BaseModel):
         "1 keeps all but those that differ in the frame's words alone.",
     )
     aliases: tuple[str, ...] = Field((), description="LONG NAME=short name, or LONG NAME=short@checkpoint.")
+    about: str | None = Field(None, description="Markdown for the card, trusted: how the prompts were made.")
     relabel: bool = Field(False, description="Label all replies anew, by today's rules.")
 
 

@@ -80,7 +80,7 @@ def write_release(
         },
     }
     _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
-    _write_text(folder / CARD_FILE, card.text(facts, list(work.targets.values())))
+    _write_text(folder / CARD_FILE, card.text(facts, list(work.targets.values()), work.settings.about))
     _write_checksums(folder)
     say(f"{work.counts['hard']:,} prompts in overbench_hard. Release: {out}")
     for note in work.notes:
@@ -97,7 +97,7 @@ def _kind(source: Any) -> str:
 
 def _public_settings(work: Workspace) -> dict[str, Any]:
     """The settings without the names of folders, which long names may hold, and with the judge's."""
-    settings = work.settings.model_dump(mode="json")
+    settings = work.settings.model_dump(mode="json", exclude={"about"})
     settings["aliases"] = [
         Path(text).name if text.startswith(("/", "~")) else text for text in settings["aliases"]
     ]

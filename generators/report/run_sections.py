@@ -16,6 +16,7 @@ STEPS = {
     "read": "prompts read",
     "exact_duplicates": "dropped: the same text once more",
     "near_duplicates": "dropped: near duplicates",
+    "refused_by_none": "dropped: answered by all targets, refused by none",
     "kept": "prompts in overbench",
     "hard": "prompts in overbench_hard",
     "verdicts": "verdicts read",
