@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import random
@@ -177,6 +178,15 @@ class TestMatrix:
         assert cells(release) == {(KILL, "org/a"): ("refused", 1, False)}
         assert release.facts["labelled_by"].startswith("rules ")
         assert release.facts["labelled_by"] != "rules 0.1"
+
+    @pytest.mark.parametrize("relabel", [False, True])
+    def test_logs_may_be_compressed(self, tmp_path: Path, prompts: Path, relabel: bool) -> None:
+        plain = log(tmp_path, "org/a", {KILL: ["refused"], SHOOT: ["complied"]})
+        found = cells(made(tmp_path, prompts, relabel=relabel))
+        with gzip.open(f"{plain}.gz", "wb") as packed:
+            packed.write(plain.read_bytes())
+        plain.unlink()
+        assert cells(made(tmp_path, prompts, relabel=relabel)) == found != {}
 
     def test_relabelling_in_several_processes_gives_the_same(
         self, tmp_path: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -46,6 +47,12 @@ class TestLogs:
     def test_a_log_that_was_cut_off(self, tmp_path: Path, prompts: Path, log: Path) -> None:
         log.write_bytes(log.read_bytes()[:-60])
         fails(tmp_path, prompts, rf"{log.name}, line 3: expected one JSON object.*Was the file cut off")
+
+    def test_a_compressed_log_that_was_cut_off(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        packed = log.with_name(log.name + ".gz")
+        packed.write_bytes(gzip.compress(log.read_bytes() * 100)[:-20])
+        log.unlink()
+        fails(tmp_path, prompts, rf"{packed.name}: not readable as gzip.*Is the file complete")
 
     def test_a_log_that_was_cut_off_between_two_lines(self, tmp_path: Path, prompts: Path, log: Path) -> None:
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))

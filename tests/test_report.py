@@ -1,8 +1,10 @@
 """What a report is made from and what it says; how it looks in a browser is in test_report_page.py."""
 
+import gzip
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -153,6 +155,18 @@ def test_a_log_adds_its_target_to_a_release(release: Path, tmp_path: Path) -> No
     whole = inputs.sets[0].matrix
     assert whole.targets[-1] == "acme/new" and sorted(whole.column("acme/new"))[-2:] == [-1, 1]
     assert any("1 answers to prompts of overbench that the release doesn't have" in n for n in inputs.notes)
+
+
+def test_logs_may_be_compressed(results: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed" / results.name
+    shutil.copytree(results, packed)
+    for file in packed.rglob("samples_*.jsonl"):
+        file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    found, wanted = (
+        markdown(build(read_inputs([folder])), "page.html", "figures") for folder in (packed, results)
+    )
+    assert found == wanted
 
 
 def test_logs_alone_say_why_transfer_is_missing(results: Path) -> None:

@@ -1,7 +1,7 @@
 """lm-eval's sample logs of our tasks: which there are, whose they are, and what they say.
 
     FOLDER/<model>/results_<date>.json            the run: model, arguments, versions
-    FOLDER/<model>/samples_<task>_<date>.jsonl    one line per filter and prompt, with the verdicts
+    FOLDER/<model>/samples_<task>_<date>.jsonl    one line per filter and prompt, with the verdicts; also .gz
 
 Of a task with several filters, the verdicts of the first count.
 """
@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.labels.replies import Columns, ReplyFileError, parse_json, read_row, read_rows
+from generators.labels.replies import (
+    Columns,
+    ReplyFileError,
+    json_lines,
+    opened,
+    parse_json,
+    read_row,
+    read_rows,
+)
 from generators.labels.workers import WORTH_A_POOL, in_order
 from generators.release.errors import ReleaseError
 from generators.release.naming import Aliases, name_target
@@ -26,7 +34,7 @@ from overbench_tasks.records import LABELS
 if TYPE_CHECKING:
     import duckdb
 
-_SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
+_SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz)?$")
 _LARGEST_LINE: Final = 1 << 28
 _CHUNK: Final = 2_000
 
@@ -36,6 +44,9 @@ class Log:
     """One sample log.
 
     Attributes:
+        task: its name in lm-eval.
+        date: when the run ended, in lm-eval's words.
+        results: the file with the run's settings.
         target: who was asked, by its short name.
         long_name: its name before aliases.
         labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
@@ -45,6 +56,9 @@ class Log:
     """
 
     file: Path
+    task: str
+    date: str
+    results: Path
     target: Target
     long_name: str
     labelled_by: str
@@ -62,7 +76,7 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
     """
     files: dict[Path, None] = {}
     for folder in folders:
-        found = sorted(folder.rglob("samples_*.jsonl")) if folder.is_dir() else []
+        found = sample_logs(folder)
         if not found:
             what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
             raise ReleaseError(
@@ -72,6 +86,13 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
         files |= dict.fromkeys(file.resolve() for file in found)
     logs = [_log(file, aliases) for file in files]
     return sorted(logs, key=lambda log: (log.target.target, str(log.file)))
+
+
+def sample_logs(folder: Path) -> list[Path]:
+    """All files below a folder that have the name of a sample log, sorted; none where there is no folder."""
+    return sorted(
+        file for pattern in ("samples_*.jsonl", "samples_*.jsonl.gz") for file in folder.rglob(pattern)
+    )
 
 
 def _log(file: Path, aliases: Aliases) -> Log:
@@ -111,6 +132,9 @@ def _log(file: Path, aliases: Aliases) -> Log:
         )
     return Log(
         file,
+        task,
+        named["date"],
+        results_file,
         aliases.target(target),
         target.target,
         target.label_version,
@@ -121,11 +145,11 @@ def _log(file: Path, aliases: Aliases) -> Log:
 
 
 def _check_first_line(file: Path) -> None:
-    with file.open("rb") as stream:
-        line = stream.readline(_LARGEST_LINE).strip()
-    if not line:
-        raise ReleaseError(f"{file} is empty. Leave it out, or run the evaluation again.")
     try:
+        with opened(file) as (stream, _):
+            _, line = next(json_lines(stream, file), (0, b""))
+        if not line:
+            raise ReleaseError(f"{file} is empty. Leave it out, or run the evaluation again.")
         read_row(parse_json(line, f"{file}, line 1"), Columns(), f"{file}, line 1")
     except ReplyFileError as error:
         raise ReleaseError(str(error)) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from generators.release.errors import ReleaseError
 from generators.release.read import Release, Target, is_release, read_release
+from generators.release.responses import sample_logs
 from overbench_tasks.records import Label
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
 
 
 def _check_results(folder: Path) -> None:
-    if folder.is_dir() and next(folder.rglob("samples_*.jsonl"), None):
+    if sample_logs(folder):
         return
     if folder.is_dir() and next(folder.rglob("results_*.json"), None):
         raise ReleaseError(

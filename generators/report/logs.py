@@ -26,18 +26,14 @@ class Run:
     """One task of one lm-eval run.
 
     Attributes:
-        task: its name in lm-eval.
         decoding: ``greedy``, or what was sampled with.
         version: of the task, and the file that took the place of its prompts, if one did.
-        date: when it ended, in lm-eval's words.
         seconds: how long all tasks of the run took together; None where the results don't say.
     """
 
     log: Log
-    task: str
     decoding: str
     version: str
-    date: str
     seconds: float | None
 
 
@@ -68,19 +64,15 @@ def read_runs(folders: Sequence[Path], aliases: Aliases) -> list[Run]:
 
 
 def _run(log: Log) -> Run:
-    # find_logs has checked both names.
-    task, _, date = log.file.stem.removeprefix("samples_").rpartition("_")
-    results = json.loads(next(log.file.parent.glob(f"*_{date}.json")).read_text(encoding="utf-8"))
-    config = results["configs"][task]
+    results = json.loads(log.results.read_text(encoding="utf-8"))  # find_logs has read it before
+    config = results["configs"][log.task]
     ran_with = results["config"].get("gen_kwargs") or {}
     generation = config["generation_kwargs"] | (ran_with if isinstance(ran_with, dict) else {})
     seconds = results.get("total_evaluation_time_seconds")
     return Run(
         log,
-        task,
         _decoding(generation),
         _version(config["metadata"]),
-        date,
         float(seconds) if seconds else None,
     )
 
