@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from refresh_fakes import (
 )
 
 from generators.adversary.adversary import BatchPending
+from generators.commands.refresh import evaluation_flags
 from generators.gates.gates import GATES
 from generators.refresh.loop import refresh
 from generators.refresh.plan import plan_lines
@@ -182,6 +184,19 @@ class TestTheRounds:
             assert store.summary(1, "generate")["ended"] == "budget used up"  # type: ignore[index]
             assert publish(run)["verified"] > 0
         assert 8 <= len(parts.adversary.asked) < 40  # type: ignore[union-attr]
+
+    def test_a_system_instruction_makes_another_target(self, tmp_path: Path) -> None:
+        """Two configurations of one checkpoint do not overwrite each other's sets."""
+        folders = []
+        for said in (None, "Be careful."):
+            with Store(tmp_path / str(said)) as store:
+                run = fake_run(tmp_path, store, rounds={"rounds": 1}, target={"system_instruction": said})
+                refresh(run)
+                folders.append(Path(publish(run)["folder"]))
+                flags = evaluation_flags(run.settings, publish(run)["folder"])
+        assert folders[0] != folders[1] and all(folder.is_dir() for folder in folders)
+        found = json.loads(shlex.split(flags)[shlex.split(flags).index("--metadata") + 1])
+        assert data.refreshed_file(found["overbench_target"]).parent == folders[1]
 
     def test_what_the_judges_read_counts_as_spent(self, tmp_path: Path) -> None:
         parts = fake_parts()

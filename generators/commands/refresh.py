@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -175,17 +176,20 @@ def _work(folder: Path, settings: Any, until: str | None) -> None:
         f"refused by the target. In {exported['folder']}"
     )
     if exported["verified"]:
-        typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings)}")
+        typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings, exported['folder'])}")
 
 
-def evaluation_flags(settings: Any) -> str:
-    """lm_eval's flags for the target of a refresh, quoted for a shell."""
+def evaluation_flags(settings: Any, folder: str) -> str:
+    """lm_eval's flags for the target of a refresh whose set is in ``folder``, quoted for a shell."""
     import shlex
 
     target = settings.target
     words = ["--model", target.model, "--model_args", target.model_args]
     words += ["--apply_chat_template"] if target.apply_chat_template else []
-    words += ["--system_instruction", target.system_instruction] if target.system_instruction else []
+    if target.system_instruction:
+        # A task does not see it, and so cannot find this target's set by itself.
+        words += ["--system_instruction", target.system_instruction]
+        words += ["--metadata", json.dumps({"overbench_target": Path(folder).name})]
     return shlex.join(words)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from generators.refresh.run import Run
 from generators.refresh.store import StoreError
 from generators.release.categories import categorise
+from generators.release.naming import system_suffix
 from overbench_tasks import __version__
 from overbench_tasks.data import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
 
@@ -33,13 +34,22 @@ def publish(run: Run) -> dict[str, Any]:
     """
     accepted = [record(run, row) for row in _accepted_rows(run)]
     verified = [row for row in accepted if row["verified"]]
-    own, tasks = run.store.folder / "data", refreshed_folder(run.target.name)
+    own, tasks = run.store.folder / "data", refreshed_folder(published_name(run))
     for folder in (own, tasks):
         for name, rows in ((ACCEPTED_NAME, accepted), (REFRESHED_NAME, verified)):
             if rows:
                 write_lines(folder / name, rows)
     write_lines(own / REJECTIONS_NAME, _rejections(run))
     return {"accepted": len(accepted), "verified": len(verified), "folder": str(tasks)}
+
+
+def published_name(run: Run) -> str:
+    """Under which name the tasks find the set: the target's, and what tells apart a system instruction.
+
+    lm-eval does not show a task its system instruction, so such a set is found by ``overbench_target`` only.
+    """
+    said = run.settings.target.system_instruction
+    return run.target.name + (system_suffix(said) if said else "")
 
 
 def _accepted_rows(run: Run) -> list[sqlite3.Row]:

@@ -42,7 +42,7 @@ def name_target(
     checkpoint = target_name(parsed) or f"{model}:{text}"
     name = checkpoint
     if system_instruction:
-        name += f" +system:{hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
+        name += system_suffix(system_instruction)
     templated = apply_chat_template or is_chat_api(model)
     if not templated:
         name += " -template"
@@ -55,6 +55,11 @@ def name_target(
         apply_chat_template=templated,
         **settings,
     )
+
+
+def system_suffix(system_instruction: str) -> str:
+    """What a system instruction adds to a target's name."""
+    return f" +system:{hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
 
 
 def is_chat_api(model: str) -> bool:
