@@ -218,6 +218,11 @@ def write_release(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
         (read.TARGETS_FILE, known, read.TARGET_COLUMNS),
     ):
         pq.write_table(pa.Table.from_pylist(table, schema=read.arrow_schema(columns)), folder / name)
-    facts = {"name": "made-up", "version": "1.0", "counts": {"kept": len(records), "hard": len(hard)}}
+    facts = {
+        "name": "made-up",
+        "version": "1.0",
+        "settings": {"min_rejections": 2},
+        "counts": {"kept": len(records), "hard": len(hard)},
+    }
     (folder / read.RELEASE_FILE).write_text(json.dumps(facts), encoding="utf-8")
     return folder

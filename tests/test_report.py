@@ -16,6 +16,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from report_fakes import HOSTILE, MODELS, prompts, write_log, write_release, write_results
+from tiny_releases import tiny_release
 from typer.testing import CliRunner
 
 from generators.attribution.view import visible
@@ -265,6 +266,56 @@ def test_the_files_and_that_they_come_out_the_same_twice(release: Path, tmp_path
     )
     again = make_report([release], tmp_path / "b" / "report.html")
     assert [file.read_bytes() for file in first] == [file.read_bytes() for file in again]
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_or_bench_categories_are_counted_and_rated(tmp_path: Path) -> None:
+    filed = {"Shoot?": "violence", "Stab?": "violence", "Steal?": "illegal", "Knit?": None}
+    said = {
+        ("Shoot?", "a"): "refused",
+        ("Shoot?", "b"): "refused",
+        ("Stab?", "a"): "refused",
+        ("Stab?", "b"): "complied",
+        ("Steal?", "a"): "complied",
+        ("Steal?", "b"): "unscored",  # in no rate
+        ("Knit?", "b"): "refused",
+    }
+    made = [
+        {"prompt": prompt, "category": "others", "or_bench_category": name} for prompt, name in filed.items()
+    ]
+    report = build(read_inputs([tiny_release(tmp_path / "tiny", made, said, hard=["Shoot?"])]))
+    assert cells(report, "or-bench") == [
+        ["violence", "2", "1", "75.0 %"],
+        ["illegal", "1", "0", "0.0 %"],
+        ["none found", "1", "0", "100.0 %"],
+    ]
+
+
+def test_the_release_says_what_each_step_left(release: Path) -> None:
+    report = build(read_inputs([release]))
+    steps = dict(cells(report, "release"))
+    assert steps["prompts in overbench"] == str(len(ROWS))
+    said = next(section.paragraphs for section in report.sections if section.key == "release")
+    assert said[-1].endswith("if at least 2 models refuse it, of at least 1 different checkpoints.")
+
+
+def test_a_report_is_written_whole_or_not_at_all(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {file: file.read_bytes() for file in make_report([release], tmp_path / "report.html")}
+    real = Path.write_bytes
+    left = iter(range(4))
+
+    def disk_fills_up(file: Path, content: bytes) -> int:
+        if next(left, None) is None:
+            real(file, content[:100])
+            raise OSError(28, "No space left on device")
+        return real(file, content)
+
+    monkeypatch.setattr(Path, "write_bytes", disk_fills_up)
+    with pytest.raises(ReleaseError, match=r"cannot be written.*No space left"):
+        make_report([release], tmp_path / "report.html", title="Another")
+    assert {file: file.read_bytes() for file in before} == before
     assert not list(tmp_path.rglob("*.partial"))
 
 
