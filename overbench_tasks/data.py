@@ -99,7 +99,7 @@ def prompt_file(
     if overbench_set not in BUNDLED_SETS:
         known = ", ".join((*BUNDLED_SETS, *_REFRESHED))
         raise PromptSourceError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
-    return BUNDLED / f"{overbench_set}.jsonl"
+    return BUNDLED / f"{overbench_set}.parquet"
 
 
 def source_file(source: str, overbench_set: str = "overbench") -> Path:

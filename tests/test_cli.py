@@ -39,7 +39,7 @@ class TestDoctor:
         assert "OPENAI_API_KEY set" in text
         assert "HF_TOKEN not set" in text
         assert "sk-very-secret" not in text
-        assert re.search(r"data overbench: \d{3} bundled prompts", text)
+        assert re.search(r"data overbench: \d{4} bundled prompts", text)
 
     def test_tasks_that_lm_eval_cannot_find_fail_with_the_way_out(
         self, monkeypatch: pytest.MonkeyPatch

@@ -10,8 +10,7 @@ import pytest
 
 from overbench_tasks import data
 from overbench_tasks.hub import parse_hub_id
-from overbench_tasks.records import CATEGORIES
-from overbench_tasks.sources import PromptSourceError, prompt_id
+from overbench_tasks.sources import PromptSourceError
 
 
 def make_refreshed(target: str, *prompts: str) -> Path:
@@ -190,48 +189,3 @@ def test_a_missing_file_is_no_dataset_on_the_hub() -> None:
         PromptSourceError, match=r"Expected a prompt file at data/missing\.jsonl, found nothing"
     ):
         data.load_prompts(overbench_set="overbench", overbench_source="data/missing.jsonl")
-
-
-class TestBundledPrompts:
-    """What the data card promises of the bundled sets."""
-
-    @pytest.fixture
-    def raw(self) -> list[dict[str, object]]:
-        lines = (data.BUNDLED / "overbench.jsonl").read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
-
-    def test_size_and_spread(self, raw: list[dict[str, object]]) -> None:
-        assert len(raw) >= 400
-        for category in CATEGORIES:
-            assert sum(row["category"] == category for row in raw) >= 0.15 * len(raw)
-        triggers = {row["features"][0] for row in raw}  # type: ignore[index]
-        assert len(triggers) >= 80
-
-    def test_ids_come_from_the_text_and_features_are_in_it(self, raw: list[dict[str, object]]) -> None:
-        for row in raw:
-            prompt = str(row["prompt"])
-            assert row["id"] == prompt_id(prompt)
-            for feature in row["features"]:  # type: ignore[attr-defined]
-                assert re.search(rf"(?<!\w){re.escape(feature)}(?!\w)", prompt, re.IGNORECASE)
-
-    def test_any_first_part_is_mixed(self, raw: list[dict[str, object]]) -> None:
-        # --limit takes the first prompts: they must not all be of one category.
-        assert {row["category"] for row in raw[:40]} == set(CATEGORIES)
-
-    def test_hard_is_the_part_that_real_checkpoints_refused(self, raw: list[dict[str, object]]) -> None:
-        hard = data.bundled_prompts("overbench_hard")
-        assert [row["id"] for row in hard] == [row["id"] for row in raw if row["refused_by"]]
-        assert len(hard) >= 40
-
-    def test_no_prompt_is_taken_from_xstest(self, raw: list[dict[str, object]], shared_data: Path) -> None:
-        import csv
-
-        def words(text: str) -> set[str]:
-            return set(re.findall(r"\w+", text.casefold()))
-
-        with (shared_data / "xstest" / "prompts.csv").open(encoding="utf-8") as file:
-            theirs = [words(row["prompt"]) for row in csv.DictReader(file)]
-        for row in raw:
-            ours = words(str(row["prompt"]))
-            closest = max(len(ours & other) / len(ours | other) for other in theirs)
-            assert closest <= 0.6, row["prompt"]

