@@ -74,6 +74,7 @@ lm_eval ... --tasks overbench_hard --apply_chat_template --metadata '{"overbench
 
 ```python
 from datasets import load_dataset
+
 load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets
 ```"""
 
