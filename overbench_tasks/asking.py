@@ -170,9 +170,11 @@ def run_in_thread(
         except Exception as error:
             failures.append(error)  # raised in the caller's thread
         finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
-            ended.set()
+            try:
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.close()
+            finally:
+                ended.set()
 
     thread = threading.Thread(target=run, name="overbench-asking", daemon=True)
     wait = meanwhile or ended.wait

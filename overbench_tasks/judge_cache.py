@@ -66,9 +66,8 @@ class JudgeCache:
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = (
-            threading.Lock()
-        )  # closed in the middle of a statement, a connection takes the process along
+        # A connection that is closed in the middle of a statement takes the process along.
+        self._lock = threading.Lock()
         self._connection = sqlite3.connect(
             file, timeout=BUSY_TIMEOUT_SEC, isolation_level=None, check_same_thread=False
         )

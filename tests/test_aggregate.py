@@ -185,6 +185,7 @@ class TestMatrix:
         found = cells(made(tmp_path, prompts, relabel=relabel))
         with gzip.open(f"{plain}.gz", "wb") as packed:
             packed.write(plain.read_bytes())
+        assert cells(made(tmp_path, prompts, relabel=relabel)) == found  # the same log twice counts once
         plain.unlink()
         assert cells(made(tmp_path, prompts, relabel=relabel)) == found != {}
 

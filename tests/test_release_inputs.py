@@ -48,9 +48,15 @@ class TestLogs:
         log.write_bytes(log.read_bytes()[:-60])
         fails(tmp_path, prompts, rf"{log.name}, line 3: expected one JSON object.*Was the file cut off")
 
-    def test_a_compressed_log_that_was_cut_off(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+    @pytest.mark.parametrize("damage", ["cut off", "in the middle"])
+    def test_a_compressed_log_that_is_damaged(
+        self, tmp_path: Path, prompts: Path, log: Path, damage: str
+    ) -> None:
         packed = log.with_name(log.name + ".gz")
-        packed.write_bytes(gzip.compress(log.read_bytes() * 100)[:-20])
+        content = gzip.compress(log.read_bytes() * 100)
+        middle = len(content) // 2
+        broken = content[:middle] + b"\xff" * 40 + content[middle + 40 :]
+        packed.write_bytes(content[:-20] if damage == "cut off" else broken)
         log.unlink()
         fails(tmp_path, prompts, rf"{packed.name}: not readable as gzip.*Is the file complete")
 

@@ -41,7 +41,9 @@ def aggregate(
     ] = False,
     refused_only: Annotated[
         bool,
-        typer.Option("--refused_only", help="Leave out what every target answered and none refused."),
+        typer.Option(
+            "--refused_only", help="Leave out what all targets (with any reply) answered and none refused."
+        ),
     ] = False,
     near_duplicates: Annotated[
         float,

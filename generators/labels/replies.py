@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -150,7 +151,7 @@ def json_lines(stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(stream, start=1):
             if line := line.strip():
                 yield number, line
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ReplyFileError(f"{path}: not readable as gzip ({error}). Is the file complete?") from error
 
 
@@ -188,7 +189,7 @@ def csv_records(stream: BinaryIO, path: Path) -> Iterator[tuple[int, list[str]]]
                     "Mend the row."
                 )
             yield reader.line_num, fields
-    except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+    except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ReplyFileError(
             f"{path}, after line {reader.line_num}: not readable as CSV in UTF-8: {error}."
         ) from error

@@ -110,7 +110,7 @@ def drop_near_duplicates(work: Workspace, say: Say) -> None:
 
 
 def drop_refused_by_none(work: Workspace, say: Say) -> None:
-    """Take from ``kept`` what every target has a scored reply to and none refuses, if the settings say so."""
+    """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
     work.counts["refused_by_none"] = 0
     if not work.settings.refused_only or not work.targets:
         return

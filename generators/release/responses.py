@@ -89,10 +89,13 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
 
 
 def sample_logs(folder: Path) -> list[Path]:
-    """All files below a folder that have the name of a sample log, sorted; none where there is no folder."""
-    return sorted(
-        file for pattern in ("samples_*.jsonl", "samples_*.jsonl.gz") for file in folder.rglob(pattern)
-    )
+    """All sample logs below a folder, by their names, sorted; none where there is no folder.
+
+    A compressed log beside the plain one is the same log.
+    """
+    plain = set(folder.rglob("samples_*.jsonl"))
+    packed = (file for file in folder.rglob("samples_*.jsonl.gz") if file.with_suffix("") not in plain)
+    return sorted([*plain, *packed])
 
 
 def _log(file: Path, aliases: Aliases) -> Log:

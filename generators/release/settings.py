@@ -32,8 +32,8 @@ class AggregateSettings(BaseModel):
     )
     refused_only: bool = Field(
         False,
-        description="Leave out prompts that every target answered and none refused. Open cells keep a "
-        "prompt: a missing reply is no answer.",
+        description="Leave out prompts that every target (with any reply) answered and none refused. An open "
+        "cell keeps a prompt: a missing reply is no answer.",
     )
     near_duplicates: float = Field(
         0.8,

@@ -19,7 +19,7 @@ STEPS = {
     "refused_by_none": "dropped: answered by all targets, refused by none",
     "kept": "prompts in overbench",
     "hard": "prompts in overbench_hard",
-    "verdicts": "verdicts read",
+    "verdicts": "verdicts behind the cells",
     "cells": "cells: a prompt and a model that replied",
     "refused": "cells: refused",
     "unscored": "cells: unscored",

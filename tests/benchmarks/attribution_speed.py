@@ -4,8 +4,8 @@ Run from the repository root: ``python tests/benchmarks/attribution_speed.py``. 
 machine in the same run: ours, captum, ours again, so that other work on the machine weighs on both.
 captum is used as its documentation shows it. Its 50 steps are also the reference for the features.
 
-Without ``--detector``, MiniLM is first fine-tuned on the bundled prompts (is its category violence and
-harm?); without ``--prompts``, bundled prompts, one to six of them joined, stand for mixed lengths.
+Without ``--detector``, MiniLM is first fine-tuned on the first set of prompts (is its category violence and
+harm?); without ``--prompts``, its prompts, one to six of them joined, stand for mixed lengths.
 Aims: at least 3 times as many prompts a second, mean |delta| within 1 % of the difference of the
 log-odds, top-3 features equal for at least 98 % of prompts.
 """
@@ -29,13 +29,14 @@ from captum.attr import LayerIntegratedGradients
 from generators.attribution.attribution import Attribution, AttributionSettings, attribute, by_word, features
 from generators.attribution.integrated_gradients import TokenScores
 from generators.models import models
-from overbench_tasks.data import bundled_prompts
+from overbench_tasks.sources import read_prompts
 
 CAPTUM_STEPS, SEED = 50, 0
+FIRST_SET = Path(__file__).resolve().parents[1] / "data" / "first_set.jsonl"
 
 
 def fine_tuned(epochs: int = 2) -> tuple[Any, Any]:
-    """MiniLM that tells violence and harm from the other categories of the bundled prompts."""
+    """MiniLM that tells violence and harm from the other categories of the first set."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     torch.manual_seed(SEED)
@@ -43,7 +44,7 @@ def fine_tuned(epochs: int = 2) -> tuple[Any, Any]:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    rows = bundled_prompts("overbench")
+    rows = read_prompts(FIRST_SET)
     for _ in range(epochs):
         random.Random(SEED).shuffle(rows)
         for start in range(0, len(rows), 16):
@@ -58,11 +59,11 @@ def fine_tuned(epochs: int = 2) -> tuple[Any, Any]:
 
 def mixed_lengths(count: int) -> list[str]:
     rng = random.Random(SEED)
-    prompts = [row["prompt"] for row in bundled_prompts("overbench")]
+    prompts = [row["prompt"] for row in read_prompts(FIRST_SET)]
     return [" ".join(rng.sample(prompts, rng.choice([1, 1, 1, 2, 3, 6]))) for _ in range(count)]
 
 
-def read_prompts(path: Path, count: int) -> list[str]:
+def prompts_of(path: Path, count: int) -> list[str]:
     lines = path.read_text(encoding="utf-8").splitlines()
     prompts = [json.loads(line)["prompt"] if path.suffix == ".jsonl" else line for line in lines]
     return random.Random(SEED).sample(prompts, min(count, len(prompts)))
@@ -125,7 +126,7 @@ def main() -> None:
     else:
         model, tokenizer = fine_tuned()
     prompts = (
-        read_prompts(arguments.prompts, arguments.count)
+        prompts_of(arguments.prompts, arguments.count)
         if arguments.prompts
         else mixed_lengths(arguments.count)
     )

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The bundled release from its inputs, byte for byte: sh tests/data/release_v1/rebuild.sh OUT
+# The bundled release from its inputs, byte for byte: sh tests/data/release_v1/rebuild.sh OUT [INPUTS]
 set -eu
-inputs=$(dirname "$0")
+inputs=${2:-$(dirname "$0")}
 cautious='+system:462511d5=' # the SHA-256 of the system prompt, which the card shows
 exec overbench aggregate "$inputs"/prompts/*.jsonl --responses "$inputs/logs" --out "$1" \
   --name OVERBENCH --release_version 1.0 --license apache-2.0 --about "$inputs/about.md" \
