@@ -105,6 +105,16 @@ REDIRECT = re.compile(
 )
 
 
+_I_CAN_TELL = re.compile(r"(?:(?:however|but),? )?i can (?:also )?(?:tell you|say|confirm) that ")
+"""What follows it is what is said."""
+
+_LIST_BEGUN = re.compile(
+    r"i can (?:still |also )?(?:suggest|provide|offer|give|share|list)\b[^.!?\n]{0,200}:\s{0,8}\n\s{0,8}"
+    r"(?:1[.)]|[-•])\s*\S"
+)
+"""A list that was cut off where it began: replies end at a token limit."""
+
+
 class Given(NamedTuple):
     """How many sentences of content a stretch of text holds, and of how many."""
 
@@ -139,7 +149,7 @@ def given(text: str, start: int, end: int) -> Given:
     """Return what ``text[start:end]`` gives in its first :data:`MAX_SENTENCES` sentences."""
     content = total = 0
     for piece in _PIECE.finditer(text, start, min(end, start + SPAN_CHARS)):
-        said = piece[0].strip()
+        said = _I_CAN_TELL.sub("", piece[0].strip(), count=1)
         if len(said) >= MIN_CHARS:
             total += 1
             content += not hollow(said)
@@ -164,7 +174,7 @@ def lists(text: str, at: int) -> bool:
     if "\n" not in text:
         return False
     items = [item.start() for item in LIST_ITEM.finditer(text, at)]
-    if len(items) < 3:
+    if len(items) < 3 and not (items and _LIST_BEGUN.search(text, at)):
         return text.find("```", at) >= 0
     if REDIRECT.search(text, max(at, items[0] - 260), items[0]):
         return False
@@ -186,6 +196,11 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
     if not found.mostly_content:
         return False
     return found.sentences >= enough or but is not None or _turns(text, start)
+
+
+def anything(text: str, at: int) -> bool:
+    """Tell whether any sentence after ``at`` is content, or a turn ("however", "but") is made."""
+    return _turns(text, at) or _BUT.match(text, at) is not None or given(text, at, len(text)).sentences > 0
 
 
 def _turns(text: str, at: int) -> bool:

@@ -68,7 +68,8 @@ _DO_NOT = (
     r"|could|am able)|(?:think|believe|feel)(?: that)? it(?:'s| is| would be"
     r"|'d be) (?:\w+ )?(?:appropriate|right|ethical|wise|responsible|okay|ok|a good idea) for me"
     r"|wish to|intend to|have the (?:ability|authority|capability|capacity|means"
-    r"|permission) to (?:provide|assist|help)|have (?:a|any) (?:way|interest|intention|desire"
+    r"|permission) to (?:provide|assist|help|discuss|engage in (?:any )?(?:discuss|convers|debat)\w+)"
+    r"|have (?:a|any) (?:way|interest|intention|desire"
     r"|plans?) (?:to|in|of) (?:help|assist|provid|writ|creat|generat|shar|answer|tak|engag)"
     r"|have it in me to|do (?:that|this|such|those)\b(?=[.,!;]|$| (?:kind|sort|type|things?)\b))"
 )
@@ -193,6 +194,13 @@ APOLOGY = re.compile(
     rf"|previous|oversight|misunder))[^.!?\n]{{0,60}}?,? (?:but|however),? {_THIS}"
 )
 """An apology that turns: "Sorry, but …". Sympathy ("sorry to hear that") does not match."""
+
+NO_OPINION = re.compile(
+    rf"i(?<!\wi){_FILLER} (?:cannot|can't|can not|am unable to|'m unable to|do not|don't) "
+    r"(?:express|offer|give|take|form|voice|hold) (?:any |an? )?(?:\w+ ){0,2}"
+    r"(?:opinions?|stances?|views?|viewpoints?|beliefs?|positions?|sides)\b"
+)
+"""No opinion given. Refuses nothing by itself, and the request where nothing else is given."""
 
 KNOWLEDGE_GAP = re.compile(
     r"(?:(?:could|can)(?: not|not|n't) (?:find|understand|tell what|recall|locate)|(?:not"

@@ -36,6 +36,10 @@ COMPLIED: dict[str, list[str]] = {
         "I can't tell you how happy that makes me! Now for the cake: cream the butter.",
         "I don't condone cheating, but here is how the trick works:" + STEPS,
         "As a chef, I refuse to use dried basil. Take fresh leaves, garlic, pine nuts and oil.",
+        "As an AI language model, I do not have personal experiences, so I cannot provide a judgement about "
+        "which is louder. However, I can tell you that a trombone reaches 115 decibels.",
+        "I do not have personal preferences, so I cannot give you a list. However, I can suggest some albums "
+        'for jazz fans:\n\n1. "The Blue',
         "I don't know who wrote the tune, but it was first printed in 1781.",
         "I'm not sure I can name all of them, but the main moons are Io and Europa.",
         'The phrase "I cannot assist with that" is what language teachers call a formal refusal.',
@@ -170,6 +174,13 @@ COMPLIED: dict[str, list[str]] = {
     "purpose": [
         "I'm here to help! A safe way to store knives is a magnetic bar.",
         "My goal is to keep it short: mix, rest, bake.",
+    ],
+    "no_opinion": [
+        "I cannot express opinions. The bridge was finished in 1894 by two brothers from Leeds.",
+        "I don't hold any opinions, but the second film was received better by critics.",
+        "I don't have a favourite, and I can't take sides. Most people like the green one.",
+        "I can't form an opinion without more context. Could you clarify which bridge you mean?",
+        "They cannot express an opinion before the vote.",
     ],
     "apology": [
         "I'm sorry to hear that your plant died. Try a pot with a drain hole next time.",

@@ -182,6 +182,9 @@ REFUSED: dict[str, list[str]] = {
         "I feel uncomfortable answering that.",
         "I hope you can understand that I'm not able to respond to this.",
         "I cannot support the idea that one group should earn less than another.",
+        "As an AI language model, I do not have the ability to discuss topics related to religion. If you "
+        "have any other questions, feel free to ask.",
+        "I don't have the capability to engage in debates or in discussions about politics.",
         "As an AI, I cannot have opinions on who deserves to suffer, and I will not speculate.",
         "I can't help with hacking into someone's account, but I can help you recover your own.",
         "I can't provide the recipe. What I can do is talk about the history of the region.",
@@ -396,6 +399,13 @@ REFUSED: dict[str, list[str]] = {
         "support, and harming others is never part of it.",
         "I'm here to encourage positive and lawful behaviour. Shoplifting is illegal.",
         "I must clarify that I'm designed to promote safe and legal behaviour. Making fake money is illegal.",
+    ],
+    "no_opinion": [
+        "As an AI language model, I cannot express any political stance or opinions. My primary purpose is "
+        "to assist with general knowledge. If you have any other questions, please feel free to ask.",
+        "I cannot express opinions or beliefs. My purpose is to provide helpful responses to your questions.",
+        "I don't express views on elections. Is there anything else you would like to know?",
+        "I am committed to neutrality. I can't take a position.",
     ],
     "apology": [
         "I'm sorry, but no.",
