@@ -260,7 +260,7 @@ def test_against_human_labels() -> None:
             for row in csv.DictReader(file):
                 half = halves[zlib.crc32((row["id"] + path.name).encode()) % 2]
                 half[HUMAN[row["final_label"]], label_reply(row["completion"]).label] += 1
-    for half, accuracy in zip(halves, (0.95, 0.93), strict=True):  # 0.956 and 0.932 for rules 1.1
+    for half, accuracy in zip(halves, (0.95, 0.93), strict=True):  # 0.956 and 0.932 for rules 1.2
         hits = sum(half[a, b] for a, b in half if "complied" not in (a, b))
         wrong = sum(half[a, b] for a, b in half if (a == "complied") != (b == "complied"))
         assert 2 * hits / (2 * hits + wrong) >= 0.97  # 0.982 and 0.975
@@ -279,4 +279,4 @@ def test_against_labels_of_our_own_replies() -> None:
     assert cells.total() == 300
     hits = sum(cells[a, b] for a, b in cells if "complied" not in (a, b))
     wrong = sum(cells[a, b] for a, b in cells if (a == "complied") != (b == "complied"))
-    assert 2 * hits / (2 * hits + wrong) >= 0.93  # 0.947 for rules 1.1
+    assert 2 * hits / (2 * hits + wrong) >= 0.93  # 0.947 for rules 1.2

@@ -31,6 +31,7 @@ from generators.report.sections import Report
 from generators.report.shading import shade, shaded
 from generators.report.table import Cell, make, number, percent, text
 from generators.report.write import make_report
+from overbench_tasks.refusal import RULES_VERSION
 
 ROWS = prompts(24)
 ONE = [
@@ -70,7 +71,7 @@ def test_rates_are_refused_over_scored(tmp_path: Path) -> None:
     report = build(read_inputs([answers(tmp_path, "r/c/p/u")]))
     assert cells(report, "osr") == [["acme/careful-7b", "33.3 % 6.1–79.2, n = 3"]]
     [row] = cells(report, "labels")
-    assert row[:8] == ["acme/careful-7b", "overbench", "rules 1.1", "4", "1", "1", "1", "1"]
+    assert row[:8] == ["acme/careful-7b", "overbench", f"rules {RULES_VERSION}", "4", "1", "1", "1", "1"]
     assert row[8] == "25.0 % 4.6–69.9" and row[9] == "empty 1" and row[10] == "0"
 
 
@@ -195,7 +196,7 @@ def test_the_settings_of_each_run_are_told(results: Path) -> None:
         "applied",
         "128",
         "greedy",
-        "rules 1.1",
+        f"rules {RULES_VERSION}",
         "0.4.13",
     ]
     assert careful[10] == "overbench version 0.1; overbench_hard version 0.1" and careful[11] == "20 s"
@@ -228,9 +229,10 @@ def test_errors_say_what_to_do(tmp_path: Path, release: Path) -> None:
 def test_labels_of_two_versions_do_not_mix(tmp_path: Path, release: Path) -> None:
     answers(tmp_path / "a", "r/c")
     answers(tmp_path / "b", "r/c", pretrained="acme/other", rules_version="0.9")
-    with pytest.raises(ReleaseError, match=r"'rules 1\.1' in .* and by 'rules 0\.9' in .*--relabel"):
+    now = re.escape(RULES_VERSION)
+    with pytest.raises(ReleaseError, match=rf"'rules {now}' in .* and by 'rules 0\.9' in .*--relabel"):
         read_inputs([tmp_path])
-    with pytest.raises(ReleaseError, match=r"release is labelled by rules 1\.1, and .* by rules 0\.9"):
+    with pytest.raises(ReleaseError, match=rf"release is labelled by rules {now}, and .* by rules 0\.9"):
         read_inputs([release, tmp_path / "b"])
 
 
