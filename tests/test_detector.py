@@ -34,10 +34,11 @@ from generators.detector.detector import (
     check_encoder,
     train,
 )
+from generators.detector.encoder import load_encoder
 from generators.detector.pooling import add_mean_pooling
 from generators.detector.scores import auroc, brier, compare, expected_calibration_error
 from generators.detector.settings import checked_parts
-from generators.detector.training import class_weight_ratio, example_weights
+from generators.detector.training import class_weight_ratio, example_weights, like_lengths
 from generators.detector.tuning import calibrate, choose_threshold, sigmoid
 from generators.models import models
 from generators.refresh.errors import RefreshError
@@ -598,13 +599,45 @@ def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
 def test_a_mean_pooled_detector_is_an_ordinary_folder_and_goes_on_as_it_is(
     encoder: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
-    report = train(examples(), tmp_path / "d", tiny(pooling="mean", epochs=6), progress=False)
+    report = train(examples(), tmp_path / "d", tiny(pooling="mean", epochs=12), progress=False)
     assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
     detector = Detector.load(tmp_path / "d", "cpu")
     assert detector.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
     still = tiny(pooling="mean", learning_rate=1e-12, epochs=1)
     train(examples(), tmp_path / "e", still, start_from=tmp_path / "d", progress=False)
     assert Detector.load(tmp_path / "e", "cpu").model.config.num_hidden_layers == 3
+
+
+def test_training_leaves_the_mean_a_mean(encoder: Path, tiny: Tiny, tmp_path: Path) -> None:
+    import torch
+
+    train(examples(), tmp_path / "d", tiny(pooling="mean", epochs=2), progress=False)
+    train(examples(), tmp_path / "e", tiny(epochs=2), start_from=tmp_path / "d", progress=False)
+    fresh, _ = load_encoder(str(encoder), None, 64)
+    add_mean_pooling(fresh)
+    for folder in ("d", "e"):
+        trained = Detector.load(tmp_path / folder, "cpu").model
+        pairs = [(fresh.bert.encoder.layer[-1].attention, trained.bert.encoder.layer[-1].attention)]
+        pairs += [(fresh.bert.pooler, trained.bert.pooler)]
+        for before, after in pairs:
+            names = {n for n, v in before.state_dict().items() if not torch.equal(v, after.state_dict()[n])}
+            assert names <= {"self.key.weight", "self.key.bias"}  # of the last layer; multiplied by 0
+    assert not torch.equal(fresh.classifier.weight, trained.classifier.weight)
+
+
+def test_batches_are_of_like_length_in_random_order() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    lengths = [5, 50] * 33
+    orders = [like_lengths(lengths, 8) for _ in range(2)]
+    assert orders[0] != orders[1]
+    for order in orders:
+        assert sorted(order) == list(range(66))
+        batches = [[lengths[i] for i in order[at : at + 8]] for at in range(0, 66, 8)]
+        assert sum(len(set(batch)) > 1 for batch in batches) <= 1
+        long = [sum(batch) / len(batch) > 20 for batch in batches[:-1]]
+        assert long != sorted(long) and long != sorted(long, reverse=True)
 
 
 def test_mean_pooling_is_for_bert() -> None:

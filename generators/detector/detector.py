@@ -27,7 +27,7 @@ from generators.detector.encoder import (
     tokenizable,
 )
 from generators.detector.model import RECORD, Detector, DetectorRecord, load_trained, read_record
-from generators.detector.pooling import add_mean_pooling
+from generators.detector.pooling import add_mean_pooling, keep_mean_pooling
 from generators.detector.report import DetectorReport, PartCounts, model_card
 from generators.detector.scores import (
     Bools,
@@ -129,11 +129,14 @@ def train(
         set_seed(settings.seed)  # the new layer's weights
         if start_from is None:
             model, tokenizer = load_encoder(settings.model, settings.revision, settings.max_length)
-            if settings.pooling == "mean":
+            pooling = settings.pooling
+            if pooling == "mean":
                 add_mean_pooling(model)
         else:
-            read_record(start_from)
+            pooling = read_record(start_from).settings.pooling
             model, tokenizer = load_trained(start_from)
+        if pooling == "mean":
+            keep_mean_pooling(model)
         work = folder.with_name(f".{folder.name}.training")
         shutil.rmtree(work, ignore_errors=True)  # of a training that was killed
         work.mkdir(parents=True)

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from generators.detector.settings import DetectorError
 
-MEAN_WEIGHT: Final = 8.0
+MEAN_WEIGHT: Final = 50.0
 """What the mean of all tokens weighs against the first token's own residual before they are normalised."""
+POOLER_WEIGHT: Final = 0.3
+"""Small enough that the pooler's tanh is nearly a straight line for normalised values."""
 
 
 def add_mean_pooling(model: Any) -> None:
@@ -21,7 +23,7 @@ def add_mean_pooling(model: Any) -> None:
 
     Attention with queries of zero looks at all tokens alike, padding aside; values and outputs are
     identities, times :data:`MEAN_WEIGHT`; the feed-forward part adds nothing; the pooler is an
-    identity. These are starting weights: training changes them as all others.
+    identity, times :data:`POOLER_WEIGHT`. See :func:`keep_mean_pooling` for what training makes of it.
 
     Raises:
         DetectorError: the model is no BERT.
@@ -38,7 +40,7 @@ def add_mean_pooling(model: Any) -> None:
     attention, after = layer.attention.self, layer.attention.output
     identity = torch.eye(model.config.hidden_size)
     with torch.no_grad():
-        attention.query.weight.zero_()  # the keys stay, so that the queries have a gradient
+        attention.query.weight.zero_()
         attention.query.bias.zero_()
         attention.value.weight.copy_(identity)
         attention.value.bias.zero_()
@@ -49,7 +51,21 @@ def add_mean_pooling(model: Any) -> None:
         for norm in (after.LayerNorm, layer.output.LayerNorm):
             norm.weight.fill_(1.0)
             norm.bias.zero_()
-        model.bert.pooler.dense.weight.copy_(identity)
+        model.bert.pooler.dense.weight.copy_(POOLER_WEIGHT * identity)
         model.bert.pooler.dense.bias.zero_()
     layers.append(layer)
     model.config.num_hidden_layers += 1
+
+
+def keep_mean_pooling(model: Any) -> None:
+    """Take the added layer and the pooler out of training, dropout included, so that the mean stays one.
+
+    Trained with the rest, their 1.8 million weights only learn the training prompts by heart.
+    """
+    import torch
+
+    for part in (model.bert.encoder.layer[-1], model.bert.pooler):
+        part.requires_grad_(False)
+        for module in part.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0

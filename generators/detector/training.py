@@ -6,8 +6,8 @@ torch and transformers are imported when something is trained, never before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ from generators.detector.scores import Bools, Floats, auroc
 from generators.detector.settings import DetectorError, DetectorSettings, Example
 
 EVAL_BATCH: Final = 64
+POOL: Final = 20
+"""So many batches are drawn at random, and then sorted by length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,21 @@ def fine_tune(
             loss = (losses * inputs["weights"]).mean()
             return (loss, outputs) if return_outputs else loss
 
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            return LikeLengths()
+
+    rows = _rows(tokenizer, train, example_weights(train, settings))
+    lengths = [len(row["tokens"]["input_ids"]) for row in rows]
+
+    class LikeLengths(torch.utils.data.Sampler[int]):
+        """Drawn anew in each epoch."""
+
+        def __len__(self) -> int:
+            return len(lengths)
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(like_lengths(lengths, settings.batch_size))
+
     def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         batch = tokenizer.pad([row["tokens"] for row in rows], return_tensors="pt")
         batch["labels"] = torch.tensor([row["label"] for row in rows])
@@ -79,7 +96,7 @@ def fine_tune(
     trainer = WeightedTrainer(
         model=model,
         args=_arguments(settings, len(train), scratch),
-        train_dataset=_rows(tokenizer, train, example_weights(train, settings)),
+        train_dataset=rows,
         eval_dataset=_rows(tokenizer, validation, [1.0] * len(validation)),
         data_collator=collate,
         compute_metrics=_validation_metrics,
@@ -130,17 +147,29 @@ def class_weight_ratio(examples: Sequence[Example], weights: Sequence[float]) ->
     return float(means[0] / means[1])
 
 
+def like_lengths(lengths: Sequence[int], batch_size: int) -> list[int]:
+    """An order in which each batch holds prompts of like length, so that they pad little.
+
+    The batches themselves come in random order (of torch's default generator), but for one that is not
+    full, which is last. Trainer's own ``group_by_length`` goes from the longest prompt to the shortest in
+    every quarter of an epoch.
+    """
+    import torch
+
+    order: list[int] = torch.randperm(len(lengths)).tolist()
+    batches = []
+    for start in range(0, len(order), POOL * batch_size):
+        pool = sorted(order[start : start + POOL * batch_size], key=lengths.__getitem__)
+        batches += [pool[at : at + batch_size] for at in range(0, len(pool), batch_size)]
+    shuffled = [batches[i] for i in torch.randperm(len(batches)).tolist()]
+    shuffled.sort(key=lambda batch: len(batch) < batch_size)
+    return [i for batch in shuffled for i in batch]
+
+
 def _arguments(settings: DetectorSettings, prompts: int, scratch: Path) -> Any:
     from transformers import TrainingArguments
 
     steps = -(-prompts // settings.batch_size) * settings.epochs
-    # Batches of like length pad little. transformers 5 renamed the switch.
-    known = {field.name for field in fields(TrainingArguments)}
-    by_length: dict[str, Any] = (
-        {"group_by_length": True}
-        if "group_by_length" in known
-        else {"train_sampling_strategy": "group_by_length"}
-    )
     arguments = TrainingArguments(
         output_dir=str(scratch),
         learning_rate=settings.learning_rate,
@@ -164,7 +193,6 @@ def _arguments(settings: DetectorSettings, prompts: int, scratch: Path) -> Any:
         seed=settings.seed,
         use_cpu=device_of(settings.device).type == "cpu",
         dataloader_pin_memory=False,
-        **by_length,
     )
     if arguments.n_gpu > 1:  # else Trainer spreads over all of them, and the batch grows with their number
         arguments._n_gpu = 1
@@ -176,7 +204,6 @@ def _rows(tokenizer: Any, examples: Sequence[Example], weights: Sequence[float])
     return [
         {
             "tokens": {name: values[i] for name, values in tokens.items()},
-            "input_ids": tokens["input_ids"][i],  # by its length the sampler groups
             "label": int(example.refused),
             "weight": weight,
         }
