@@ -599,7 +599,8 @@ def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
 def test_a_mean_pooled_detector_is_an_ordinary_folder_and_goes_on_as_it_is(
     encoder: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
-    report = train(examples(), tmp_path / "d", tiny(pooling="mean", epochs=12), progress=False)
+    quick = tiny(pooling="mean", epochs=8, learning_rate=2e-2)
+    report = train(examples(), tmp_path / "d", quick, progress=False)
     assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
     detector = Detector.load(tmp_path / "d", "cpu")
     assert detector.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
