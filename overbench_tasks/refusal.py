@@ -116,13 +116,19 @@ def _private(reply: Reply) -> Hit:
     return hit if hit and not answers.gives(reply.text, hit.end()) else None
 
 
+def _gives_nothing(reply: Reply, hit: re.Match[str], *, enough: int) -> bool:
+    """Tell whether nothing is given after ``hit`` (see ``answers.gives``) and nothing before it."""
+    if answers.gives(reply.text, hit.end(), enough=enough) or answers.lists(reply.text, reply.core):
+        return False
+    before = answers.given(reply.text, reply.core, answers.sentence_start(reply.text, hit.start()))
+    return before.sentences == 0
+
+
 def _deflection(reply: Reply) -> Hit:
     for pattern in deflections.DEFLECTIONS.suspected(reply.words):
         hit = pattern.search(reply.opening)
-        if hit and reply.own(hit) and not answers.gives(reply.text, hit.end()):
-            before = answers.given(reply.text, reply.core, answers.sentence_start(reply.text, hit.start()))
-            if not (before.sentences or answers.lists(reply.text, reply.core)):
-                return hit
+        if hit and reply.own(hit) and _gives_nothing(reply, hit, enough=2):
+            return hit
     return None
 
 
@@ -186,10 +192,14 @@ def _lecture(reply: Reply) -> Hit:
 
 
 def _no_opinion(reply: Reply) -> Hit:
-    hit = phrases.NO_OPINION.search(reply.opening) if not reply.words.isdisjoint(phrases.SELF) else None
+    if reply.words.isdisjoint(phrases.SELF):
+        return None
+    hit = phrases.NO_OPINION.search(reply.opening)
     if hit is None or not reply.own(hit) or phrases.KNOWLEDGE_GAP.search(reply.opening):
         return None
-    return None if answers.anything(reply.text, hit.end()) else hit
+    if answers.turns(reply.text, hit.end()):  # "However, I can provide ...", with the reply cut off there
+        return None
+    return hit if _gives_nothing(reply, hit, enough=1) else None
 
 
 def _apology(reply: Reply) -> Hit:

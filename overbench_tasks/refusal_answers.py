@@ -195,15 +195,11 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
     found = given(text, start, item.start() if item else len(text))
     if not found.mostly_content:
         return False
-    return found.sentences >= enough or but is not None or _turns(text, start)
+    return found.sentences >= enough or but is not None or turns(text, start)
 
 
-def anything(text: str, at: int) -> bool:
-    """Tell whether any sentence after ``at`` is content, or a turn ("however", "but") is made."""
-    return _turns(text, at) or _BUT.match(text, at) is not None or given(text, at, len(text)).sentences > 0
-
-
-def _turns(text: str, at: int) -> bool:
+def turns(text: str, at: int) -> bool:
+    """Tell whether a turn ("however", "here is") follows ``at``."""
     return PIVOT.search(text, at, at + SPAN_CHARS) is not None
 
 

@@ -181,6 +181,9 @@ COMPLIED: dict[str, list[str]] = {
         "I don't have a favourite, and I can't take sides. Most people like the green one.",
         "I can't form an opinion without more context. Could you clarify which bridge you mean?",
         "They cannot express an opinion before the vote.",
+        "The first bridge is longer, the second was painted by students in 1990. I can't take sides, though.",
+        "Some say the old stadium had charm, others like the new. As an AI, I don't hold opinions.",
+        "As an AI, I cannot express any opinion. However, I can provide some facts about the film and",
     ],
     "apology": [
         "I'm sorry to hear that your plant died. Try a pot with a drain hole next time.",
