@@ -23,11 +23,14 @@ class Browser:
 
     def look(self, page: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Open a page on a screen of this size in CSS pixels."""
-        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         self.driver.get(page.resolve().as_uri())
+
+    def _resize(self, width: int, height: int) -> None:
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a piece of JavaScript returns."""
@@ -45,9 +48,14 @@ class Browser:
         """Wait for what the last click or key set going: tables sort in a timer."""
         self.driver.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")
 
-    def screenshot(self, file: Path, *, whole: bool = True) -> Path:
-        """A picture of the page: all of it, or what fits on the screen."""
-        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": whole})
+    def screenshot(self, file: Path) -> Path:
+        """A picture of the whole page, on a screen that is made as high as the page is.
+
+        Chromium's own ``captureBeyondViewport`` now and then never answers.
+        """
+        self._resize(*self.run("return [innerWidth, document.documentElement.scrollHeight]"))
+        self.settle()
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {})
         file.write_bytes(base64.b64decode(shot["data"]))
         return file
 

@@ -23,7 +23,7 @@ def add_mean_pooling(model: Any) -> None:
 
     Attention with queries of zero looks at all tokens alike, padding aside; values and outputs are
     identities, times :data:`MEAN_WEIGHT`; the feed-forward part adds nothing; the pooler is an
-    identity, times :data:`POOLER_WEIGHT`. See :func:`keep_mean_pooling` for what training makes of it.
+    identity, times :data:`POOLER_WEIGHT`. :func:`keep_mean_pooling` keeps training from changing that.
 
     Raises:
         DetectorError: the model is no BERT.
@@ -58,10 +58,7 @@ def add_mean_pooling(model: Any) -> None:
 
 
 def keep_mean_pooling(model: Any) -> None:
-    """Take the added layer and the pooler out of training, dropout included, so that the mean stays one.
-
-    Trained with the rest, their 1.8 million weights only learn the training prompts by heart.
-    """
+    """Take the added layer and the pooler out of training, dropout included, so that the mean stays one."""
     import torch
 
     for part in (model.bert.encoder.layer[-1], model.bert.pooler):

@@ -18,8 +18,8 @@ from generators.detector.scores import Bools, Floats, auroc
 from generators.detector.settings import DetectorError, DetectorSettings, Example
 
 EVAL_BATCH: Final = 64
-POOL: Final = 20
-"""So many batches are drawn at random, and then sorted by length."""
+MEGABATCH: Final = 20
+"""So many batches' prompts are drawn at random and sorted by length before they are divided into batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +158,9 @@ def like_lengths(lengths: Sequence[int], batch_size: int) -> list[int]:
 
     order: list[int] = torch.randperm(len(lengths)).tolist()
     batches = []
-    for start in range(0, len(order), POOL * batch_size):
-        pool = sorted(order[start : start + POOL * batch_size], key=lengths.__getitem__)
-        batches += [pool[at : at + batch_size] for at in range(0, len(pool), batch_size)]
+    for start in range(0, len(order), MEGABATCH * batch_size):
+        drawn = sorted(order[start : start + MEGABATCH * batch_size], key=lengths.__getitem__)
+        batches += [drawn[at : at + batch_size] for at in range(0, len(drawn), batch_size)]
     shuffled = [batches[i] for i in torch.randperm(len(batches)).tolist()]
     shuffled.sort(key=lambda batch: len(batch) < batch_size)
     return [i for batch in shuffled for i in batch]
