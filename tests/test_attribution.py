@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +10,7 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -40,6 +40,7 @@ from generators.attribution.attribution import (
     to_json,
 )
 from generators.attribution.integrated_gradients import REFUSED, IntegrationSettings, integrate
+from generators.attribution.paths import Path
 from generators.attribution.view import ansi, html, visible
 from generators.models import models
 
@@ -210,6 +211,41 @@ def test_on_a_product_of_two_tokens_scores_are_the_analytic_integral() -> None:
     assert result.scores == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("steps", [4, 7])
+def test_a_path_whose_slopes_are_cubic_is_integrated_exactly(steps: int) -> None:
+    """Two tokens: dF/da = (1 + 4 a^3) + (2 a - 3 a^2), F = a + a^4 + a^2 - a^3."""
+    path = Path(steps)
+    a = path.wanted
+    path.add(a + a**4 + a**2 - a**3, np.stack([1 + 4 * a**3, 2 * a - 3 * a**2], axis=1))
+    assert path.scores() == pytest.approx([2, 0], abs=1e-12)
+    assert path.ends == pytest.approx((2, 0))
+    assert path.errors() == pytest.approx(np.zeros(steps - 1), abs=1e-12)
+
+
+def test_points_gather_where_the_path_is_steep() -> None:
+    path = Path(6)
+    for _ in range(6):
+        a = path.wanted
+        path.add(np.tanh(40 * (a - 0.3)), (40 / np.cosh(40 * (a - 0.3)) ** 2)[:, None])
+        path.refine(max_steps=40)
+    steep = abs(path.places - 0.3) < 0.1  # a fifth of the path
+    assert steep.mean() > 0.4
+    assert abs(path.errors()).max() < 0.01
+    assert np.unique(path.places).size == len(path.places) <= 40
+
+
+def test_a_path_has_at_most_max_steps_points() -> None:
+    path = Path(3)
+    while len(path.wanted):
+        path.add(np.sign(path.wanted - 0.4), np.zeros((len(path.wanted), 1)))
+        path.refine(max_steps=12)
+    assert len(path.places) == 12
+    flat = Path(3)
+    flat.add(np.zeros(3), np.zeros((3, 2)))
+    flat.refine(max_steps=12)
+    assert len(flat.wanted) == 0
+
+
 # --- convergence
 
 
@@ -220,9 +256,9 @@ def test_steps_are_raised_only_for_prompts_above_tolerance() -> None:
     assert all(r.converged for r in results)
     assert {r.steps for r in results} > {4}
     assert all(
-        abs(r.delta) <= 0.02 * max(abs(r.log_odds - r.baseline_log_odds), 0.1) for r in results
+        abs(r.delta) <= 0.007 * max(abs(r.log_odds - r.baseline_log_odds), 0.1) for r in results
     )  # fmt: skip
-    assert all(math.log2(r.steps / 4).is_integer() for r in results)
+    assert all(r.steps == 4 or 4 < r.steps <= 40 for r in results)  # 512 even points would have been 4 * 128
 
 
 def leap(tokenizer: Any, prompt: str, height: float) -> Toy:
@@ -238,13 +274,13 @@ def test_what_does_not_converge_is_kept_and_flagged() -> None:
     tokenizer = word_piece()
     model = leap(tokenizer, "kill steal", 100.0)
     (result,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(steps=4, max_steps=7))
-    assert (result.converged, result.steps) == (False, 4)
+    assert (result.converged, result.steps) == (False, 7)
     assert abs(result.delta) > 100
 
 
 def test_a_tiny_difference_is_measured_against_the_floor() -> None:
     tokenizer = word_piece()
-    model = leap(tokenizer, "kill steal", 5e-4)
+    model = leap(tokenizer, "kill steal", 3e-4)
     few = {"steps": 2, "max_steps": 256}
     (with_floor,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(**few))
     (without,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(**few, difference_floor=0))

@@ -11,12 +11,10 @@ special tokens, positions and the attention mask stay as they are. So special to
 F(x') is evaluated at that very end of the path: models that derive positions from token ids (RoBERTa)
 would place a sequence of pad tokens elsewhere, and completeness, sum_i IG_i = F(x) - F(x'), would fail.
 
-The log-odds of an encoder change in one steep place not far from the middle of the path, where captum's
-default, Gauss-Legendre, has the fewest points. So we choose the points (see :func:`_points`) and let captum
-take, for each, one step over the piece of the path around it: its layer is the place on the path, and its
-inputs and baselines are the ends of the piece. A finer sum keeps the coarser one: with M_n the midpoint rule
-of n points and T_n the trapezoid rule of n intervals, T_2n = (T_n + M_n) / 2. Each doubling only pays for
-the points in between.
+The log-odds of an encoder change in a few steep places, and not at the same ones for each prompt. So each
+prompt has points of its own (:mod:`generators.attribution.paths`), more where its path is steep, and none
+is thrown away when others are added. captum takes, for each point, one step over a path of the same
+direction and length around it, which gives the slope there; the forward pass of that step gives F there.
 """
 
 from __future__ import annotations
@@ -27,19 +25,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from generators.attribution.paths import Array, Path
 from generators.attribution.tokens import AttributionError, BaselineToken, Encoded, encode
-
-Array = npt.NDArray[np.float64]
 
 REFUSED = "refused"
 """The detector's label for refused prompts, in its configuration's ``id2label``."""
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16_384
-_BEND, _SHIFT = 0.35, 0.1
-"""Points lie 35 % closer than on average at 0.37 of the path, where most prompts' log-odds are steepest."""
 
 
 class IntegrationSettings(BaseModel):
@@ -47,12 +41,12 @@ class IntegrationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    steps: int = Field(12, ge=2, description="points along the path that every prompt gets first")
+    steps: int = Field(11, ge=2, description="points along the path that every prompt gets first")
     max_steps: int = Field(
-        192, ge=2, description="a prompt above tolerance gets twice the points, again and again, up to these"
+        192, ge=2, description="a prompt above tolerance gets more, where its path is steep, up to these"
     )
     tolerance: float = Field(
-        0.02,
+        0.007,
         gt=0,
         lt=1,
         description="highest |sum of scores - (F(x) - F(baseline))|, as a share of |F(x) - F(baseline)|",
@@ -94,7 +88,7 @@ class TokenScores:
     Attributes:
         log_odds, baseline_log_odds: F(x) and F(x').
         delta: sum of scores - (F(x) - F(x')), in log-odds.
-        steps: points that gave these scores (one more, the far end, if ``steps`` was raised).
+        steps: points that gave these scores.
         converged: whether ``delta`` is within tolerance.
         truncated: whether the detector reads only part of the prompt.
         offsets: ``[start, end)`` of each token in the prompt, in code points; (0, 0) for special tokens.
@@ -120,8 +114,8 @@ def integrate(
 ) -> list[TokenScores]:
     """Attribute each prompt's refusal log-odds to its tokens.
 
-    Prompts of like length share a batch. Each first gets ``settings.steps`` points; those whose delta
-    is above tolerance go on with twice as many, as long as these are at most ``settings.max_steps``.
+    Points of prompts of like length share a batch. Each prompt first gets ``settings.steps`` points; those
+    whose delta is above tolerance get more, as long as there are at most ``settings.max_steps``.
     A prompt's scores do not depend on the order of ``prompts``; on which others share its batch they
     depend by float rounding only (about 1e-6).
 
@@ -141,49 +135,41 @@ def integrate(
             other labels, no input embeddings, or gives numbers that are not finite.
     """
     encoded = encode(model, tokenizer, prompts, settings.baseline, settings.max_length)
+    paths = [Path(settings.steps) for _ in encoded]
     found: dict[int, TokenScores] = {}
     # By content, not by place, within a length: the batches are the same for any order of prompts.
     pending = sorted(range(len(encoded)), key=lambda i: (encoded[i].length, encoded[i].inputs["input_ids"]))
     with _frozen(model):
         integrator = _Integrator(model, tokenizer, settings)
-        for number, (places, weights) in enumerate(rounds := _points(settings)):
-            missed: list[int] = []
-            for batch in _batches(pending, encoded, integrator.batch_tokens // len(places)):
-                coarser = [found[i] for i in batch] if number else None
-                scored = integrator.scores([encoded[i] for i in batch], places, weights, coarser)
-                found.update(zip(batch, scored, strict=True))
-                above = [i for i in batch if not found[i].converged and number + 1 < len(rounds)]
-                missed += above
+        while pending:
+            for batch in _batches(pending, encoded, paths, integrator.batch_tokens):
+                integrator.evaluate([(encoded[i], paths[i]) for i in batch])
+                for i in batch:
+                    found[i] = _token_scores(encoded[i], paths[i], settings)
+                    if not found[i].converged:
+                        paths[i].refine(settings.max_steps)
                 if progress is not None:
-                    progress(len(batch) - len(above))
-            pending = missed
+                    progress(sum(not len(paths[i].wanted) for i in batch))
+            pending = [i for i in pending if len(paths[i].wanted)]
     return [found[i] for i in range(len(encoded))]
 
 
-def _points(settings: IntegrationSettings) -> list[tuple[Array, Array]]:
-    """Places on the path, in [0, 1], and their weights, of sum 1, that each round adds: M_n, T_n, M_2n, M_4n.
-
-    The points are equally spaced in u. Their places a(u) = u + b (sin(2 pi (u + c)) - sin(2 pi c)) / (2 pi)
-    are closest around u = 1/2 - c; their weights are a'(u) times those of the rule.
-    """
-    n = settings.steps
-    rounds = [((np.arange(n) + 0.5) / n, np.full(n, 1 / n))]
-    while 2 * n <= settings.max_steps:
-        if len(rounds) == 1:
-            weights = np.full(n + 1, 1 / n)
-            weights[[0, -1]] /= 2
-            rounds.append((np.arange(n + 1) / n, weights))
-        else:
-            rounds.append(((np.arange(n) + 0.5) / n, np.full(n, 1 / n)))
-        n *= 2
-    turn = 2 * np.pi
-    return [
-        (
-            u + _BEND * (np.sin(turn * (u + _SHIFT)) - np.sin(turn * _SHIFT)) / turn,
-            weights * (1 + _BEND * np.cos(turn * (u + _SHIFT))),
-        )
-        for u, weights in rounds
-    ]
+def _token_scores(encoded: Encoded, path: Path, settings: IntegrationSettings) -> TokenScores:
+    scores = path.scores()[: encoded.length]
+    log_odds, baseline_log_odds = path.ends
+    difference = log_odds - baseline_log_odds
+    delta = float(scores.sum()) - difference
+    converged = abs(delta) <= settings.tolerance * max(abs(difference), settings.difference_floor)
+    return TokenScores(
+        log_odds,
+        baseline_log_odds,
+        delta,
+        len(path.places),
+        converged,
+        encoded.truncated,
+        encoded.offsets,
+        tuple(scores.tolist()),
+    )
 
 
 class _Integrator:
@@ -193,7 +179,7 @@ class _Integrator:
         from captum.attr import LayerIntegratedGradients
         from torch import nn
 
-        self.model, self.settings = model, settings
+        self.model = model
         self.pad_id = tokenizer.pad_token_id
         self.refused = _refused_label(model)
         try:
@@ -206,80 +192,42 @@ class _Integrator:
         self.captum = LayerIntegratedGradients(self._on_path, self.place)
         default = CPU_TOKENS if model.device.type == "cpu" else ACCELERATOR_TOKENS
         self.batch_tokens = settings.batch_tokens or default
+        self.log_odds: Any = None  # (rows,), of the last pass
 
-    def scores(
-        self,
-        batch: Sequence[Encoded],
-        places: Array,
-        weights: Array,
-        coarser: Sequence[TokenScores] | None,
-    ) -> list[TokenScores]:
-        """Token scores of a batch from these points, averaged with those of the round before, if any."""
+    def evaluate(self, batch: Sequence[tuple[Encoded, Path]]) -> None:
+        """Give each path the values at its wanted places, in passes of at most ``batch_tokens`` tokens."""
         import torch
 
-        ids, baseline, *others = self._tensors(batch)
-        inputs = {"input_ids": ids, **dict(zip(list(batch[0].inputs)[1:], others, strict=True))}
+        ids, baseline, *others = self._tensors([encoded for encoded, _ in batch])
         with torch.no_grad():
             start, end = self.layer(baseline), self.layer(ids)  # (prompts, tokens, dimensions)
-        if coarser is None:
-            ends = self._ends(inputs, start, end)
-        else:
-            ends = [(one.log_odds, one.baseline_log_odds) for one in coarser]
-        sums = torch.zeros(ids.shape, dtype=torch.float64, device=ids.device)
-        at_once = max(1, self.batch_tokens // ids.numel())
-        for first in range(0, len(places), at_once):
-            chosen = slice(first, first + at_once)
-            sums += self._pieces(inputs, start, end, places[chosen], weights[chosen])
-        found: list[TokenScores] = []
-        for i, one in enumerate(batch):
-            scores, steps = sums[i, : one.length].tolist(), len(places)
-            if coarser is not None:
-                scores = [(a + b) / 2 for a, b in zip(scores, coarser[i].scores, strict=True)]
-                steps = 2 * coarser[i].steps
-            found.append(self._token_scores(one, scores, ends[i], steps))
-        return found
+        counts = [len(path.wanted) for _, path in batch]
+        places = np.concatenate([path.wanted for _, path in batch])
+        owners = np.repeat(np.arange(len(batch)), counts)  # each point's prompt
+        at_once = max(1, self.batch_tokens // ids.shape[1])
+        log_odds, slopes = [], []
+        for first in range(0, len(owners), at_once):
+            rows = torch.as_tensor(owners[first : first + at_once], device=ids.device)
+            there = torch.as_tensor(places[first : first + at_once], dtype=start.dtype, device=ids.device)
+            tensors = [value[rows] for value in (start, end, ids, *others)]
+            slopes.append(self._slopes(there, list(batch[0][0].inputs), *tensors))
+            log_odds.append(self.log_odds.double().cpu().numpy())
+        ends = np.cumsum(counts)[:-1]
+        per_path = (np.split(np.concatenate(values), ends) for values in (log_odds, slopes))
+        for (encoded, path), path_log_odds, path_slopes in zip(batch, *per_path, strict=True):
+            path.add(path_log_odds, path_slopes[:, : encoded.length])
 
-    def _pieces(self, inputs: dict[str, Any], start: Any, end: Any, places: Array, weights: Array) -> Any:
-        """Token scores (prompts, tokens) from the pieces of the path around these places, in one pass."""
-        import torch
-
-        prompts, points = len(start), len(places)
-        # One row for each point of each prompt.
-        middle = torch.tensor(places, dtype=start.dtype, device=start.device).repeat_interleave(prompts)
-        half = torch.tensor(weights / 2, dtype=start.dtype, device=start.device).repeat_interleave(prompts)
-        rows = [value.repeat(points, *[1] * (value.ndim - 1)) for value in (start, end, *inputs.values())]
+    def _slopes(self, places: Any, names: list[str], start: Any, end: Any, *values: Any) -> Array:
+        """(rows, tokens) what each token adds to dF/da at these places (rows,) of the rows' paths."""
         pieces = self.captum.attribute(
-            middle + half,
-            baselines=middle - half,
-            additional_forward_args=(list(inputs), *rows),
+            places + 0.5,
+            baselines=places - 0.5,
+            additional_forward_args=(names, start, end, *values),
             n_steps=1,
-            method="gausslegendre",  # of one step: the gradient in the middle of the piece
+            method="gausslegendre",  # of one step: the gradient in the middle, times end - start
         )
-        return pieces.sum(dim=-1).double().view(points, prompts, -1).sum(dim=0)
-
-    def _token_scores(
-        self, encoded: Encoded, scores: list[float], ends: tuple[float, float], steps: int
-    ) -> TokenScores:
-        difference = ends[0] - ends[1]
-        delta = sum(scores) - difference
-        allowed = self.settings.tolerance * max(abs(difference), self.settings.difference_floor)
-        return TokenScores(
-            *ends, delta, steps, abs(delta) <= allowed, encoded.truncated, encoded.offsets, tuple(scores)
-        )
-
-    def _ends(self, inputs: dict[str, Any], start: Any, end: Any) -> list[tuple[float, float]]:
-        """F(x) and F(x') of each prompt."""
-        import torch
-
-        twice = {name: value.repeat(2, 1) for name, value in inputs.items()}
-        with torch.no_grad(), self._embedded_as(torch.cat([end, start])):
-            log_odds = self._log_odds(twice)
-        if not log_odds.isfinite().all():
-            raise AttributionError(
-                "The detector's logits are not finite numbers. Load it in float32, or train it again."
-            )
-        at_input, at_baseline = log_odds.view(2, -1).tolist()
-        return list(zip(at_input, at_baseline, strict=True))
+        found: Array = pieces.sum(dim=-1).double().cpu().numpy()
+        return found
 
     def _on_path(self, place: Any, names: list[str], start: Any, end: Any, *values: Any) -> Any:
         """F at places (rows,) on the path from start to end (rows, tokens, dimensions)."""
@@ -289,7 +237,13 @@ class _Integrator:
         if not torch.is_grad_enabled():
             return place  # captum asks only for the output of its layer
         with self._embedded_as(embedded):
-            return self._log_odds(dict(zip(names, values, strict=True)))
+            log_odds = self._log_odds(dict(zip(names, values, strict=True)))
+        if not log_odds.isfinite().all():
+            raise AttributionError(
+                "The detector's logits are not finite numbers. Load it in float32, or train it again."
+            )
+        self.log_odds = log_odds.detach()
+        return log_odds
 
     def _log_odds(self, inputs: dict[str, Any]) -> Any:
         """F: (rows,) log-odds of refusal."""
@@ -339,13 +293,17 @@ def _refused_label(model: Any) -> int | None:
     return next((i for i, label in labels.items() if label.casefold() == REFUSED), 1)
 
 
-def _batches(order: Sequence[int], encoded: Sequence[Encoded], room: int) -> Iterator[list[int]]:
-    """Runs of ``order`` (shortest first) that fill ``room`` tokens, padding counted; at least one prompt."""
+def _batches(
+    order: Sequence[int], encoded: Sequence[Encoded], paths: Sequence[Path], room: int
+) -> Iterator[list[int]]:
+    """Runs of ``order`` (shortest first) whose points fill ``room`` tokens, padding counted; never empty."""
     batch: list[int] = []
+    points = 0
     for i in order:
-        if batch and encoded[i].length * (len(batch) + 1) > room:
+        points += len(paths[i].wanted)
+        if batch and encoded[i].length * points > room:
             yield batch
-            batch = []
+            batch, points = [], len(paths[i].wanted)
         batch.append(i)
     if batch:
         yield batch
