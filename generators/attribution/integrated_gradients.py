@@ -155,7 +155,7 @@ def integrate(
 
 
 def _token_scores(encoded: Encoded, path: Path, settings: IntegrationSettings) -> TokenScores:
-    scores = path.scores()[: encoded.length]
+    scores = path.scores()
     log_odds, baseline_log_odds = path.ends
     difference = log_odds - baseline_log_odds
     delta = float(scores.sum()) - difference
