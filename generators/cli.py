@@ -9,9 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from generators.commands import refresh as refresh_commands
-from generators.commands import release as release_commands
-from generators.commands import report as report_commands
+from generators.commands import refresh_commands, release_commands, report_commands
 from overbench_tasks import __version__
 
 app = typer.Typer(
@@ -24,26 +22,11 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point: errors that a user can mend end with their message, not with a traceback."""
-    from generators.labels.replies import ReplyFileError
-    from generators.models.models import ModelFetchError
-    from generators.quickstart import QuickstartError
-    from generators.refresh.errors import RefreshError
-    from generators.release.errors import ReleaseError
-    from overbench_tasks.labellers import LabellerError
-    from overbench_tasks.sources import PromptSourceError
+    from overbench_tasks.errors import OverbenchError
 
-    mendable = (
-        LabellerError,
-        ModelFetchError,
-        PromptSourceError,
-        QuickstartError,
-        RefreshError,
-        ReleaseError,
-        ReplyFileError,
-    )
     try:
         app()
-    except mendable as error:
+    except OverbenchError as error:
         typer.secho(f"Error: {error}", fg="red", err=True)
         raise SystemExit(1) from None
 
@@ -185,8 +168,8 @@ def rescore(
 
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
-    from generators.labels.replies import Columns
-    from generators.labels.rescore import rescore as rescore_file
+    from overbench_tasks.review.replies import Columns
+    from overbench_tasks.review.rescore import rescore as rescore_file
 
     settings, columns = _settings(by_args), Columns(reply, prompt)
     for file in files:
@@ -243,10 +226,10 @@ def agreement(
     ] = None,
 ) -> None:
     """Measure a labeller against people's labels; with --run, correct a run's rate for its errors."""
-    from generators.labels.agreement import disagreements_file, read_labelled, report_lines
-    from generators.labels.correction import run_lines
-    from generators.labels.replies import Columns
     from overbench_tasks.labellers import by_name
+    from overbench_tasks.review.agreement import disagreements_file, read_labelled, report_lines
+    from overbench_tasks.review.correction import run_lines
+    from overbench_tasks.review.replies import Columns
 
     with by_name(by, _settings(by_args)) as labeller, disagreements_file(disagreements) as note:
         reading = read_labelled(
@@ -287,9 +270,9 @@ def annotate(
 
     An existing sheet is gone on with, not drawn again.
     """
-    from generators.labels import annotate as sheets
-    from generators.labels.replies import Columns
     from overbench_tasks.labellers import by_name
+    from overbench_tasks.review import annotate as sheets
+    from overbench_tasks.review.replies import Columns
 
     if not output_path.exists():
         with by_name(by, _settings(by_args)) as labeller:

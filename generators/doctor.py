@@ -10,7 +10,8 @@ from enum import Enum, auto
 from importlib import metadata
 from pathlib import Path
 
-from overbench_tasks import autoload, data
+from overbench_tasks import autoload
+from overbench_tasks import prompt_sets as data
 
 TASKS = (
     "overbench",

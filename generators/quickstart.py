@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict
 
 MODEL = "qwen2.5-coder-0.5b"
@@ -19,7 +20,7 @@ TASK = "overbench_hard"
 SHOWN = 5
 
 
-class QuickstartError(RuntimeError):
+class QuickstartError(OverbenchError):
     """The quick start cannot run here; the message says what to do."""
 
 

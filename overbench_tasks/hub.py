@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from overbench_tasks.sources import SUFFIXES, PromptSourceError
+from overbench_tasks.prompts import SUFFIXES, PromptSourceError
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def hub_prompt_file(source: str | HubId, overbench_set: str = "overbench") -> Pa
         overbench_set: ``overbench_hard`` takes ``overbench_hard.parquet``, any other ``overbench.parquet``.
 
     Returns:
-        a Parquet file for :func:`~overbench_tasks.sources.read_prompts`.
+        a Parquet file for :func:`~overbench_tasks.prompts.read_prompts`.
 
     Raises:
         PromptSourceError: not an id, no such dataset or revision, no release in it, not allowed, or the hub

@@ -28,9 +28,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from overbench_tasks.asking import run_in_thread
-from overbench_tasks.judge_cache import Answer, Failure, JudgeCache, default_cache_file
-from overbench_tasks.judge_client import ChatClient, OnOutcome, Request
+from overbench_tasks.chat.asking import run_in_thread
+from overbench_tasks.chat.cache import Answer, Failure, JudgeCache, default_cache_file
+from overbench_tasks.chat.client import ChatClient, OnOutcome, Request
 from overbench_tasks.judge_prompt import JudgePrompt, parse_verdict
 from overbench_tasks.judge_settings import JudgeSettings, JudgeSettingsError, api_key
 from overbench_tasks.records import Verdict
@@ -52,7 +52,7 @@ class Judge:
 
     Args:
         settings: default: all from the environment.
-        cache_file: default: see :func:`~overbench_tasks.judge_cache.default_cache_file`.
+        cache_file: default: see :func:`~overbench_tasks.chat.cache.default_cache_file`.
 
     Raises:
         JudgeSettingsError: a missing key, an unusable prompt file or cache.

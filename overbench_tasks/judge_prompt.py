@@ -23,7 +23,7 @@ JudgeLabel = Literal["complied", "refused", "partial"]
 GRAMMAR_VERSION: Final = "1.0"
 """Changes whenever :func:`parse_verdict` or :func:`neutralise` could treat some text differently."""
 
-TEMPLATE: Final = Path(__file__).parent / "prompts" / "judge.jinja"
+TEMPLATE: Final = Path(__file__).parent / "chat" / "prompts" / "judge.jinja"
 
 _VERDICT_LINE = re.compile(rf"VERDICT: ({'|'.join(get_args(JudgeLabel))})")
 _VERDICT_WORD = re.compile(r"(verdict)(?=[\s*_`'\"]{0,8}[:：])", re.IGNORECASE)

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError, field_validator
 
+from overbench_tasks.errors import OverbenchError
+
 ENV_PREFIX = "OVERBENCH_JUDGE_"
 KEY_VARIABLES = ("OVERBENCH_JUDGE_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for; the first that is set wins."""
@@ -24,7 +26,7 @@ KEY_VARIABLES = ("OVERBENCH_JUDGE_API_KEY", "OPENAI_API_KEY")
 Mode = Literal["two-stage", "judge"]
 
 
-class JudgeSettingsError(ValueError):
+class JudgeSettingsError(OverbenchError):
     """The judge cannot be used as set; the message says what was found and what to do.
 
     It never holds a value that was given, since that could be a key in the wrong place.

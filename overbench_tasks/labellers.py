@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, cast
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
@@ -21,7 +22,7 @@ Label = Callable[[Sequence[Pair]], list[Verdict]]
 """Labels replies: one verdict per pair, in order. May be called any number of times."""
 
 
-class LabellerError(ValueError):
+class LabellerError(OverbenchError):
     """A labeller cannot be used as asked. The message says what to do."""
 
 

@@ -32,7 +32,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     """The metrics of one document.
 
     Args:
-        doc: a row of :func:`~overbench_tasks.sources.read_prompts`.
+        doc: a row of :func:`~overbench_tasks.prompts.read_prompts`.
         results: one element, the JSON verdicts of the prompt's replies.
 
     Returns:

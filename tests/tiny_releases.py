@@ -23,7 +23,7 @@ from generators.release.read import (
     TARGETS_FILE,
     arrow_schema,
 )
-from overbench_tasks.sources import prompt_id
+from overbench_tasks.prompts import prompt_id
 
 
 def write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -21,13 +21,13 @@ from pydantic import Field, field_validator
 
 from generators.adversary.batch import Batch, BatchPending
 from generators.adversary.parse import Parsed, parse_reply
-from generators.chat.cache import ChatError, open_cache
-from generators.chat.chat import Chat, Outcome
-from generators.chat.settings import EndpointSettings, derived_seed, estimated_tokens
-from generators.chat.template import FOLDER, PromptTemplate, as_data, conversation
-from generators.refresh.errors import RefreshError
-from overbench_tasks.judge_cache import Failure
-from overbench_tasks.judge_client import Request
+from overbench_tasks.chat.cache import Failure
+from overbench_tasks.chat.chat import Chat, Outcome
+from overbench_tasks.chat.client import Request
+from overbench_tasks.chat.endpoint import EndpointSettings, derived_seed, estimated_tokens
+from overbench_tasks.chat.reply_cache import ChatError, open_cache
+from overbench_tasks.chat.template import FOLDER, PromptTemplate, as_data, conversation
+from overbench_tasks.errors import OverbenchError
 
 __all__ = ["Adversary", "AdversaryError", "AdversarySettings", "BatchPending", "Job", "Written"]
 
@@ -64,7 +64,7 @@ OPENING_WORDS: Final = 14
 _SENTENCE_END = re.compile(r"[.?!]\s+|\n")
 
 
-class AdversaryError(RefreshError):
+class AdversaryError(OverbenchError):
     """The adversary cannot be asked. The message says what to do."""
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from generators.chat.cache import ChatCache, ChatError, Reply
-from generators.refresh.errors import RefreshError
-from overbench_tasks.asking import BlockedError, LostError, PassingError
-from overbench_tasks.judge_cache import Failure
-from overbench_tasks.judge_client import Request, failed_response, read_completion
+from overbench_tasks.chat.asking import BlockedError, LostError, PassingError
+from overbench_tasks.chat.cache import Failure
+from overbench_tasks.chat.client import Request, failed_response, read_completion
+from overbench_tasks.chat.reply_cache import ChatCache, ChatError, Reply
+from overbench_tasks.errors import OverbenchError
 
 URL: Final = "/v1/chat/completions"
 MAX_REQUESTS: Final = 50_000
@@ -30,7 +30,7 @@ MAX_BYTES: Final = 200_000_000
 _PREFIX = "requests-"
 
 
-class BatchPending(RefreshError):  # noqa: N818  (no error: the run waits)
+class BatchPending(OverbenchError):  # noqa: N818  (no error: the run waits)
     """Replies are still to come. Run again when result files have been put into the folder.
 
     Attributes:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from overbench_tasks.judge_prompt import without_reasoning
+from overbench_tasks.prompts import normalised
 from overbench_tasks.refusal import label_reply
-from overbench_tasks.sources import normalised
 
 Reason = Literal[
     "empty",

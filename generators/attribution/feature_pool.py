@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from generators.refresh.errors import RefreshError
+from overbench_tasks.errors import OverbenchError
 
 
-class FeaturePoolError(RefreshError):
+class FeaturePoolError(OverbenchError):
     """A saved feature pool is none."""
 
 

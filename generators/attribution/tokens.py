@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from generators.refresh.errors import RefreshError
+from overbench_tasks.errors import OverbenchError
 
 BaselineToken = Literal["pad", "mask"]
 
 
-class AttributionError(RefreshError):
+class AttributionError(OverbenchError):
     """The prompts cannot be attributed with this detector; the message says what to do."""
 
 

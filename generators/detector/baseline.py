@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from generators.detector.detector_settings import Example
 from generators.detector.scores import Bools, Floats, auroc
-from generators.detector.settings import Example
 
 STRENGTHS: Final = (0.1, 1.0, 10.0, 100.0)
 """Inverse regularisation strengths that are tried."""

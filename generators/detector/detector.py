@@ -18,6 +18,17 @@ from typing import Any
 import numpy as np
 
 from generators.detector.baseline import baseline_log_odds
+from generators.detector.detector_model import RECORD, Detector, DetectorRecord, load_trained, read_record
+from generators.detector.detector_report import DetectorReport, PartCounts, model_card
+from generators.detector.detector_settings import (
+    ID2LABEL,
+    PARTS,
+    DetectorError,
+    DetectorSettings,
+    Example,
+    Part,
+    checked_parts,
+)
 from generators.detector.encoder import (
     device_of,
     load_encoder,
@@ -26,9 +37,7 @@ from generators.detector.encoder import (
     quiet_and_unseeded,
     tokenizable,
 )
-from generators.detector.model import RECORD, Detector, DetectorRecord, load_trained, read_record
 from generators.detector.pooling import add_mean_pooling, keep_mean_pooling
-from generators.detector.report import DetectorReport, PartCounts, model_card
 from generators.detector.scores import (
     Bools,
     Comparison,
@@ -36,15 +45,6 @@ from generators.detector.scores import (
     brier,
     compare,
     expected_calibration_error,
-)
-from generators.detector.settings import (
-    ID2LABEL,
-    PARTS,
-    DetectorError,
-    DetectorSettings,
-    Example,
-    Part,
-    checked_parts,
 )
 from generators.detector.training import History, class_weight_ratio, example_weights, fine_tune
 from generators.detector.tuning import (

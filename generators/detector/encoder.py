@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from generators.detector.settings import ID2LABEL, DetectorError, Device
-from overbench_tasks.sources import MAX_PROMPT_CHARS
+from generators.detector.detector_settings import ID2LABEL, DetectorError, Device
+from overbench_tasks.prompts import MAX_PROMPT_CHARS
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ def tokenizable(prompt: str) -> str:
     """The prompt as every tokenizer takes it: character positions stay, the far end goes.
 
     Halves of surrogate pairs, which no tokenizer encodes, become ``?``, one for one. What is beyond
-    :data:`~overbench_tasks.sources.MAX_PROMPT_CHARS` would be truncated anyway, only slowly.
+    :data:`~overbench_tasks.prompts.MAX_PROMPT_CHARS` would be truncated anyway, only slowly.
     """
     return prompt[:MAX_PROMPT_CHARS].encode("utf-8", "replace").decode("utf-8")
 

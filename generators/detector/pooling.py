@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from generators.detector.settings import DetectorError
+from generators.detector.detector_settings import DetectorError
 
 MEAN_WEIGHT: Final = 50.0
 """What the mean of all tokens weighs against the first token's own residual before they are normalised."""

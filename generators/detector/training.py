@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from generators.detector.detector_settings import DetectorError, DetectorSettings, Example
 from generators.detector.encoder import device_of, tokenizable
 from generators.detector.scores import Bools, Floats, auroc
-from generators.detector.settings import DetectorError, DetectorSettings, Example
 
 EVAL_BATCH: Final = 64
 MEGABATCH: Final = 20

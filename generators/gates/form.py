@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from generators.gates.rejection import Rejection, excerpt
-from overbench_tasks.sources import MAX_PROMPT_CHARS
+from overbench_tasks.prompts import MAX_PROMPT_CHARS
 
 
 class FormSettings(BaseModel):

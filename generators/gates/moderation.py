@@ -15,10 +15,6 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.chat.cache import ChatError
-from generators.chat.chat import Chat, Outcome
-from generators.chat.settings import EndpointSettings, estimated_tokens
-from generators.chat.template import FOLDER, PromptTemplate, as_data, conversation
 from generators.gates.moderation_classifier import (
     ClassifierModel,
     ModerationClassifier,
@@ -26,8 +22,12 @@ from generators.gates.moderation_classifier import (
     Vote,
     VoteWord,
 )
+from overbench_tasks.chat.cache import Failure
+from overbench_tasks.chat.chat import Chat, Outcome
+from overbench_tasks.chat.endpoint import EndpointSettings, estimated_tokens
+from overbench_tasks.chat.reply_cache import ChatError
+from overbench_tasks.chat.template import FOLDER, PromptTemplate, as_data, conversation
 from overbench_tasks.classifier import ClassifierError
-from overbench_tasks.judge_cache import Failure
 from overbench_tasks.judge_prompt import without_reasoning
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.refresh.errors import RefreshError
 from overbench_tasks.classifier import Classifier, ClassifierSettings
+from overbench_tasks.errors import OverbenchError
 
 VoteWord = Literal["benign", "harmful", "unscored"]
 
@@ -23,7 +23,7 @@ _NEGATED_NAME = re.compile(
 _BENIGN_NAME = re.compile(r"^(?:safe|benign|ok|okay|neutral|normal|harmless|appropriate|allowed)$", re.I)
 
 
-class ModerationError(RefreshError):
+class ModerationError(OverbenchError):
     """Moderation cannot be done as set, or was cut short. The message says what to do."""
 
 

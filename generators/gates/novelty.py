@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from generators.gates.rejection import Rejection, excerpt
-from overbench_tasks.sources import normalised
+from overbench_tasks.prompts import normalised
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,7 +117,7 @@ class Novelty:
 
         Returns:
             a rejection by the gate ``novelty`` with one of :data:`NOVELTY_REASONS`: ``exact`` (character
-            by character), ``normalised`` (:func:`~overbench_tasks.sources.normalised`) or
+            by character), ``normalised`` (:func:`~overbench_tasks.prompts.normalised`) or
             ``near_duplicate``. Its detail is the identity of the nearest prompt that was found, for a
             near duplicate after the similarity; of equally near ones the first that was added.
         """

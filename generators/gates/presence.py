@@ -6,14 +6,14 @@ import unicodedata
 from typing import Final, Literal
 
 from generators.gates.rejection import Rejection, excerpt
-from generators.refresh.errors import RefreshError
-from overbench_tasks.sources import MAX_PROMPT_CHARS
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import MAX_PROMPT_CHARS
 
 PRESENCE_REASONS: Final = ("no_word", "absent")
 """Every reason this gate gives: a feature without a letter or digit, and one that is not there."""
 
 
-class LemmaLanguageError(RefreshError):
+class LemmaLanguageError(OverbenchError):
     """There are no lemmas in a language."""
 
 
@@ -60,7 +60,7 @@ def words(text: str) -> list[str]:
     """The words of a text in order: NFKC, case folded, without a possessive 's.
 
     A word is a run of letters, marks and digits; an apostrophe inside stays, a hyphen divides. Only
-    the first :data:`~overbench_tasks.sources.MAX_PROMPT_CHARS` characters are read.
+    the first :data:`~overbench_tasks.prompts.MAX_PROMPT_CHARS` characters are read.
     """
     import regex  # unlike re, it counts the vowel signs of Indic scripts as parts of words
 

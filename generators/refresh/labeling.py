@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from generators.refresh.store import Store
-from generators.refresh.targets import Asked
+from generators.targets.target import Asked
 from overbench_tasks.labellers import Labeller
 from overbench_tasks.records import Label
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from generators.refresh import stages, waves
-from generators.refresh.errors import RefreshError
+from generators.refresh import generation as waves
+from generators.refresh import stages
 from generators.refresh.publish import publish
 from generators.refresh.run import Run
+from overbench_tasks.errors import OverbenchError
 
 STAGES = ("seeds", "label", "train", "attribute", "generate", "verify")
 """The stages of a run that can be its last, in order; those from ``train`` on are of each round."""
@@ -26,10 +27,10 @@ def refresh(run: Run, until: str | None = None) -> None:
             unfinished. None: all rounds.
 
     Raises:
-        RefreshError: of any stage; everything finished and paid for until then is kept.
+        OverbenchError: of any stage; everything finished and paid for until then is kept.
     """
     if until is not None and until not in STAGES:
-        raise RefreshError(f"No stage is called {until!r}. Expected one of {', '.join(STAGES)}.")
+        raise OverbenchError(f"No stage is called {until!r}. Expected one of {', '.join(STAGES)}.")
     for number, name, stage in _schedule(run):
         finished_before = run.store.summary(number, name) is not None
         summary = stage()

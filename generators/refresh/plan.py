@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.refresh.settings import RefreshSettings
+from generators.refresh.refresh_settings import RefreshSettings
 from generators.seeds.seeds import PARTS, read_seeds, split
 
 REQUEST_TOKENS = 400
@@ -20,7 +20,7 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     characters a token.
 
     Raises:
-        RefreshError: seeds that cannot be read.
+        OverbenchError: seeds that cannot be read.
     """
     read = read_seeds(settings.seeds)
     parts = [seed.part for seed in split(read.prompts, settings.seeds)]

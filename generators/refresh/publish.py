@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from generators.categories.keywords import categorise
 from generators.refresh.run import Run
 from generators.refresh.store import StoreError
-from generators.release.categories import categorise
-from generators.release.naming import system_suffix
+from generators.targets.naming import system_suffix
 from overbench_tasks import __version__
-from overbench_tasks.data import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
+from overbench_tasks.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
 
 REJECTIONS_NAME = "rejections.jsonl"
 

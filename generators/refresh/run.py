@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
-from generators.refresh.errors import RefreshError
 from generators.refresh.labeling import Labelled, labelled
-from generators.refresh.settings import RefreshSettings
+from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.store import Store
-from generators.refresh.targets import Asked, Target
+from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SETTINGS_FILE = "settings.yaml"
 
 
-class RunError(RefreshError):
+class RunError(OverbenchError):
     """A run directory and what is asked of it do not fit."""
 
 

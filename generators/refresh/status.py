@@ -69,7 +69,7 @@ def _rejection_lines(store: Store) -> list[str]:
 
 
 def _detector_lines(store: Store) -> list[str]:
-    from generators.detector.report import DetectorReport
+    from generators.detector.detector_report import DetectorReport
 
     lines = ["Detector by round, on the same test prompts"]
     for number, _, report in _finished(store, "train"):

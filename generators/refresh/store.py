@@ -24,7 +24,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from generators.refresh.errors import RefreshError
+from overbench_tasks.errors import OverbenchError
 
 RUN_FILE = "run.sqlite"
 
@@ -62,11 +62,11 @@ CREATE INDEX IF NOT EXISTS candidates_by_prompt ON candidates (prompt_id);
 Row = Mapping[str, Any]
 
 
-class RunInUseError(RefreshError):
+class RunInUseError(OverbenchError):
     """Another process works on the run directory."""
 
 
-class StoreError(RefreshError):
+class StoreError(OverbenchError):
     """The run directory cannot be read or written."""
 
 

@@ -16,16 +16,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.release import decoding, inputs, naming, responses
-from generators.release.errors import ReleaseError
+from generators.release import decoding, responses
+from generators.release import release_inputs as inputs
 from generators.release.prompt_table import drop_near_duplicates, drop_refused_by_none, read_prompts
 from generators.release.read import Target
-from generators.release.settings import AggregateSettings, EngineSettings
+from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.release.verdict_table import read_verdicts
 from generators.release.workspace import Say, Workspace, open_database
+from generators.targets import naming
+from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
-    from generators.release.category_judge import CategoryJudgeSettings
+    from generators.categories.category_judge import CategoryJudgeSettings
 
 __all__ = ["AggregateSettings", "EngineSettings", "aggregate"]
 
@@ -63,16 +65,16 @@ def aggregate(
         what ``release.json`` holds.
 
     Raises:
-        ReleaseError: an input or the judge cannot be used, or ``out`` is there already. The judge is asked
+        OverbenchError: an input or the judge cannot be used, or ``out`` is there already. The judge is asked
             whether it is there before anything is read.
     """
-    from generators.release import write
+    from generators.release import write_release as write
 
     settings, engine = settings or AggregateSettings(), engine or EngineSettings()
     if out.exists() and not overwrite:
-        raise ReleaseError(f"{out} is there already. Choose another --out, or replace it with --overwrite.")
+        raise OverbenchError(f"{out} is there already. Choose another --out, or replace it with --overwrite.")
     if category_judge is not None:
-        from generators.release.category_judge import check_judge, default_cache_file
+        from generators.categories.category_judge import check_judge, default_cache_file
 
         check_judge(category_judge, default_cache_file())
     aliases = naming.Aliases(settings.aliases)
@@ -109,7 +111,7 @@ def aggregate(
         shutil.rmtree(partial / "work")
         write.put_in_place(partial, out)
     except OSError as error:
-        raise ReleaseError(f"{out} cannot be written: {error}. Make room or mend the rights.") from error
+        raise OverbenchError(f"{out} cannot be written: {error}. Make room or mend the rights.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return facts
@@ -131,7 +133,7 @@ def _one_labeller(
     """Who labelled all replies.
 
     Raises:
-        ReleaseError: several did, so that their labels do not compare.
+        OverbenchError: several did, so that their labels do not compare.
     """
     examples: dict[str, str] = {}
     for source in sources:
@@ -152,7 +154,7 @@ def _one_labeller(
             if relabel
             else "Label all replies anew by today's rules with --relabel, or leave out all but one kind."
         )
-        raise ReleaseError(
+        raise OverbenchError(
             f"The replies were labelled by {len(examples)} different labellers or versions, whose labels do "
             f"not compare: {listed}. {help_}"
         )

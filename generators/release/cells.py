@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS
-from overbench_tasks.sources import prompt_id
 
 if TYPE_CHECKING:
     import duckdb

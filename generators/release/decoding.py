@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from generators.release.inputs import Source
-from generators.release.naming import Aliases
+from generators.release.release_inputs import Source
 from generators.release.responses import Log
+from generators.targets.naming import Aliases
 
 Differences = dict[str, dict[str, list[Any]]]
 """target -> setting -> its values, in the order in which they were met; None: a log does not set it."""

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.labels.tally import interval
 from generators.quickstart import printable
-from generators.release.errors import ReleaseError
-from generators.release.rates import Rate
 from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release
+from generators.report.stats.rates import Rate
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.review.tally import interval
 
 if TYPE_CHECKING:
     import duckdb
@@ -142,7 +142,7 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
     """Compare two releases, prompts by id and cells by id and target.
 
     Raises:
-        ReleaseError: one is no release, or a file of it cannot be read or lacks a column.
+        OverbenchError: one is no release, or a file of it cannot be read or lacks a column.
     """
     old, new = read_release(old_folder), read_release(new_folder)
     with _connection(old.folder, new.folder) as database:
@@ -201,7 +201,7 @@ def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                     database.read_parquet(str(folder / name)).create_view(f"{age}_{table}")
             yield database
     except duckdb.Error as error:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{old} and {new} cannot be compared: {str(error).splitlines()[0]} Expected two whole "
             "releases of overbench aggregate. Copy them again, or make them anew."
         ) from error

@@ -33,7 +33,7 @@ def near_duplicates(prompts: Sequence[str], threshold: float) -> list[tuple[int,
     the threshold at least 99 % are found, of closer ones more.
 
     Args:
-        prompts: normalised (:func:`overbench_tasks.sources.normalised`), those to be kept first.
+        prompts: normalised (:func:`overbench_tasks.prompts.normalised`), those to be kept first.
         threshold: Jaccard similarity in (0, 1] from which two are near duplicates.
 
     Returns:

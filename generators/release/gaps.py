@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from generators.release.card import one_line, table_cell
 from generators.release.decoding import described
 from generators.release.read import GAPS_FILE, GAPS_FOLDER, Target
-from overbench_tasks.data import readable
+from overbench_tasks.prompt_sets import readable
 
 if TYPE_CHECKING:
     from generators.release.workspace import Workspace

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from generators.release import cells, inputs
+from generators.release import cells
+from generators.release import release_inputs as inputs
 from generators.release.workspace import Say, Workspace
-from overbench_tasks.sources import normalised, prompt_id
+from overbench_tasks.prompts import normalised, prompt_id
 
 
 def read_prompts(work: Workspace, say: Say) -> None:
     """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
 
-    Two spellings of one text (:func:`~overbench_tasks.sources.normalised`) are one prompt, under the id
+    Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
     made from the text. The first source decides on what only one can say; features, sources and targets
     are joined.
     """

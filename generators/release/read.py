@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.release.errors import ReleaseError
+from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,7 +35,7 @@ CARD_FILE: Final = "README.md"
 CHECKSUMS_FILE: Final = "SHA256SUMS"
 
 PROMPT_COLUMNS: Final = {
-    "id": "string",  # overbench_tasks.sources.prompt_id of the text
+    "id": "string",  # overbench_tasks.prompts.prompt_id of the text
     "prompt": "string",  # verbatim
     "category": "string",  # one of overbench_tasks.records.CATEGORIES
     "category_evidence": "string",  # what decided it: the words, the judge, or the source
@@ -111,7 +111,7 @@ class Release:
         """The prompts, by id: :data:`PROMPT_COLUMNS`.
 
         Raises:
-            ReleaseError: the file cannot be read.
+            OverbenchError: the file cannot be read.
         """
         return read_table(self.folder / (HARD_FILE if hard else PROMPTS_FILE), PROMPT_COLUMNS)
 
@@ -119,7 +119,7 @@ class Release:
         """The cells, by id and target: :data:`MATRIX_COLUMNS`.
 
         Raises:
-            ReleaseError: the file cannot be read.
+            OverbenchError: the file cannot be read.
         """
         return read_table(self.folder / MATRIX_FILE, MATRIX_COLUMNS)
 
@@ -127,7 +127,7 @@ class Release:
         """The targets, by name.
 
         Raises:
-            ReleaseError: the file cannot be read.
+            OverbenchError: the file cannot be read.
         """
         return [Target(**row) for row in read_table(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()]
 
@@ -141,12 +141,12 @@ def read_release(folder: str | Path) -> Release:
     """Open a release.
 
     Raises:
-        ReleaseError: there is none, or a file of it is missing or cannot be read.
+        OverbenchError: there is none, or a file of it is missing or cannot be read.
     """
     folder = Path(folder).expanduser()
     if not (folder / RELEASE_FILE).is_file():
         what = "a folder without it" if folder.is_dir() else "no folder"
-        raise ReleaseError(
+        raise OverbenchError(
             f"Expected a release, a folder with {RELEASE_FILE}, at {folder}, found {what}. Check the path; "
             "overbench aggregate makes releases."
         )
@@ -154,17 +154,17 @@ def read_release(folder: str | Path) -> Release:
         name for name in (PROMPTS_FILE, HARD_FILE, MATRIX_FILE, TARGETS_FILE) if not (folder / name).is_file()
     ]
     if missing:
-        raise ReleaseError(
+        raise OverbenchError(
             f"The release {folder} lacks {', '.join(missing)}. Copy it again whole, or make it anew."
         )
     try:
         facts = json.loads((folder / RELEASE_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{folder / RELEASE_FILE} cannot be read: {error}. Copy the release again whole."
         ) from error
     if not isinstance(facts, dict) or not {"name", "version", "counts"} <= facts.keys():
-        raise ReleaseError(
+        raise OverbenchError(
             f"{folder / RELEASE_FILE}: expected an object with name, version and counts. "
             "Is it a release of overbench aggregate?"
         )
@@ -175,7 +175,7 @@ def read_table(file: Path, columns: dict[str, str]) -> pyarrow.Table:
     """A Parquet file that has at least these columns; they come in this order and type.
 
     Raises:
-        ReleaseError: missing, truncated, no Parquet, or without one of the columns.
+        OverbenchError: missing, truncated, no Parquet, or without one of the columns.
     """
     import pyarrow
     import pyarrow.parquet
@@ -185,19 +185,19 @@ def read_table(file: Path, columns: dict[str, str]) -> pyarrow.Table:
         there = parquet.schema_arrow.names
         table = parquet.read([name for name in columns if name in there])
     except (OSError, pyarrow.ArrowException) as error:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{file}: not readable as Parquet ({error}). Is it complete? Copy it again, or make it anew."
         ) from error
     missing = [name for name in columns if name not in there]
     if missing:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{file}: expected the columns {', '.join(columns)}, found no {', '.join(missing)}. "
             "Was it made by another version of overbench? Aggregate again."
         )
     try:
         return table.select(list(columns)).cast(arrow_schema(columns))
     except pyarrow.ArrowException as error:
-        raise ReleaseError(f"{file}: a column is of another type than expected: {error}.") from error
+        raise OverbenchError(f"{file}: a column is of another type than expected: {error}.") from error
 
 
 def arrow_schema(columns: dict[str, str]) -> pyarrow.Schema:

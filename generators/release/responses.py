@@ -15,7 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.labels.replies import (
+from generators.release.read import Target
+from generators.targets.naming import Aliases, name_target
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import Pair, label_by_rules
+from overbench_tasks.records import LABELS
+from overbench_tasks.review.replies import (
     Columns,
     ReplyFileError,
     json_lines,
@@ -24,12 +29,7 @@ from generators.labels.replies import (
     read_row,
     read_rows,
 )
-from generators.labels.workers import WORTH_A_POOL, in_order
-from generators.release.errors import ReleaseError
-from generators.release.naming import Aliases, name_target
-from generators.release.read import Target
-from overbench_tasks.labellers import Pair, label_by_rules
-from overbench_tasks.records import LABELS
+from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 
 if TYPE_CHECKING:
     import duckdb
@@ -71,7 +71,7 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
     """All sample logs below the folders, each once, by target and file.
 
     Raises:
-        ReleaseError: no folder, no log in it, a log of another task, a log without its results file or
+        OverbenchError: no folder, no log in it, a log of another task, a log without its results file or
             with one that cannot be read.
     """
     files: dict[Path, None] = {}
@@ -79,7 +79,7 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
         found = sample_logs(folder)
         if not found:
             what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
-            raise ReleaseError(
+            raise OverbenchError(
                 f"Expected lm-eval's output at --responses {folder}, found {what}. "
                 "Check the path; lm_eval writes sample logs with --log_samples --output_path FOLDER."
             )
@@ -101,7 +101,7 @@ def sample_logs(folder: Path) -> list[Path]:
 def _log(file: Path, aliases: Aliases) -> Log:
     named = _SAMPLES.fullmatch(file.name)
     if named is None:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{file}: expected a name such as samples_overbench_<date>.jsonl, as lm-eval gives it. "
             "Rename the file as it was, or leave it out."
         )
@@ -124,12 +124,12 @@ def _log(file: Path, aliases: Aliases) -> Log:
         )
         expected = results.get("n-samples", {}).get(task, {}).get("effective")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{results_file}: expected what lm-eval 0.4.13 writes of a run of {task!r}, found no {error}. "
             "Is it the results file of this log?"
         ) from error
     if target.label_version is None:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{results_file}: task {task!r} names no version of its labels (overbench_rules_version in its "
             "metadata). Was it run with another package's task? Leave it out, or run it again."
         )
@@ -152,25 +152,25 @@ def _check_first_line(file: Path) -> None:
         with opened(file) as (stream, _):
             _, line = next(json_lines(stream, file), (0, b""))
         if not line:
-            raise ReleaseError(f"{file} is empty. Leave it out, or run the evaluation again.")
+            raise OverbenchError(f"{file} is empty. Leave it out, or run the evaluation again.")
         read_row(parse_json(line, f"{file}, line 1"), Columns(), f"{file}, line 1")
     except ReplyFileError as error:
-        raise ReleaseError(str(error)) from error
+        raise OverbenchError(str(error)) from error
 
 
 def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
     found = sorted(file.parent.glob(f"*_{date}.json"))
     if not found:
-        raise ReleaseError(
+        raise OverbenchError(
             f"{file}: its results file, results_{date}.json, is not beside it, so whose replies these are is "
             "not known. Copy it there, or leave the log out."
         )
     try:
         results = json.loads(found[0].read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ReleaseError(f"{found[0]}: not readable as JSON ({error}). Is the file complete?") from error
+        raise OverbenchError(f"{found[0]}: not readable as JSON ({error}). Is the file complete?") from error
     if not isinstance(results, dict):
-        raise ReleaseError(f"{found[0]}: expected a JSON object, got a {type(results).__name__}.")
+        raise OverbenchError(f"{found[0]}: expected a JSON object, got a {type(results).__name__}.")
     return found[0], results
 
 
@@ -195,7 +195,7 @@ def load_verdicts(connection: duckdb.DuckDBPyConnection, log: Log) -> None:
     """Fill the table ``replies(prompt, label)`` with the verdicts of one log, a row per reply.
 
     Raises:
-        ReleaseError: a line is cut off, or not a sample of our tasks.
+        OverbenchError: a line is cut off, or not a sample of our tasks.
     """
     import duckdb
 
@@ -228,8 +228,8 @@ def _explain(file: Path, error: Exception | None) -> None:
         for _ in read_rows(file, Columns()):
             pass
     except ReplyFileError as found:
-        raise ReleaseError(str(found)) from error
-    raise ReleaseError(f"{file}: cannot be read: {error or 'a line without prompt or label'}.") from error
+        raise OverbenchError(str(found)) from error
+    raise OverbenchError(f"{file}: cannot be read: {error or 'a line without prompt or label'}.") from error
 
 
 def relabelled(log: Log, workers: int = 1) -> Iterator[list[tuple[str, str]]]:
@@ -239,14 +239,14 @@ def relabelled(log: Log, workers: int = 1) -> Iterator[list[tuple[str, str]]]:
         workers: processes, for a log that is worth starting them.
 
     Raises:
-        ReleaseError: as :func:`load_verdicts`.
+        OverbenchError: as :func:`load_verdicts`.
     """
     processes = workers if log.file.stat().st_size > WORTH_A_POOL else 1
     try:
         for _, labels in in_order(_labels, _reply_chunks(log.file), processes):
             yield labels
     except ReplyFileError as error:
-        raise ReleaseError(str(error)) from error
+        raise OverbenchError(str(error)) from error
 
 
 def _reply_chunks(file: Path) -> Iterator[list[Pair]]:

@@ -9,7 +9,8 @@ So no verdict is counted twice, and a target asked anew has its new label, be it
 
 from __future__ import annotations
 
-from generators.release import cells, inputs, responses
+from generators.release import cells, responses
+from generators.release import release_inputs as inputs
 from generators.release.read import MATRIX_FILE
 from generators.release.workspace import Say, Workspace
 

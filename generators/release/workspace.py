@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.release import inputs, naming, responses
+from generators.release import release_inputs as inputs
+from generators.release import responses
 from generators.release.decoding import Differences
-from generators.release.errors import ReleaseError
 from generators.release.read import Target
-from generators.release.settings import AggregateSettings, EngineSettings
+from generators.release.release_settings import AggregateSettings, EngineSettings
+from generators.targets import naming
+from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
     import duckdb
 
-    from generators.release.category_judge import CategoryJudgeSettings
+    from generators.categories.category_judge import CategoryJudgeSettings
 
 Say = Callable[[str], None]
 
@@ -65,7 +67,7 @@ def open_database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnec
         connection.execute("SET memory_limit = ?", [engine.memory_limit])
     except duckdb.Error as error:
         connection.close()
-        raise ReleaseError(f"--memory_limit: expected a size such as 2GB: {error}") from error
+        raise OverbenchError(f"--memory_limit: expected a size such as 2GB: {error}") from error
     connection.execute("SET temp_directory = ?", [str(folder / "spilled")])
     connection.execute("SET preserve_insertion_order = false")  # results are sorted where it matters
     connection.execute("SET enable_progress_bar = false")

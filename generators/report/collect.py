@@ -1,4 +1,4 @@
-"""Joins logs and a release into the sets of a report: see :mod:`generators.report.inputs`."""
+"""Joins logs and a release into the sets of a report: see :mod:`generators.report.report_inputs`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.release.errors import ReleaseError
-from generators.release.naming import Aliases, name_target, public_arguments
-from generators.release.naming import joined as joined_targets
 from generators.release.read import Release, Target
-from generators.report.inputs import ALL, HARD, Inputs, LabelCount, PromptSet, PromptText, Setting, joined
-from generators.report.logs import Run, Sample, read_runs, read_samples
+from generators.report.report_inputs import (
+    ALL,
+    HARD,
+    Inputs,
+    LabelCount,
+    PromptSet,
+    PromptText,
+    Setting,
+    joined,
+)
+from generators.report.report_logs import Run, Sample, read_runs, read_samples
+from generators.targets.naming import Aliases, name_target, public_arguments
+from generators.targets.naming import joined as joined_targets
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.records import Label
-from overbench_tasks.sources import normalised, prompt_id
 
 if TYPE_CHECKING:
-    from generators.release.matrix_view import ResponseMatrix
+    from generators.report.stats.matrix import ResponseMatrix
 
 
 @dataclass
@@ -73,7 +82,7 @@ class Collector:
         """Add all logs in the folders.
 
         Raises:
-            ReleaseError: see :func:`generators.report.inputs.read_inputs`.
+            OverbenchError: see :func:`generators.report.report_inputs.read_inputs`.
         """
         runs = read_runs(folders, self._aliases) if folders else []
         self._aliases.check_used({run.log.long_name for run in runs})
@@ -109,7 +118,7 @@ class Collector:
         labelled_by = run.log.labelled_by
         log_set = self._sets.setdefault(run.log.task, _LogSet(labelled_by, run.log.file))
         if log_set.labelled_by != labelled_by:
-            raise ReleaseError(
+            raise OverbenchError(
                 f"{run.log.task} was labelled by {log_set.labelled_by!r} in {log_set.file} and by "
                 f"{labelled_by!r} in {run.log.file}: their rates don't compare. Make a report of each, or "
                 "label the replies anew: overbench aggregate --relabel, then overbench report on the release."
@@ -163,7 +172,7 @@ class Collector:
         return cells
 
     def _matrix(self, log_set: _LogSet, cells: list[tuple[str, str, Label]]) -> ResponseMatrix:
-        from generators.release.matrix_view import matrix_from_rows
+        from generators.report.stats.matrix import matrix_from_rows
 
         rows = [
             {
@@ -183,7 +192,7 @@ class Collector:
         for name in (ALL, HARD):
             log_set = self._sets.get(name)
             if log_set and release.labellers and log_set.labelled_by not in release.labellers:
-                raise ReleaseError(
+                raise OverbenchError(
                     f"The release is labelled by {', '.join(sorted(release.labellers))}, and "
                     f"{log_set.file} by {log_set.labelled_by}: their rates don't compare. Aggregate anew "
                     "with --relabel and this log, or make a report of each."
@@ -251,7 +260,7 @@ class _ReleaseSets:
     """The matrix of a release, to which logs can add what it lacks."""
 
     def __init__(self, release: Release, prompts: dict[str, PromptText]) -> None:
-        from generators.release.matrix_view import release_matrix
+        from generators.report.stats.matrix import release_matrix
 
         self.matrix = release_matrix(release)
         self.hard_ids = release.prompts(hard=True)["id"].to_pylist()
@@ -281,7 +290,7 @@ class _ReleaseSets:
         """The matrix with these cells set, in new columns where their targets are new."""
         import numpy as np
 
-        from generators.release.matrix_view import CELL_VALUES, MISSING
+        from generators.report.stats.matrix import CELL_VALUES, MISSING
 
         matrix = self.matrix
         added = sorted({target for _, target in labels} - set(matrix.targets))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generators.report.comparison_sections import significance_section, transfer_section
-from generators.report.inputs import Inputs
-from generators.report.prompts import prompts_section
-from generators.report.rate_sections import categories_section, features_section, rates_section
-from generators.report.run_sections import labels_section, release_section, settings_section
-from generators.report.sections import Report, highest_first, set_name, short_names
+from generators.report.report_inputs import Inputs
+from generators.report.sections.comparison_sections import significance_section, transfer_section
+from generators.report.sections.prompt_sections import prompts_section
+from generators.report.sections.rate_sections import categories_section, features_section, rates_section
+from generators.report.sections.run_sections import labels_section, release_section, settings_section
+from generators.report.sections.section import Report, highest_first, set_name, short_names
 
 
 def build(inputs: Inputs, title: str = "OVERBENCH report") -> Report:
@@ -37,7 +37,7 @@ def build(inputs: Inputs, title: str = "OVERBENCH report") -> Report:
 
 
 def _lead(inputs: Inputs, names: Mapping[str, str]) -> tuple[str, ...]:
-    from generators.release.rates import osr
+    from generators.report.stats.rates import osr
 
     main = inputs.sets[0]
     rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}

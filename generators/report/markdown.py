@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from generators.report.sections import Report
+from generators.report.sections.section import Report
 from generators.report.table import Cell, Table
 
 MOST_ROWS = 40

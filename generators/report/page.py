@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generators.report import figures
 from generators.report.figures import DARK, LIGHT, NARROW, WIDE, Picture, Theme
-from generators.report.sections import Report
+from generators.report.sections.section import Report
 from overbench_tasks import __version__
 
 HERE = Path(__file__).parent

@@ -14,8 +14,8 @@ from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from generators.seeds.sources import HUB_SETS, SeedError, UnusableRowError, prompt_of, rows
-from overbench_tasks.sources import MAX_PROMPT_CHARS, normalised, prompt_id
+from generators.seeds.seed_sources import HUB_SETS, SeedError, UnusableRowError, prompt_of, rows
+from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 
 SeedPart = Literal["train", "validation", "test", "generation"]
 
@@ -118,7 +118,7 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One seed prompt, its :func:`~overbench_tasks.sources.prompt_id` and the part it belongs to."""
+    """One seed prompt, its :func:`~overbench_tasks.prompts.prompt_id` and the part it belongs to."""
 
     id: str
     prompt: str

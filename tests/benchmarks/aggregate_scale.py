@@ -22,9 +22,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.sources import prompt_id
 
 DATE = "2026-11-21T16-06-49.588861"
 VERBS = (

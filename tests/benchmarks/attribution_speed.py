@@ -29,7 +29,7 @@ from captum.attr import LayerIntegratedGradients
 from generators.attribution.attribution import Attribution, AttributionSettings, attribute, by_word, features
 from generators.attribution.integrated_gradients import TokenScores
 from generators.models import models
-from overbench_tasks.sources import read_prompts
+from overbench_tasks.prompts import read_prompts
 
 CAPTUM_STEPS, SEED = 50, 0
 FIRST_SET = Path(__file__).resolve().parents[1] / "data" / "first_set.jsonl"

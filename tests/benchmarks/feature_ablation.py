@@ -25,10 +25,10 @@ from math import erfc, sqrt
 from pathlib import Path
 from typing import Any
 
-from generators.commands.refresh import Bars
+from generators.commands.refresh_commands import Bars
 from generators.refresh.loop import refresh
+from generators.refresh.refresh_settings import RefreshSettings, merge
 from generators.refresh.run import Run, settings_of
-from generators.refresh.settings import RefreshSettings, merge
 from generators.refresh.store import RUN_FILE, Store
 
 WAYS: dict[str, dict[str, Any]] = {

@@ -16,7 +16,7 @@ import sys
 import time
 
 from generators.gates.novelty import Novelty, NoveltySettings, core_of, jaccard, shingles_of
-from overbench_tasks.sources import normalised
+from overbench_tasks.prompts import normalised
 
 SAMPLE = 3_000
 FRAMES = (

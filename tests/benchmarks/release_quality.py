@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.release.duplicates import near_duplicates
-from overbench_tasks.data import source_file
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.sources import Row, normalised, read_prompts
+from overbench_tasks.prompt_sets import source_file
+from overbench_tasks.prompts import Row, normalised, read_prompts
 
 if TYPE_CHECKING:
     import numpy as np

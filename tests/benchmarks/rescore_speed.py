@@ -17,8 +17,8 @@ from pathlib import Path
 
 from label_speed import make_replies
 
-from generators.labels.rescore import rescore
 from overbench_tasks.refusal import label_reply
+from overbench_tasks.review.rescore import rescore
 
 WORKERS = 2
 SAMPLE = 20_000

@@ -1,0 +1,1 @@
+"""The risk categories of prompts: by keywords, or by a language model."""

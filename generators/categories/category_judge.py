@@ -1,0 +1,157 @@
+"""A language model that categorises prompts in place of the keyword list, where one is at hand.
+
+The paper sorts by keywords "plus inspection"; this is the inspection, for sets that nobody can read through.
+What can't be read as an answer leaves the prompt to its keywords: a failure is never a category.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import Field, ValidationError
+
+from generators.categories.keywords import OR_BENCH_CATEGORIES, Categorised, OrBenchCategory, categorise
+from overbench_tasks.chat.cache import Failure
+from overbench_tasks.chat.cache import default_cache_file as judge_cache_file
+from overbench_tasks.chat.chat import Chat, Outcome
+from overbench_tasks.chat.endpoint import EndpointSettings
+from overbench_tasks.chat.reply_cache import ChatError
+from overbench_tasks.chat.template import FOLDER, PromptTemplate, as_data, conversation
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.judge_prompt import without_reasoning
+from overbench_tasks.records import CATEGORIES, Category
+
+TEMPLATE: Final = FOLDER / "category.jinja"
+
+_ANSWER = re.compile(rf"CATEGORY: ({'|'.join(CATEGORIES)}) / ({'|'.join(OR_BENCH_CATEGORIES)})\.?")
+
+
+class CategoryJudgeSettings(EndpointSettings):
+    """One language model that categorises."""
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(32, ge=1, description="of the answer; more for a model that reasons first")
+    prompt_file: Path | None = Field(None, description="a Jinja template with prompt; default: ours")
+    prompt_chars: int = Field(2000, ge=100, description="of a longer prompt head and tail are shown")
+
+
+def read_settings(text: str) -> CategoryJudgeSettings:
+    """A judge's settings as the command line has them: ``model=NAME,base_url=URL``, as lm-eval's arguments.
+
+    Raises:
+        OverbenchError: an unknown setting or a value that it does not take. No value is repeated, since
+            one may be a key that does not belong here.
+    """
+    from lm_eval.utils import simple_parse_args_string
+
+    values = simple_parse_args_string(text)
+    if "model" in values:
+        values["model"] = str(values["model"])  # lm-eval reads "4" as a number
+    try:
+        return CategoryJudgeSettings.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        name = str(problem["loc"][0])
+        known = ", ".join(CategoryJudgeSettings.model_fields)
+        if name not in CategoryJudgeSettings.model_fields:
+            raise OverbenchError(
+                f"--category_judge: expected SETTING=VALUE,... with settings out of {known}, got another. "
+                "The key comes from the environment alone (api_key_variable names the variable)."
+            ) from None
+        raise OverbenchError(
+            f"--category_judge: {name} can't be used: {problem['msg']}. Mend it. Settings: {known}."
+        ) from None
+
+
+def public_settings(settings: CategoryJudgeSettings) -> dict[str, Any]:
+    """What ``release.json`` tells: all that shapes an answer, and neither address nor the key's name."""
+    told = settings.model_dump(mode="json", include={"model", "temperature", "max_tokens", "prompt_chars"})
+    return {**told, "prompt": _template(settings).version}
+
+
+def evidence_of(settings: CategoryJudgeSettings) -> str:
+    """What ``category_evidence`` holds where this judge decided."""
+    return f"judge:{settings.model}"
+
+
+def default_cache_file() -> Path:
+    """``category_judge.sqlite3`` in ``$OVERBENCH_CACHE``, or else in the user's cache folder."""
+    return judge_cache_file().with_name("category_judge.sqlite3")
+
+
+def check_judge(settings: CategoryJudgeSettings, cache_file: Path) -> None:
+    """Find what would make every request fail, before anything long starts. Costs nothing.
+
+    Raises:
+        OverbenchError: no key, one that is not accepted, a template or a cache that can't be used, nobody at
+            the URL, or a model that the endpoint does not list.
+    """
+    try:
+        _template(settings)
+        Chat(settings, cache_file).check()
+    except ChatError as error:
+        raise OverbenchError(f"Prompts can't be categorised by a judge. {error}") from error
+
+
+def _template(settings: CategoryJudgeSettings) -> PromptTemplate:
+    return PromptTemplate(settings.prompt_file or TEMPLATE, {"prompt": "a sample prompt"}, ("prompt",))
+
+
+def judge_categories(
+    prompts: Sequence[str],
+    features: Sequence[Sequence[str]],
+    settings: CategoryJudgeSettings,
+    cache_file: Path,
+) -> list[Categorised]:
+    """The judge's labels with ``judge:<model>`` as evidence, or the keywords' where it gave none.
+
+    Args:
+        prompts: any text.
+        features: the trigger words of each, for :func:`~generators.categories.keywords.categorise`.
+        settings: who is asked.
+        cache_file: what it says is kept here (SQLite), so that asking again costs nothing.
+
+    Returns:
+        one per prompt, in order.
+
+    Raises:
+        OverbenchError: no key, a template that can't be used, or the endpoint answers nothing. What was said
+            is kept.
+    """
+    try:
+        template = _template(settings)
+        requests = [
+            settings.request(
+                conversation(template.render(prompt=as_data(prompt, settings.prompt_chars))),
+                temperature=settings.temperature,
+            )
+            for prompt in prompts
+        ]
+        chat = Chat(settings, cache_file)
+        outcomes = chat.ask(requests)
+    except ChatError as error:
+        raise OverbenchError(f"Prompts can't be categorised by a judge. {error}") from error
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    if chat.stopped_because or (failures and len(failures) == len(outcomes)):
+        raise OverbenchError(
+            f"{evidence_of(settings)} doesn't answer: {chat.stopped_because or failures[0].detail}. What it "
+            "said is kept. Mend this and run again, or go without a judge."
+        )
+    evidence = evidence_of(settings)
+    return [
+        _parsed(outcome, evidence) or categorise(prompt, words)
+        for outcome, prompt, words in zip(outcomes, prompts, features, strict=True)
+    ]
+
+
+def _parsed(outcome: Outcome, evidence: str) -> Categorised | None:
+    """The labels of an answer whose last line is the whole of the asked form; None of any other."""
+    if isinstance(outcome, Failure) or outcome.finish_reason in ("declined", "length"):
+        return None
+    last = without_reasoning(outcome.text).strip().rpartition("\n")[2].strip(" \t\r")
+    if (match := _ANSWER.fullmatch(last)) is None:
+        return None
+    return Categorised(cast(Category, match[1]), cast(OrBenchCategory, match[2]), evidence)

@@ -1,0 +1,170 @@
+"""A trained detector: its folder, and what it says about prompts.
+
+A detector is an ordinary transformers folder with a ``detector.json`` beside the weights, which holds
+what transformers has no place for and is written last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_settings import DetectorError, DetectorSettings, Device
+from generators.detector.encoder import device_of, load_tokenizer, quiet_and_unseeded, tokenizable
+from generators.detector.tuning import Calibration
+
+RECORD: Final = "detector.json"
+BATCH_TOKENS: Final = 4096
+"""Tokens, padding included, of one forward pass."""
+
+LENGTH_STEP: Final = 16
+"""Prompts are padded to a multiple of so many tokens, and batched only with others of that length."""
+
+
+class DetectorRecord(BaseModel):
+    """``detector.json``: a folder that has it holds a finished detector."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    threshold: float
+    calibration: Calibration
+    settings: DetectorSettings
+    versions: dict[str, str]
+    report: DetectorReport
+
+
+class Detector:
+    """A trained detector.
+
+    Attributes:
+        model: transformers' sequence classification model, in eval mode, with logits (batch, 2) of
+            accepted and refused; :data:`~generators.detector.detector_settings.ID2LABEL`.
+        tokenizer: its fast tokenizer; ``model_max_length`` is where prompts are truncated.
+        threshold: calibrated probability at or above which a prompt is called refused, in [0, 1].
+        calibration: from log-odds to probabilities.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, calibration: Calibration, threshold: float) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.calibration = calibration
+        self.threshold = threshold
+
+    @classmethod
+    def load(cls, folder: Path, device: Device = "auto") -> Detector:
+        """A detector that :func:`~generators.detector.detector.train` has saved.
+
+        Raises:
+            DetectorError: no folder, an unfinished or damaged one, or no such device.
+        """
+        record = read_record(folder)
+        target = device_of(device)
+        with quiet_and_unseeded():
+            model, tokenizer = load_trained(folder)
+        return cls(model.to(target), tokenizer, record.calibration, record.threshold)
+
+    def log_odds(self, prompts: Sequence[str]) -> list[float]:
+        """Logit of refused less logit of accepted, one per prompt in order, uncalibrated.
+
+        Prompts are sorted by length and run in batches of :data:`BATCH_TOKENS`; those longer than
+        ``tokenizer.model_max_length`` tokens are truncated. Each is padded to a multiple of
+        :data:`LENGTH_STEP` tokens, whatever runs beside it. So on a CPU it gets the same value in
+        any company (seen with torch 2.13; torch promises no such thing), and a run that was
+        interrupted and resumed the same records; on a GPU the last bits may differ.
+        """
+        import torch
+
+        if not prompts:
+            return []
+        texts = [tokenizable(prompt) for prompt in prompts]
+        tokens = self.tokenizer(texts, truncation=True)["input_ids"]
+        limit = self.tokenizer.model_max_length
+        lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
+        found = [0.0] * len(prompts)
+        for length, batch in _batches(lengths):
+            inputs = self.tokenizer(
+                [texts[i] for i in batch],
+                padding="max_length",
+                truncation=True,
+                max_length=length,
+                return_tensors="pt",
+            ).to(self.model.device)
+            with torch.inference_mode():
+                logits = self.model(**inputs).logits.double()  # (batch, 2)
+            for i, value in zip(batch, (logits[:, 1] - logits[:, 0]).tolist(), strict=True):
+                found[i] = value
+        return found
+
+    def probabilities(self, prompts: Sequence[str]) -> list[float]:
+        """Calibrated probability of refusal in [0, 1], one per prompt in order; see :meth:`log_odds`."""
+        values: list[float] = self.calibration.probabilities(np.array(self.log_odds(prompts))).tolist()
+        return values
+
+    def refuses(self, prompts: Sequence[str]) -> list[bool]:
+        """Whether the probability of each prompt, in order, is at or above the threshold."""
+        return [value >= self.threshold for value in self.probabilities(prompts)]
+
+
+def read_record(folder: Path) -> DetectorRecord:
+    """The ``detector.json`` of a finished detector.
+
+    Raises:
+        DetectorError: there is none, or none that this version reads.
+    """
+    if not folder.is_dir():
+        raise DetectorError(
+            f"Expected a trained detector at {folder}, found no folder there. Train one first."
+        )
+    file = folder / RECORD
+    if not file.is_file():
+        raise DetectorError(
+            f"Expected a trained detector in {folder}, but {RECORD} is missing: not a detector, or its "
+            "training was interrupted. Train it again."
+        )
+    try:
+        return DetectorRecord.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "the file"
+        raise DetectorError(
+            f"{file} cannot be read: {where}: {problem['msg']}. It is damaged or of another version of "
+            "overbench. Train the detector again."
+        ) from None
+
+
+def load_trained(folder: Path) -> tuple[Any, Any]:
+    """Model and tokenizer of a finished detector, on the CPU.
+
+    Raises:
+        DetectorError: its files are damaged.
+    """
+    from safetensors import SafetensorError
+    from transformers import AutoModelForSequenceClassification
+
+    tokenizer = load_tokenizer(str(folder))
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(folder)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise DetectorError(
+            f"The detector in {folder} cannot be loaded: {reason} Its files are damaged; train it again."
+        ) from error
+    return model.float(), tokenizer
+
+
+def _batches(lengths: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """(length, the prompts of that length), the longest first: a lack of memory shows at once."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    batches = []
+    for length, group in groupby(order, key=lambda i: lengths[i]):
+        same = list(group)
+        rows = max(1, BATCH_TOKENS // length)
+        batches += [(length, same[start : start + rows]) for start in range(0, len(same), rows)]
+    return batches

@@ -1,0 +1,215 @@
+"""What is known of a trained detector: counts, test figures beside the baseline's, and its model card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from generators.detector.detector_settings import DetectorSettings, Part
+from generators.detector.scores import Comparison, Scores
+from generators.detector.tuning import Calibration
+
+WIDTH = 26
+
+
+class PartCounts(BaseModel):
+    """Labelled prompts in one part; ``in_domain`` of them are generated ones of earlier rounds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompts: int
+    refused: int
+    in_domain: int
+    in_domain_refused: int
+
+
+class DetectorReport(BaseModel):
+    """Everything measured of one training. Plain data: ``model_dump_json`` and ``model_validate_json``.
+
+    Attributes:
+        encoder: what it was trained from, without path.
+        continued: the weights started from an earlier round's detector, not from the encoder.
+        counts: per part.
+        validation_auroc: after each epoch.
+        best_epoch: whose weights were kept, from 1.
+        truncated: how many prompts, of all parts, were longer than the detector reads.
+        calibration, threshold: see :mod:`generators.detector.tuning`.
+        tuned_on: ``in_domain`` or ``all`` validation prompts.
+        brier_uncalibrated, ece_uncalibrated: on test, of the model's own softmax; those of
+            calibrated probabilities are in ``test["all"].detector``.
+        test: figures on the test part: ``all``; and where there are generated prompts among it,
+            ``seeds`` and ``in_domain`` apart. ``seeds`` is what rounds can be compared by.
+        notes: what did not go as planned.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    encoder: str
+    continued: bool
+    counts: dict[Part, PartCounts]
+    validation_auroc: tuple[float, ...]
+    best_epoch: int
+    truncated: int
+    calibration: Calibration
+    threshold: float
+    tuned_on: str
+    brier_uncalibrated: float
+    ece_uncalibrated: float
+    test: dict[str, Comparison]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def beats_baseline(self) -> bool:
+        """On all test prompts, and on the generated ones where there are both labels of them, by AUROC."""
+        return not self.lost_to_baseline()
+
+    def lost_to_baseline(self) -> list[str]:
+        """The sets of test prompts, of ``all`` and ``in_domain``, where the baseline is as good or better."""
+        sets = [name for name in ("all", "in_domain") if name in self.test]
+        decided = [name for name in sets if self.test[name].auroc_gain.value is not None]
+        return [name for name in decided if not self.test[name].beats_baseline]
+
+    def lines(self) -> Iterator[str]:
+        """The report for the terminal."""
+        start = ", continued from an earlier detector" if self.continued else ""
+        yield f"detector: {self.encoder}{start}, epoch {self.best_epoch} of {len(self.validation_auroc)} kept"
+        for part, n in self.counts.items():
+            generated = (
+                f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)" if n.in_domain else ""
+            )
+            yield f"  {part:11}{n.prompts:>7,} prompts, {n.refused:,} refused{generated}"
+        for name, comparison in self.test.items():
+            yield from _table(name, comparison)
+        yield (
+            f"  threshold {self.threshold:.3f}, temperature {self.calibration.temperature:.3f}, "
+            f"bias {self.calibration.bias:+.3f}, tuned on {_SETS[self.tuned_on]} of validation"
+        )
+        ours = self.test["all"].detector
+        yield (
+            f"  calibration on test: Brier {self.brier_uncalibrated:.3f} -> {ours.brier:.3f}, "
+            f"expected calibration error {self.ece_uncalibrated:.3f} -> {ours.ece:.3f}"
+        )
+        if self.truncated:
+            yield f"  {self.truncated:,} prompts are longer than the detector reads (max_length)"
+        yield from (f"  note: {note}" for note in self.notes)
+        yield from self._verdict()
+
+    def _verdict(self) -> Iterator[str]:
+        for name in self.lost_to_baseline():
+            found = self.test[name]
+            yield (
+                f"  *** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on {_SETS[name]} of the test part: "
+                f"AUROC {found.detector.auroc} against {found.baseline.auroc}. ***"
+            )
+            yield (
+                "  *** Words alone do as well, so its attributions are worth little. Try a higher learning "
+                "rate, more epochs, more labelled prompts or another encoder. ***"
+            )
+        gain = self.test["all"].auroc_gain
+        if self.beats_baseline and gain.low is not None and gain.low <= 0:
+            yield (
+                f"  note: the lead over the baseline in AUROC, {gain}, is not certain: "
+                "more test prompts would tell."
+            )
+
+
+_SETS: Mapping[str, str] = {
+    "all": "all prompts",
+    "seeds": "the seeds",
+    "in_domain": "the generated prompts",
+}
+_FIGURES: Mapping[str, str] = {"auroc": "AUROC", "f1": "F1", "precision": "precision", "recall": "recall"}
+
+
+def _table(name: str, found: Comparison) -> Iterator[str]:
+    title = f"test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
+    yield f"  {title}"
+    yield f"    {'':12}{'detector':{WIDTH}}TF-IDF + logistic regression"
+    for key, label in _FIGURES.items():
+        ours, theirs = (str(getattr(scores, key)) for scores in (found.detector, found.baseline))
+        yield f"    {label:12}{ours:{WIDTH}}{theirs}"
+
+
+def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
+    """README.md of a detector's folder: figures, counts, settings, use and limits; never a prompt."""
+    ours = report.test["all"].detector
+    sections = [
+        _front_matter(settings),
+        "# A refusal detector: will this target refuse this prompt?",
+        "An encoder, fine-tuned to tell from a prompt alone whether **one** language model (the target that "
+        "answered its training prompts) refuses it: the detector D_M of Pu et al. 2025, "
+        '"Dynamic Evaluation for Oversensitivity in LLMs", arXiv 2510.19005. '
+        f"Labels: `accepted` (0), `refused` (1). Encoder: {json.dumps(settings.encoder_name)}.",
+        "## Test figures",
+        "With 95 % bootstrap intervals over test prompts, beside TF-IDF with logistic regression trained on "
+        "the same split.",
+        *(_card_table(name, found) for name, found in report.test.items()),
+        *(
+            ["**The detector does not beat the baseline**: see the AUROC above."]
+            if not report.beats_baseline
+            else []
+        ),
+        f"Calibration on test: Brier score {report.brier_uncalibrated:.3f} before and {ours.brier:.3f} "
+        f"after, expected calibration error {report.ece_uncalibrated:.3f} before and {ours.ece:.3f} after. "
+        f"p = sigmoid((logit[refused] - logit[accepted]) / {report.calibration.temperature:.4f} "
+        f"{report.calibration.bias:+.4f}); refused where p >= {report.threshold:.4f}. "
+        f"Tuned on {_SETS[report.tuned_on]} of validation.",
+        *(f"Note: {note}" for note in report.notes),
+        "## Data",
+        _counts_table(report),
+        "Generated prompts are harmless ones near the boundary, of earlier rounds. No prompt is in two "
+        "parts.",
+        "## Training",
+        _settings_table(settings),
+        f"Epoch {report.best_epoch} of {len(report.validation_auroc)} was kept; validation AUROC by epoch: "
+        f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}."
+        + (" The weights started from an earlier round's detector." if report.continued else ""),
+        "## Intended use and limits",
+        "- For filtering and attributing prompts in a search for harmless prompts that this target refuses. "
+        "Not a moderation model: a refused prompt need not be harmful, nor an accepted one harmless.\n"
+        "- It speaks of one target with one system prompt and one decoding; of another it knows nothing.\n"
+        "- Its figures hold for prompts like those of the test part. On prompts of another kind, precision "
+        "falls.\n- Its labels come from an automatic labeller, and share its errors.\n"
+        f"- It reads the first {settings.max_length} tokens of a prompt at most.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _front_matter(settings: DetectorSettings) -> str:
+    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification"]
+    if settings.encoder_name == settings.model and "/" in settings.model:
+        lines.append(f"base_model: {json.dumps(settings.model)}")
+    return "\n".join([*lines, "tags: [over-refusal, overbench]", "---"])
+
+
+def _card_table(name: str, found: Comparison) -> str:
+    def row(title: str, scores: Scores) -> str:
+        return f"| {title} | {' | '.join(str(getattr(scores, key)) for key in _FIGURES)} |"
+
+    return "\n".join(
+        [
+            f"On {_SETS[name]} of the test part ({found.prompts:,}, {found.refused:,} refused):",
+            "",
+            f"| | {' | '.join(_FIGURES.values())} |",
+            "| --- " * (len(_FIGURES) + 1) + "|",
+            row("detector", found.detector),
+            row("TF-IDF + logistic regression", found.baseline),
+        ]
+    )
+
+
+def _counts_table(report: DetectorReport) -> str:
+    rows = [
+        f"| {part} | {n.prompts:,} | {n.refused:,} | {n.in_domain:,} | {n.in_domain_refused:,} |"
+        for part, n in report.counts.items()
+    ]
+    head = "| part | prompts | refused | generated | of these refused |"
+    return "\n".join([head, "| --- " * 5 + "|", *rows])
+
+
+def _settings_table(settings: DetectorSettings) -> str:
+    values = settings.model_dump() | {"model": settings.encoder_name}
+    rows = [f"| {name} | {json.dumps(value)} |" for name, value in values.items()]
+    return "\n".join(["| setting | value |", "| --- | --- |", *rows])

@@ -1,0 +1,195 @@
+"""What a detector is trained on and how: examples, settings, and the checks before any training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import normalised, prompt_id
+
+Part = Literal["train", "validation", "test"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+ID2LABEL: Final = {0: "accepted", 1: "refused"}
+"""The labels of every detector, in the order of its logits."""
+
+
+class DetectorError(OverbenchError):
+    """A detector cannot be trained or used. The message says what was expected, what came, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One prompt that the target has answered.
+
+    Attributes:
+        prompt: as the target got it, without chat template.
+        refused: the target refused it. Unscored replies are no examples; whether a partial refusal
+            is one is the caller's choice.
+        part: the split is made by the caller, before labelling, so that no round moves a prompt.
+        in_domain: a generated near-boundary prompt of an earlier round, not a seed.
+    """
+
+    prompt: str
+    refused: bool
+    part: Part
+    in_domain: bool = False
+
+
+class DetectorSettings(BaseModel):
+    """How a detector is trained. The field descriptions are the documentation.
+
+    Encoder, learning rate and epochs are the paper's (Pu et al. 2025, section 3.1). The paper does
+    not give the rest.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(
+        "microsoft/deberta-v3-base",
+        min_length=1,
+        description="the encoder: hub id, folder, or a name of `overbench models`; needs a fast tokenizer",
+    )
+    revision: str | None = Field(
+        None, description="of the encoder on the hub; pin it to repeat a run exactly"
+    )
+    pooling: Literal["first", "mean"] = Field(
+        "first",
+        description="what the classifier reads: the first token, as the paper's encoder does; or the mean of "
+        "all, for BERT sentence encoders (minilm-l6-v2), which learn far better so from few prompts",
+    )
+    learning_rate: float = Field(
+        2e-5,
+        gt=0,
+        lt=1,
+        description="of AdamW, falling linearly to 0; small encoders need more (MiniLM: 1e-4)",
+    )
+    epochs: int = Field(3, ge=1, le=1000, description="passes over the training part, at most")
+    patience: int = Field(
+        2,
+        ge=1,
+        description="stop after so many epochs without a better validation AUROC; the best epoch is kept",
+    )
+    batch_size: int = Field(16, ge=1, description="prompts per step")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    weight_decay: float = Field(0.01, ge=0, description="of AdamW")
+    max_length: int = Field(
+        256,
+        ge=8,
+        description="tokens read of a prompt, the rest is cut off; at most what the encoder can read",
+    )
+    balance: Literal["class", "domain", "none"] = Field(
+        "class",
+        description="class: both labels weigh the same in the loss; domain: also within the seeds and within "
+        "the generated prompts, so that the kind of prompt tells the label no more; none: as counted",
+    )
+    in_domain_weight: float = Field(
+        1.0,
+        gt=0,
+        description="what a generated prompt of an earlier round weighs in the loss; a seed weighs 1",
+    )
+    threshold: Literal["f1"] | float = Field(
+        "f1",
+        description="how the decision threshold is chosen on validation: f1 maximises F1; a number in (0, 1) "
+        "is a precision, and the smallest threshold that reaches it is taken",
+    )
+    tune_on: Literal["in_domain", "all"] = Field(
+        "in_domain",
+        description="the validation prompts that calibration and threshold rest on: in_domain takes the "
+        "generated ones once there are enough of both labels, since those are what the detector then "
+        "filters; all takes all",
+    )
+    seed: int = Field(
+        0, ge=0, lt=2**32, description="of the new layer's weights, the order of prompts, dropout"
+    )
+    device: Device = Field(
+        "auto",
+        description="auto: CUDA, else MPS, else CPU; another GPU than the first by CUDA_VISIBLE_DEVICES",
+    )
+
+    @field_validator("threshold")
+    @classmethod
+    def _precision(cls, threshold: str | float) -> str | float:
+        if not isinstance(threshold, str) and not 0 < threshold < 1:
+            raise ValueError(f"expected f1 or a precision between 0 and 1, got {threshold}")
+        return threshold
+
+    @property
+    def encoder_name(self) -> str:
+        """The encoder as others may know it: never a path of this machine."""
+        path = Path(self.model)
+        return (path.name or self.model) if path.is_absolute() or path.exists() else self.model
+
+
+def checked_parts(examples: Iterable[Example]) -> dict[Part, list[Example]]:
+    """The examples by part, in an order of their own, whatever order they came in.
+
+    Raises:
+        DetectorError: nothing is refused or nothing accepted, in all or in one part; a part is
+            empty; a prompt (by :func:`~overbench_tasks.prompts.normalised`) is in two parts.
+    """
+    parts: dict[Part, list[Example]] = {part: [] for part in PARTS}
+    for example in examples:
+        parts[example.part].append(example)
+    everything = [example for part in PARTS for example in parts[part]]
+    if not everything:
+        raise DetectorError("There are no labelled prompts to train a detector on. Label some first.")
+    refused = sum(example.refused for example in everything)
+    if refused == 0:
+        raise DetectorError(
+            f"The target refuses none of the {len(everything):,} labelled prompts: there is nothing to learn "
+            "or to attribute. Try other seeds (nearer to what it may refuse), a larger sample, or another "
+            "system prompt; if replies that look like refusals were labelled otherwise, try another labeller."
+        )
+    if refused == len(everything):
+        raise DetectorError(
+            f"The target refuses all of the {len(everything):,} labelled prompts: there is no boundary to "
+            "learn. Look at its replies (is the chat template applied? is the system prompt right?), or add "
+            "harmless seeds."
+        )
+    for part, found in parts.items():
+        _check_part(part, found)
+    _check_disjoint(parts)
+    return {part: sorted(found, key=_order) for part, found in parts.items()}
+
+
+def _check_part(part: Part, found: list[Example]) -> None:
+    refused = sum(example.refused for example in found)
+    if 0 < refused < len(found):
+        return
+    what = (
+        "is empty"
+        if not found
+        else f"has {len(found):,} prompts, {'all' if refused else 'none'} of them refused"
+    )
+    raise DetectorError(
+        f"Expected refused and accepted prompts in the {part} part, but it {what}. Use more seeds, or give "
+        f"the {part} part a larger share."
+    )
+
+
+def _check_disjoint(parts: dict[Part, list[Example]]) -> None:
+    keys = {part: {normalised(example.prompt): example for example in parts[part]} for part in PARTS}
+    seen = Counter(key for found in keys.values() for key in found)
+    shared = {key for key, n in seen.items() if n > 1}
+    if not shared:
+        return
+    where = [part for part in PARTS if shared & keys[part].keys()]
+    first = next(example for part in PARTS for key, example in keys[part].items() if key in shared)
+    raise DetectorError(
+        f"{len(shared):,} prompts are in more than one part of the split ({', '.join(where)}), such as "
+        f"{prompt_id(first.prompt)}: the test would measure memory. Keep each prompt in the part it was "
+        "first in."
+    )
+
+
+def _order(example: Example) -> tuple[str, str, bool, bool]:
+    return prompt_id(example.prompt), example.prompt, example.refused, example.in_domain

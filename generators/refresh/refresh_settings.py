@@ -1,0 +1,194 @@
+"""All settings of a refresh: one section per stage, each default written once, where it is used.
+
+A settings file is YAML with the sections as keys; flags and ``--set section.name=value`` come on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from generators.adversary.adversary import AdversarySettings
+from generators.attribution.attribution import AttributionSettings
+from generators.attribution.feature_pool import PoolSettings
+from generators.detector.detector import DetectorSettings
+from generators.gates.form import FormSettings
+from generators.gates.moderation import ModerationSettings
+from generators.gates.novelty import NoveltySettings
+from generators.seeds.seeds import SeedSettings
+from generators.targets.target import TargetSettings
+from overbench_tasks.errors import OverbenchError
+
+
+class SettingsError(OverbenchError):
+    """A setting is missing, unknown, or out of its range."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LabellerSettings(_Section):
+    """Who says whether a reply is a refusal: see :func:`overbench_tasks.labellers.by_name`."""
+
+    by: Literal["rules", "two-stage", "judge", "classifier"] = "rules"
+    by_args: dict[str, Any] = Field(default_factory=dict)
+
+
+class GateSettings(_Section):
+    """The gates that need no model."""
+
+    form: FormSettings = FormSettings()
+    novelty: NoveltySettings = NoveltySettings()
+
+
+class RoundSettings(_Section):
+    """How the feedback rounds go (Pu et al. 2025, section 3.3 and Algorithm 1)."""
+
+    rounds: int = Field(3, ge=1, description="Feedback rounds.")
+    jobs: int = Field(400, ge=1, description="Requests to the adversary per round, at most.")
+    wave: int = Field(32, ge=1, description="Requests in flight before the pool is looked at again.")
+    keep: int = Field(
+        2, ge=1, description="Candidates of one request that go on, the likeliest refusals first."
+    )
+    grow: bool = Field(
+        True, description="Accepted prompts become seeds of the same round: the growing S of Algorithm 1."
+    )
+    seeds_by: Literal["target", "detector"] = Field(
+        "target",
+        description="Which generation seeds start the loop: those the target refuses, asked first; "
+        "or, as in the paper, those the detector calls refused.",
+    )
+    words: Literal["attributed", "random"] = Field(
+        "attributed",
+        description="Features by attribution; 'random' draws words of the same prompts, to compare.",
+    )
+    explore: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="The share of candidates turned away by the detector alone that the target is asked "
+        "all the same, so that the next detector learns from its misses. Never part of the data.",
+    )
+    examples: int = Field(
+        3, ge=0, description="Verified prompts of earlier rounds shown to the adversary in each request."
+    )
+    chunk_size: int = Field(256, ge=1, description="Prompts per call of the target's backend.")
+
+
+class PriceSettings(_Section):
+    """For the estimate of ``--dry-run``: US dollars per million tokens. Default: gpt-4o-mini, July 2024."""
+
+    prompt: float = Field(0.15, ge=0)
+    completion: float = Field(0.60, ge=0)
+
+
+class BudgetSettings(_Section):
+    """Where to stop a run; None is no limit. What was made until then stays usable."""
+
+    calls: int | None = Field(None, ge=1, description="Calls of adversary and judges, together.")
+    tokens: int | None = Field(None, ge=1, description="Their prompt and completion tokens, together.")
+
+
+class RefreshSettings(_Section):
+    """Everything that shapes a run."""
+
+    target: TargetSettings
+    seeds: SeedSettings
+    labeller: LabellerSettings = LabellerSettings()
+    detector: DetectorSettings = DetectorSettings()
+    attribution: AttributionSettings = AttributionSettings()
+    pool: PoolSettings = PoolSettings()
+    adversary: AdversarySettings = AdversarySettings()
+    gates: GateSettings = GateSettings()
+    moderation: ModerationSettings
+    rounds: RoundSettings = RoundSettings()
+    prices: PriceSettings = PriceSettings()
+    budget: BudgetSettings = BudgetSettings()
+    seed: int = Field(0, ge=0, description="Of every draw.")
+
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    # Pu et al. 2025, sections 3 and 4.1, as far as they say.
+    "paper": {
+        "detector": {"in_domain_weight": 1.0},
+        "adversary": {"candidates": 1},
+        "rounds": {"seeds_by": "detector", "keep": 1, "explore": 0.0, "examples": 0},
+    },
+}
+
+
+def load(
+    file: Path | None, overrides: Mapping[str, Any], assignments: Sequence[str] = (), preset: str = "default"
+) -> RefreshSettings:
+    """The settings from a preset, a YAML file, flags and ``section.name=value`` words, the last first.
+
+    A flag that is None was not given. In a file, null is a value like any other.
+
+    Raises:
+        SettingsError: names the setting, what was expected and what came.
+    """
+    if preset not in PRESETS:
+        raise SettingsError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
+    merged = merge(PRESETS[preset], {} if file is None else _read(file))
+    merged = merge(merged, _given(overrides))
+    for assignment in assignments:
+        merged = merge(merged, _assigned(assignment))
+    try:
+        return RefreshSettings.model_validate(merged)
+    except ValidationError as error:
+        raise SettingsError(_explain(error)) from error
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"Expected a YAML file of settings at {file}: {error}") from error
+    if not isinstance(settings, dict):
+        raise SettingsError(
+            f"Expected {file} to hold sections such as 'target:', got {type(settings).__name__}."
+        )
+    return settings
+
+
+def _assigned(assignment: str) -> dict[str, Any]:
+    path, equals, text = assignment.partition("=")
+    if not equals or not path.strip():
+        raise SettingsError(f"Expected --set section.name=value, got {assignment!r}.")
+    value: Any = yaml.safe_load(text)
+    for name in reversed(path.strip().split(".")):
+        value = {name: value}
+    return dict(value)
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """``above`` laid over ``below``, section by section."""
+    merged = dict(below)
+    for name, value in above.items():
+        if isinstance(value, Mapping):
+            inner = merged.get(name)
+            merged[name] = merge(inner if isinstance(inner, Mapping) else {}, value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that were given: those that are not None."""
+    named = {name: _given(value) if isinstance(value, Mapping) else value for name, value in flags.items()}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        name = ".".join(str(part) for part in problem["loc"])
+        got = "" if problem["type"] == "missing" else f", got {problem['input']!r}"
+        lines.append(f"{name}: {problem['msg']}{got}")
+    return "The settings cannot be used.\n  " + "\n  ".join(lines)

@@ -1,0 +1,263 @@
+"""Writes a release: the Parquet files, ``release.json``, the card, the gaps and the checksums.
+
+Everything is ordered by id and written by one thread, so that equal inputs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.categories.category_columns import category_columns, unreadable
+from generators.checksum import sha256_of
+from generators.release import card, gaps
+from generators.release.read import (
+    CARD_FILE,
+    CHECKSUMS_FILE,
+    HARD_FILE,
+    MATRIX_COLUMNS,
+    MATRIX_FILE,
+    PROMPT_COLUMNS,
+    PROMPTS_FILE,
+    RELEASE_FILE,
+    TARGET_COLUMNS,
+    TARGETS_FILE,
+    arrow_schema,
+)
+from generators.targets.naming import public_arguments
+from overbench_tasks import __version__
+from overbench_tasks.refusal import RULES_VERSION
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+    import pyarrow.parquet
+
+    from generators.release.workspace import Workspace
+
+BATCH = 100_000
+
+
+def write_release(
+    work: Workspace, folder: Path, name: str, out: Path, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Write all files of a release into ``folder``; returns what ``release.json`` holds.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    connection = work.connection
+    _name_targets(work)
+    _choose_hard(work)
+    write_prompts(work, folder, f"{name} {work.settings.version}")
+    _write_matrix(work, folder / MATRIX_FILE)
+    _write_targets(work, folder / TARGETS_FILE)
+    if note := unreadable(work):
+        work.notes.append(note)
+    missing = gaps.find(work)
+    gaps.write(work, folder, missing)
+    facts = {
+        "name": name,
+        "version": work.settings.version,
+        "settings": _public_settings(work),
+        "sources": [{"name": source.name, "kind": _kind(source)} for source in work.sources],
+        "logs": [{"file": log.file.name, "target": log.target.target} for log in work.logs],
+        "labelled_by": work.labelled_by,
+        "counts": work.counts | _matrix_counts(connection),
+        "categories": _shares(connection),
+        "gaps": [asdict(gap) for gap in missing],
+        "notes": work.notes,
+        "software": {
+            "overbench": __version__,
+            "rules": RULES_VERSION,
+            **{package: version(package) for package in ("duckdb", "numpy", "pyarrow")},
+        },
+    }
+    _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
+    _write_text(folder / CARD_FILE, card.text(facts, list(work.targets.values()), work.settings.about))
+    _write_checksums(folder)
+    say(f"{work.counts['hard']:,} prompts in overbench_hard. Release: {out}")
+    for note in work.notes:
+        say(f"Note: {note}")
+    open_cells = sum(gap.missing + gap.unscored for gap in missing)
+    if open_cells:
+        say(f"{open_cells:,} of the matrix's cells are open: see {out / 'gaps.md'}.")
+    return facts
+
+
+def _kind(source: Any) -> str:
+    return "release" if source.release else "refresh run" if source.target else "prompt file"
+
+
+def _public_settings(work: Workspace) -> dict[str, Any]:
+    """The settings without the names of folders, which long names may hold, and with the judge's."""
+    settings = work.settings.model_dump(mode="json", exclude={"about"})
+    settings["aliases"] = [
+        Path(text).name if text.startswith(("/", "~")) else text for text in settings["aliases"]
+    ]
+    if work.category_judge is not None:
+        from generators.categories.category_judge import public_settings
+
+        settings["category_judge"] = public_settings(work.category_judge)
+    return settings
+
+
+def _name_targets(work: Workspace) -> None:
+    work.connection.execute("CREATE TABLE names (target SMALLINT, name VARCHAR, checkpoint VARCHAR)")
+    rows = [(n, target.target, target.checkpoint) for n, target in enumerate(work.targets.values())]
+    if rows:
+        work.connection.executemany("INSERT INTO names VALUES (?, ?, ?)", rows)
+
+
+def _choose_hard(work: Workspace) -> None:
+    settings = work.settings
+    work.connection.execute(
+        """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number) JOIN names USING (target)
+           WHERE label = 'refused' GROUP BY number
+           HAVING count(*) >= ? AND count(DISTINCT checkpoint) >= ?""",
+        [settings.min_rejections, settings.min_checkpoints],
+    )
+    work.counts["hard"] = work.one("SELECT count(*) FROM hard")
+
+
+def write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
+    """``overbench.parquet`` and ``overbench_hard.parquet``; notes the categories in ``categories``."""
+    import pyarrow
+
+    schema = arrow_schema(PROMPT_COLUMNS)
+    names = pyarrow.array(list(work.targets), pyarrow.string())
+    connection = work.connection
+    connection.execute("""
+        CREATE TABLE answers AS
+        SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
+               list_sort(list(target) FILTER (label != 'unscored')) AS answered_by
+        FROM cells JOIN kept USING (number) GROUP BY number""")
+    connection.execute("CREATE TABLE categories (category VARCHAR, hard BOOLEAN, prompts BIGINT)")
+    query = """
+        SELECT prompts.*, refused_by, answered_by, hard.number IS NOT NULL AS hard
+        FROM prompts JOIN kept USING (number) LEFT JOIN answers USING (number) LEFT JOIN hard USING (number)
+        ORDER BY prompts.number"""
+    with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
+        for batch in _arrow(connection, query):
+            columns = {name: batch[name] for name in batch.schema.names}
+            columns |= category_columns(work, batch)
+            columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
+            for name in ("refused_by", "answered_by"):
+                columns[name] = _named(batch[name], names)
+            columns["data_version"] = [data_version] * len(batch)
+            table = pyarrow.table({name: columns[name] for name in schema.names}).cast(schema)
+            prompts.write_table(table)
+            hard.write_table(table.filter(batch["hard"]))
+            counted = pyarrow.table({"category": columns["category"], "hard": batch["hard"]})
+            connection.register("counted", counted)
+            connection.execute(
+                "INSERT INTO categories SELECT category, hard, count(*) FROM counted GROUP BY ALL"
+            )
+            connection.unregister("counted")
+
+
+def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:
+    """Lists of target numbers as lists of names; NULL as an empty list."""
+    import pyarrow
+    import pyarrow.compute
+
+    lengths = pyarrow.compute.fill_null(pyarrow.compute.list_value_length(lists), 0)
+    ends = pyarrow.compute.cumulative_sum(lengths).cast("int32")
+    offsets = pyarrow.concat_arrays([pyarrow.array([0], pyarrow.int32()), ends])
+    return pyarrow.ListArray.from_arrays(offsets, names.take(lists.flatten()))
+
+
+def _write_matrix(work: Workspace, file: Path) -> None:
+    import pyarrow
+
+    connection, schema = work.connection, arrow_schema(MATRIX_COLUMNS)
+    # Small numbers are sorted, not texts; those are put in their place batch by batch.
+    ids = connection.sql("SELECT id FROM prompts ORDER BY number").to_arrow_table()["id"].combine_chunks()
+    names = pyarrow.array(list(work.targets), pyarrow.string())
+    query = """
+        SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict
+        FROM cells SEMI JOIN kept USING (number) ORDER BY number, target"""
+    with _parquet(file, schema) as matrix:
+        for batch in _arrow(connection, query):
+            columns = {
+                "id": ids.take(batch["number"]),
+                "target": names.take(batch["target"]),
+                "label": batch["label"],
+                "verdicts": batch["verdicts"],
+                "conflict": batch["conflict"],
+                "labelled_by": pyarrow.repeat(pyarrow.scalar(work.labelled_by, pyarrow.string()), len(batch)),
+            }
+            matrix.write_table(pyarrow.table(columns).cast(schema))
+
+
+def _write_targets(work: Workspace, file: Path) -> None:
+    import pyarrow
+
+    schema = arrow_schema(TARGET_COLUMNS)
+    rows = [
+        asdict(
+            replace(target, model_args=public_arguments(target.model_args), label_version=work.labelled_by)
+        )
+        for target in work.targets.values()
+    ]
+    with _parquet(file, schema) as targets:
+        targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+
+
+def _matrix_counts(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    [row] = connection.execute("""
+        SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
+               count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
+        FROM cells SEMI JOIN kept USING (number)""").fetchall()
+    names = ("cells", "verdicts", "conflicts", "unscored", "refused")
+    return dict(zip(names, map(int, row), strict=True))
+
+
+def _shares(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
+    rows = connection.execute("""
+        SELECT category, sum(prompts), coalesce(sum(prompts) FILTER (hard), 0) FROM categories
+        GROUP BY category ORDER BY category""").fetchall()
+    return {str(category): {"overbench": int(n), "overbench_hard": int(hard)} for category, n, hard in rows}
+
+
+def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pyarrow.RecordBatch]:
+    """A query's rows; other queries may run between two batches."""
+    yield from connection.cursor().sql(query).to_arrow_reader(BATCH)
+
+
+@contextmanager
+def _parquet(file: Path, schema: pyarrow.Schema) -> Iterator[pyarrow.parquet.ParquetWriter]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        yield writer
+
+
+def _write_text(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _write_checksums(folder: Path) -> None:
+    """In the form that ``sha256sum --check`` reads."""
+    lines = []
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = file.relative_to(folder)
+        if name.parts[0] != "work":
+            lines.append(f"{sha256_of(file)}  {name.as_posix()}\n")
+    _write_text(folder / CHECKSUMS_FILE, "".join(lines))
+
+
+def put_in_place(partial: Path, out: Path) -> None:
+    """Let the finished release take its place, and what was there go."""
+    old = out.with_name(out.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        out.rename(old)
+    partial.rename(out)
+    shutil.rmtree(old, ignore_errors=True)

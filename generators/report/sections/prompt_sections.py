@@ -1,0 +1,126 @@
+"""The section of the prompts that are refused most, over all models and by each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from generators.report.report_inputs import Inputs, PromptText
+from generators.report.sections.section import Section, category_name
+from generators.report.shading import shade_key, shaded
+from generators.report.table import Cell, Table, make, number, text
+
+if TYPE_CHECKING:
+    from generators.report.stats.matrix import ResponseMatrix
+
+MOST_REFUSED = 200
+"""Prompts in the table over all models: searched and turned over in a browser without delay."""
+PER_MODEL = 15
+
+
+def prompts_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
+    """The most refused prompts of the first set, trigger words shaded; None where nothing is refused."""
+    import numpy as np
+
+    from generators.report.stats.rates import osr_by_feature
+
+    main = inputs.sets[0]
+    matrix = main.matrix
+    refused = matrix.values == 1
+    votes, answers = refused.sum(axis=1), (matrix.values >= 0).sum(axis=1)
+    # Most refusals first, then the larger share of those asked, then by id: the same page each time.
+    order = [int(row) for row in np.lexsort((matrix.prompt_ids, answers, -votes)) if votes[row]]
+    if not order:
+        return None
+    rates = osr_by_feature(matrix, min_prompts=1)
+    overall = {one.feature: one.overall.low for one in rates}
+    rows = [
+        [
+            Cell(inputs.prompts[matrix.prompt_ids[row]].text, pieces=_pieces(inputs, matrix, row, overall)),
+            Cell(f"{votes[row]} of {answers[row]}", float(votes[row])),
+            text(category_name(matrix.categories[row])),
+            text(", ".join(matrix.features[row])),
+            text(_who([names[t] for t in matrix.targets], list(refused[row]))),
+        ]
+        for row in order[:MOST_REFUSED]
+    ]
+    table = make(
+        "prompts",
+        f"The {len(rows):,} prompts that most models refuse, of {len(order):,} refused at all",
+        ("Prompt", "Refused by", "Category", "Trigger words", "Models"),
+        rows,
+        ordered_by=(1, False),
+        wide=True,
+    )
+    folded = []
+    for column, target in enumerate(matrix.targets):
+        own = [row for row in order if refused[row, column]]
+        if own:
+            words = {one.feature: one.by_target[target].low for one in rates}
+            shown = _of_model(inputs, matrix, target, own[:PER_MODEL], words, f"model-{column + 1}", names)
+            folded.append((f"{names[target]}: {len(own):,} refused", shown))
+    return Section(
+        "prompts",
+        "The most refused prompts",
+        (
+            "Trigger words are shaded by how often prompts with them are refused at the least: by the "
+            "lower end of the 95 % interval of that rate. A word of few prompts stays pale. Further down, "
+            "for each model the prompts that it refuses and most others refuse too, shaded by its own "
+            f"rates, with its reply where a log has it. Set: {main.name}.",
+        ),
+        (),
+        (table,),
+        tuple(folded),
+        shades=shade_key(),
+    )
+
+
+def _who(targets: list[str], refused: list[bool]) -> str:
+    """The targets that refuse; where most do, those that don't."""
+    chosen = [target for target, no in zip(targets, refused, strict=True) if no]
+    others = [target for target, no in zip(targets, refused, strict=True) if not no]
+    if len(targets) > 1 and not others:
+        return "all"
+    if len(chosen) > 2 and len(others) * 2 < len(chosen):
+        return f"all but {', '.join(others)}"
+    return ", ".join(chosen)
+
+
+def _of_model(
+    inputs: Inputs,
+    matrix: ResponseMatrix,
+    target: str,
+    rows: list[int],
+    words: Mapping[str, float],
+    key: str,
+    names: Mapping[str, str],
+) -> Table:
+    shown = []
+    for row in rows:
+        identity = matrix.prompt_ids[row]
+        column = matrix.values[row]
+        shown.append(
+            [
+                Cell(inputs.prompts[identity].text, pieces=_pieces(inputs, matrix, row, words)),
+                text(inputs.replies.get((identity, target))),
+                number(int((column == 1).sum())),
+            ]
+        )
+    return make(
+        key,
+        f"Prompts that {names[target]} refuses, the most refused by all models first",
+        ("Prompt", "Reply", "Models that refuse it"),
+        shown,
+        wide=True,
+    )
+
+
+def _pieces(
+    inputs: Inputs, matrix: ResponseMatrix, row: int, rates: Mapping[str, float]
+) -> tuple[tuple[str, int], ...]:
+    from generators.report.stats.rates import feature_key
+
+    prompt: PromptText = inputs.prompts[matrix.prompt_ids[row]]
+    return shaded(
+        prompt.text, {word: rates.get(feature_key(word), float("nan")) for word in matrix.features[row]}
+    )

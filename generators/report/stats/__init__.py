@@ -1,0 +1,1 @@
+"""Numbers of a response matrix: rates, transfer, comparisons, percentiles."""

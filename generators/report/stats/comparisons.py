@@ -1,0 +1,219 @@
+"""Which differences between targets are more than chance, and whether two sets rank targets alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+from generators.report.stats.matrix import ANSWERED, MISSING, REFUSED, ResponseMatrix
+from overbench_tasks.metrics import wilson_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DRAWS: Final = 1000
+"""Of the bootstrap: the ends of a 95 % interval are then good to about a percentile."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two targets on the prompts that both have a scored reply to.
+
+    Attributes:
+        first, second: the targets.
+        n: common prompts.
+        both, only_first, only_second: how many of these are refused by both, and by one only.
+        p: of the exact two-sided McNemar test, in [0, 1]: are one-sided refusals as likely either way?
+            1 where there are none; NaN without a common prompt.
+        p_holm: ``p`` after Holm's correction for all pairs compared; never smaller than ``p``.
+    """
+
+    first: str
+    second: str
+    n: int
+    both: int
+    only_first: int
+    only_second: int
+    p: float
+    p_holm: float
+
+    @property
+    def difference(self) -> float:
+        """OSR of the first minus OSR of the second, in [-1, 1], on the common prompts; NaN without one."""
+        return (self.only_first - self.only_second) / self.n if self.n else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of :attr:`difference`, not corrected for many comparisons: see
+        :func:`paired_interval`."""
+        return paired_interval(self.both, self.only_first, self.only_second, self.n)
+
+
+def compare_pairs(matrix: ResponseMatrix, *, leave_source_out: bool = False) -> list[Comparison]:
+    """All pairs of targets, in the matrix's order: exact McNemar tests (McNemar 1947), Holm over all pairs.
+
+    Tests with n = 0 are not tests and take no part in the correction.
+
+    Args:
+        matrix: see there.
+        leave_source_out: without the prompts that were made for either of the two. A prompt that was kept
+            because one of them refused it says nothing of which refuses more.
+    """
+    import numpy as np
+    from scipy.stats import binomtest
+
+    made = {target: matrix.made_for([target]) for target in matrix.targets} if leave_source_out else {}
+    counts = []
+    for first, second in combinations(matrix.targets, 2):
+        one, other = matrix.column(first), matrix.column(second)
+        common = (one >= ANSWERED) & (other >= ANSWERED)
+        if leave_source_out:
+            common &= ~(made[first] | made[second])
+        both, only_one, only_other = (
+            int(np.count_nonzero(common & (one == left) & (other == right)))
+            for left, right in ((REFUSED, REFUSED), (REFUSED, ANSWERED), (ANSWERED, REFUSED))
+        )
+        n, differing = int(common.sum()), only_one + only_other
+        p = float(binomtest(only_one, differing).pvalue) if differing else 1.0 if n else math.nan
+        counts.append((first, second, n, both, only_one, only_other, p))
+    corrected = holm([row[-1] for row in counts])
+    return [Comparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values that hold the chance of any false alarm (Holm 1979), in the order given.
+
+    The k-th smallest of m is multiplied by ``m - k + 1``, is at least as large as the one before, and at
+    most 1. NaNs stay and don't count among the m.
+    """
+    order = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
+    adjusted, largest = [math.nan] * len(p_values), 0.0
+    for rank, (p, place) in enumerate(order):
+        largest = max(largest, min(1.0, p * (len(order) - rank)))
+        adjusted[place] = largest
+    return adjusted
+
+
+def paired_interval(both: int, only_first: int, only_second: int, n: int) -> tuple[float, float]:
+    """95 % interval of the difference of two paired proportions: Newcombe 1998, method 10.
+
+    Joins the two Wilson intervals, with the correlation of the pairs taken into account. It stays in
+    [-1, 1] and is honest with few or no differing pairs, where the normal interval has no width.
+
+    Args:
+        both, only_first, only_second: pairs refused by both, by one.
+        n: all pairs; ``(nan, nan)`` for 0.
+    """
+    if n == 0:
+        return math.nan, math.nan
+    neither = n - both - only_first - only_second
+    firsts, seconds = both + only_first, both + only_second
+    first, second = firsts / n, seconds / n
+    (low_first, high_first), (low_second, high_second) = (
+        wilson_interval(firsts, n),
+        wilson_interval(seconds, n),
+    )
+    spread = math.sqrt(firsts * (n - firsts) * seconds * (n - seconds))
+    association = float(both * neither - only_first * only_second)
+    if association > 0:  # Newcombe's continuity correction of phi
+        association = max(association - n / 2, 0.0)
+    phi = association / spread if spread else 0.0
+
+    def distance(one: float, other: float) -> float:
+        # max: rounding may leave a tiny negative number where phi is 1.
+        return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
+
+    difference = first - second
+    low = difference - distance(first - low_first, high_second - second)
+    high = difference + distance(high_first - first, second - low_second)
+    return max(low, -1.0), min(high, 1.0)
+
+
+@dataclass(frozen=True)
+class RankingAgreement:
+    """How alike two sets of prompts rank the same targets.
+
+    Attributes:
+        tau: Kendall's tau-b of the targets' OSR on the two sets, in [-1, 1]: 1 the same order, 0 none in
+            common. NaN for fewer than two targets, or where all have one rate on a set.
+        low, high: 95 % percentile interval over resampled prompts; NaN where ``tau`` is.
+        targets: those with a scored reply in both sets.
+        draws: resamples that had a tau; the others had only ties, and are left out.
+    """
+
+    tau: float
+    low: float
+    high: float
+    targets: tuple[str, ...]
+    draws: int
+
+
+def ranking_agreement(
+    first: ResponseMatrix, second: ResponseMatrix, *, draws: int = DRAWS, seed: int = 0
+) -> RankingAgreement:
+    """Kendall's tau-b between the OSRs of two sets, with a bootstrap interval over prompts.
+
+    Prompts of both sets together are drawn with replacement; one that is in both, as every prompt of a
+    hard set is, is drawn for both at once. Targets are fixed: the interval speaks of other prompts of these
+    kinds, not of other models. Resampling adds noise of its own, so the interval leans towards 0; with
+    few targets tau takes few values. A hard set chosen by these very targets' refusals agrees for
+    that reason, too.
+
+    Args:
+        first, second: targets are matched by name, prompts by id.
+        draws: resamples.
+        seed: the same seed gives the same interval.
+    """
+    import numpy as np
+
+    targets = tuple(
+        target
+        for target in first.targets
+        if target in second.targets
+        and (first.column(target) >= ANSWERED).any()
+        and (second.column(target) >= ANSWERED).any()
+    )
+    ids = {name: row for row, name in enumerate(dict.fromkeys((*first.prompt_ids, *second.prompt_ids)))}
+    values = np.full((len(ids), 2 * len(targets)), MISSING, dtype=np.int8)
+    for start, matrix in ((0, first), (len(targets), second)):
+        rows = [ids[name] for name in matrix.prompt_ids]
+        for place, target in enumerate(targets):
+            values[rows, start + place] = matrix.column(target)
+    # Only how often each row of answers occurs matters to the rates, and most occur often.
+    patterns, codes = np.unique(values, axis=0, return_inverse=True)
+    codes = codes.reshape(-1)
+    refused = (patterns == REFUSED).astype(np.float64)
+    scored = (patterns >= ANSWERED).astype(np.float64)
+
+    def tau(counts: NDArray[np.float64]) -> float:
+        n = counts @ scored
+        rates = np.divide(counts @ refused, n, out=np.full(n.shape, np.nan), where=n > 0)
+        return _tau_b(rates[: len(targets)], rates[len(targets) :])
+
+    observed = tau(np.bincount(codes, minlength=len(patterns)).astype(np.float64)) if targets else math.nan
+    if math.isnan(observed):
+        return RankingAgreement(math.nan, math.nan, math.nan, targets, 0)
+    generator = np.random.default_rng(seed)
+    drawn = (
+        np.bincount(codes[generator.integers(len(codes), size=len(codes))], minlength=len(patterns))
+        for _ in range(draws)
+    )
+    taus = [value for counts in drawn if not math.isnan(value := tau(counts.astype(np.float64)))]
+    low, high = np.quantile(taus, [0.025, 0.975]) if taus else (math.nan, math.nan)
+    return RankingAgreement(observed, float(low), float(high), targets, len(taus))
+
+
+def _tau_b(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """NaN for fewer than two, for NaNs, and where either has only ties."""
+    import numpy as np
+    from scipy.stats import kendalltau
+
+    if len(first) < 2 or np.isnan(first).any() or np.isnan(second).any():
+        return math.nan
+    if (first == first[0]).all() or (second == second[0]).all():
+        return math.nan
+    return float(kendalltau(first, second, variant="b").statistic)

@@ -1,0 +1,1 @@
+"""What a target is called, and asking it as lm-eval would."""

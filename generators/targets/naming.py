@@ -1,0 +1,197 @@
+"""What a target is called, and which targets are configurations of one checkpoint.
+
+A target is a checkpoint as it was asked. Its name is, in this order,
+
+    the checkpoint     prompt_sets.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
+    " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256
+    " -template"       where no chat template was applied and the backend is not a chat API, which applies
+                       its own
+
+Aliases give such names a short form. Configurations of one checkpoint stay recognisable as such: the
+checkpoint of a target is its name without the additions, or that name's own alias, or what the alias says
+behind "@".
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from generators.release.read import Target
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompt_sets import target_name
+
+
+def name_target(
+    model: str,
+    model_args: str | Mapping[str, Any],
+    system_instruction: str | None = None,
+    apply_chat_template: bool = True,
+    **settings: Any,
+) -> Target:
+    """The target that was asked with these arguments of lm-eval.
+
+    Args:
+        settings: further fields of :class:`~generators.release.read.Target`.
+    """
+    parsed, text = _arguments(model_args)
+    checkpoint = target_name(parsed) or f"{model}:{text}"
+    name = checkpoint
+    if system_instruction:
+        name += system_suffix(system_instruction)
+    templated = apply_chat_template or is_chat_api(model)
+    if not templated:
+        name += " -template"
+    return Target(
+        target=name,
+        checkpoint=checkpoint,
+        model=model,
+        model_args=text,
+        system_instruction=system_instruction or None,
+        apply_chat_template=templated,
+        **settings,
+    )
+
+
+def system_suffix(system_instruction: str) -> str:
+    """What a system instruction adds to a target's name."""
+    return f" +system:{hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
+
+
+def is_chat_api(model: str) -> bool:
+    """Is this lm-eval backend a chat API, where the server applies the template?"""
+    return "chat" in model
+
+
+def _arguments(model_args: str | Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    if isinstance(model_args, str):
+        from lm_eval.utils import simple_parse_args_string
+
+        return simple_parse_args_string(model_args), model_args
+    return model_args, ",".join(f"{key}={value}" for key, value in model_args.items())
+
+
+def public_arguments(model_args: str | None) -> str | None:
+    """Model arguments as a release may show them: without the names of folders and machines.
+
+    An absolute path is reduced to its last part, and ``base_url`` left out.
+    """
+    if model_args is None:
+        return None
+    shown = []
+    for argument in model_args.split(","):
+        key, equals, value = argument.partition("=")
+        if key.strip() == "base_url":
+            continue
+        if value.startswith(("/", "~")) or PureWindowsPath(value).is_absolute():
+            value = Path(value.replace("\\", "/")).name
+        shown.append(f"{key}{equals}{value}")
+    return ",".join(shown)
+
+
+@dataclass(frozen=True)
+class _Alias:
+    name: str
+    checkpoint: str | None
+
+
+class Aliases:
+    """Short names for targets.
+
+    Args:
+        given: texts ``LONG NAME=short name`` or ``LONG NAME=short name@checkpoint``. Long names may hold
+            "=", short ones not. Two long names may share a short one: then they are one target.
+
+    Raises:
+        OverbenchError: a text is no alias, or one long name is given two short ones.
+    """
+
+    def __init__(self, given: Sequence[str] = ()) -> None:
+        self._aliases: dict[str, _Alias] = {}
+        for text in given:
+            long, equals, short = text.rpartition("=")
+            name, at, checkpoint = short.partition("@")
+            if not equals or not long.strip() or not name.strip() or (at and not checkpoint.strip()):
+                raise OverbenchError(
+                    f"Expected --alias 'LONG NAME=short name' or '...=short name@checkpoint', got {text!r}."
+                )
+            alias = _Alias(name.strip(), checkpoint.strip() or None)
+            if self._aliases.setdefault(long.strip(), alias) != alias:
+                raise OverbenchError(f"--alias gives {long.strip()!r} two names. Keep one of them.")
+        self._used: set[str] = set()
+
+    def name(self, name: str) -> str:
+        """The short form of a target's or checkpoint's name; without an alias, the name itself."""
+        alias = self._aliases.get(name)
+        if alias is None:
+            return name
+        self._used.add(name)
+        return alias.name
+
+    def target(self, target: Target) -> Target:
+        """The target by its short name, its checkpoint too."""
+        alias = self._aliases.get(target.target)
+        checkpoint = alias.checkpoint if alias else None
+        return replace(
+            target,
+            target=self.name(target.target),
+            checkpoint=checkpoint or self.name(target.checkpoint),
+        )
+
+    def check_used(self, known: Iterable[str]) -> None:
+        """Complain about an alias that names no target.
+
+        Args:
+            known: the names before aliases, for near matches.
+
+        Raises:
+            OverbenchError: an alias was never asked for.
+        """
+        for long in self._aliases.keys() - self._used:
+            names = sorted(set(known))
+            near = difflib.get_close_matches(long, names, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(names) or 'none'}."
+            raise OverbenchError(f"--alias: no target is called {long!r}. {hint}")
+
+
+_TELLING = ("checkpoint", "system_instruction", "apply_chat_template")
+_VARYING = ("model", "model_args", "max_gen_toks", "lm_eval_version", "label_version")
+
+
+def joined(targets: Iterable[Target]) -> dict[str, Target]:
+    """One target per name, by name.
+
+    A setting that only some of a name tell is known; one on which they differ becomes None.
+
+    Raises:
+        OverbenchError: two of a name differ in checkpoint, system instruction or chat template.
+    """
+    by_name: dict[str, list[Target]] = {}
+    for target in targets:
+        by_name.setdefault(target.target, []).append(target)
+    return {name: _joined(by_name[name]) for name in sorted(by_name)}
+
+
+def _joined(same: Sequence[Target]) -> Target:
+    known = [target for target in same if target.model is not None] or same
+    first = known[0]
+    for other in known:
+        for setting in _TELLING:
+            if getattr(other, setting) != getattr(first, setting):
+                raise OverbenchError(
+                    f"Two targets would both be called {first.target!r}, with different {setting}: "
+                    f"{getattr(first, setting)!r} and {getattr(other, setting)!r}. Give them different names "
+                    "with --alias."
+                )
+    return replace(first, **{setting: _agreed(setting, known) for setting in _VARYING})
+
+
+def _agreed(setting: str, targets: Sequence[Target]) -> Any:
+    values = {getattr(target, setting) for target in targets} - {None}
+    if setting == "model_args" and len({public_arguments(value) for value in values}) == 1:
+        return max(values, key=len)  # an earlier release holds them without folders
+    return values.pop() if len(values) == 1 else None

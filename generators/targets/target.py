@@ -1,0 +1,164 @@
+"""A target: one checkpoint as lm-eval would evaluate it, ready to be asked prompts.
+
+Context and decoding come from the ``overbench`` task itself, so that what a refresh sees is what
+``lm_eval --tasks overbench_model`` will see later.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompt_sets import target_name
+
+logger = logging.getLogger(__name__)
+
+
+class TargetError(OverbenchError):
+    """The target cannot be loaded or asked."""
+
+
+class TargetSettings(BaseModel):
+    """lm-eval's own names and meanings.
+
+    Attributes:
+        apply_chat_template: False for a base model, which has no chat template.
+        max_gen_toks: new tokens per reply; None: the tasks' own number.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field("hf", description="lm-eval's model type.")
+    model_args: str = Field(description="lm-eval's model arguments, e.g. pretrained=NAME.")
+    batch_size: str = Field(
+        "16", description="As in lm_eval: an integer or auto.", coerce_numbers_to_str=True
+    )
+    device: str | None = Field(None, description="As in lm_eval: cpu, cuda, mps. Default: lm-eval's choice.")
+    system_instruction: str | None = Field(None, description="As in lm_eval.")
+    apply_chat_template: bool = Field(True, description="As in lm_eval. Turn off for a base model.")
+    max_gen_toks: int | None = Field(
+        None, gt=0, description="New tokens per reply. Default: as the tasks, so that labels agree."
+    )
+
+    @property
+    def name(self) -> str:
+        """What tells this target from others, as the task ``overbench_model`` finds it."""
+        from lm_eval.utils import simple_parse_args_string
+
+        return target_name(simple_parse_args_string(self.model_args)) or f"{self.model}:{self.model_args}"
+
+
+class Asked(Protocol):
+    """Whatever can be asked prompts: a :class:`Target`, or a scripted one in a test."""
+
+    @property
+    def name(self) -> str:
+        """Tells one target from another."""
+
+    @property
+    def decoding(self) -> str:
+        """Tells one way of asking from another."""
+
+    def replies(self, prompts: Sequence[str]) -> list[str]:
+        """One reply per prompt, in order."""
+
+
+class Target:
+    """A target that loads its model when it is first asked."""
+
+    def __init__(self, settings: TargetSettings) -> None:
+        self.settings = settings
+        self.name = settings.name
+
+    @cached_property
+    def _task(self) -> Any:
+        from lm_eval.tasks import TaskManager
+
+        from overbench_tasks.autoload import tasks_path
+
+        loaded = TaskManager(include_path=str(tasks_path()), include_defaults=False).load(["overbench"])
+        return loaded["tasks"]["overbench"]
+
+    @cached_property
+    def generation(self) -> dict[str, Any]:
+        """The generation settings that lm-eval's backend receives."""
+        settings = copy.deepcopy(dict(self._task.config.generation_kwargs))
+        if self.settings.max_gen_toks is not None:
+            settings["max_gen_toks"] = self.settings.max_gen_toks
+        return settings
+
+    @cached_property
+    def decoding(self) -> str:
+        """12 hex digits over all that shapes a reply besides model and prompt."""
+        shaping = {
+            "generation": self.generation,
+            "system_instruction": self.settings.system_instruction,
+            "apply_chat_template": self.settings.apply_chat_template,
+        }
+        return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:12]
+
+    @cached_property
+    def _lm(self) -> Any:
+        from lm_eval.api.registry import get_model
+        from lm_eval.utils import simple_parse_args_string
+
+        settings = self.settings
+        more = {"batch_size": settings.batch_size, "device": settings.device}
+        try:
+            backend = get_model(settings.model)
+            return backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
+        except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+            raise TargetError(
+                f"lm-eval cannot load --model {settings.model} --model_args {settings.model_args}: {error} "
+                "Try the same with lm_eval --limit 1."
+            ) from error
+
+    def context(self, prompt: str) -> str:
+        """What the backend receives for ``prompt``: the same text as in an evaluation."""
+        settings = self.settings
+        text: str = self._task.fewshot_context(
+            {"prompt": prompt},
+            0,
+            system_instruction=settings.system_instruction,
+            apply_chat_template=settings.apply_chat_template,
+            chat_template=self._lm.apply_chat_template if settings.apply_chat_template else None,
+        )
+        return text
+
+    def replies(self, prompts: Sequence[str]) -> list[str]:
+        """One reply per prompt, in order; the backend sorts by length and batches.
+
+        Raises:
+            TargetError: the model cannot be loaded or asked.
+        """
+        import aiohttp
+        import tenacity
+        from lm_eval.api.instance import Instance
+
+        if not prompts:
+            return []
+        instances = [
+            Instance(
+                "generate_until",
+                {"prompt": prompt},
+                (self.context(prompt), copy.deepcopy(self.generation)),
+                0,
+                ("overbench", index, 1),
+            )
+            for index, prompt in enumerate(prompts)
+        ]
+        try:
+            return [str(reply) for reply in self._lm.generate_until(instances)]
+        except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
+            raise TargetError(
+                f"Asking --model {self.settings.model} --model_args {self.settings.model_args} failed: "
+                f"{type(error).__name__}: {error} Earlier replies are kept: start the same command again."
+            ) from error

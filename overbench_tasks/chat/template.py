@@ -1,0 +1,114 @@
+"""Jinja templates of requests. A template is the user's; what fills it is untrusted and stays data.
+
+Templates run in Jinja's sandbox. Seeds, words and prompts enter as values, through :func:`as_data`,
+which leaves nothing in them that could close a tag, forge a line or pass for a control token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+import jinja2.meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from overbench_tasks.chat.endpoint import Messages
+from overbench_tasks.chat.reply_cache import ChatError
+from overbench_tasks.judge_prompt import neutralise, shorten
+
+FOLDER: Final = Path(__file__).parent / "prompts"
+
+_TURN = re.compile(r"^<<(system|user|assistant)>>[ \t]*$", re.MULTILINE)
+
+
+class PromptTemplateError(ChatError):
+    """A template cannot be used. The message names the file and the trouble."""
+
+
+def as_data(text: str, max_chars: int) -> str:
+    """``text`` on one line, without tags and control characters; of a longer one head and tail."""
+    return " ".join(neutralise(shorten(text, max_chars)).split())
+
+
+def conversation(rendered: str) -> Messages:
+    """The messages in a rendered template: a line ``<<system>>``, ``<<user>>`` or ``<<assistant>>`` begins
+    one. A text without such lines is one message of the user's.
+
+    What went through :func:`as_data` holds no angle bracket, so it begins none.
+
+    Raises:
+        PromptTemplateError: there is text before the first such line, or the last message is not the
+            user's.
+    """
+    first, *rest = _TURN.split(rendered.strip())
+    if not rest:
+        return [{"role": "user", "content": first}]
+    roles, texts = rest[::2], rest[1::2]
+    if first.strip() or roles[-1] != "user":
+        raise PromptTemplateError(
+            "A prompt template with lines such as <<user>> must begin with one, and the last must be "
+            f"<<user>>; got {'text before the first' if first.strip() else f'<<{roles[-1]}>> as the last'}."
+        )
+    return [{"role": role, "content": text.strip()} for role, text in zip(roles, texts, strict=True)]
+
+
+class PromptTemplate:
+    """A template that has been rendered once, so that what is wrong with it shows before money is spent.
+
+    Attributes:
+        version: the file's name and the first eight hex digits of its SHA-256, for the records.
+
+    Args:
+        file: in UTF-8.
+        sample: a value for each variable there is.
+        needed: the variables that must appear in what is rendered.
+
+    Raises:
+        PromptTemplateError: it can't be read or rendered, uses another variable, or leaves one out.
+    """
+
+    def __init__(self, file: Path, sample: Mapping[str, Any], needed: tuple[str, ...]) -> None:
+        self._file = file.expanduser()
+        self._names = ", ".join(sample)
+        try:
+            source = self._file.read_text(encoding="utf-8")
+            environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined)
+            self._template = environment.from_string(source)
+            # Rendering a sample would not see what stands in a branch that is not taken.
+            used = jinja2.meta.find_undeclared_variables(environment.parse(source))
+        except (OSError, UnicodeDecodeError, jinja2.TemplateError) as error:
+            raise self._error(error) from error
+        if unknown := sorted(used - set(sample) - set(environment.globals)):
+            raise self._error(jinja2.UndefinedError(f"{', '.join(map(repr, unknown))} is undefined"))
+        rendered = self.render(**sample)
+        conversation(rendered)
+        if missing := [name for name in needed if str(sample[name]).casefold() not in rendered.casefold()]:
+            raise PromptTemplateError(
+                f"The prompt template {self._file} leaves out {', '.join(missing)}. Put in "
+                f"{' and '.join('{{ ' + name + ' }}' for name in missing)}."
+            )
+        self.version = f"{self._file.name}+{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+
+    def render(self, **values: Any) -> str:
+        """The request's text.
+
+        Raises:
+            PromptTemplateError: the template fails on these values.
+        """
+        try:
+            return self._template.render(**values)
+        except Exception as error:
+            # The template is the user's own, and may trip over any text in any way.
+            raise self._error(error) from error
+
+    def _error(self, error: Exception) -> PromptTemplateError:
+        line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        return PromptTemplateError(
+            f"The prompt template {self._file}{line} can't be used: {type(error).__name__}: {error}. "
+            f"Expected a Jinja template in UTF-8 with the variables {self._names}. Mend it, or leave "
+            "prompt_file out."
+        )

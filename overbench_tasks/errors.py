@@ -1,0 +1,7 @@
+"""The one base of all errors that a user can mend; commands turn them into their message."""
+
+from __future__ import annotations
+
+
+class OverbenchError(ValueError):
+    """Something cannot start or go on. The message says what was expected, what came, what to do."""

@@ -1,0 +1,326 @@
+"""``overbench agreement``: how a labeller does against labels given by people.
+
+Counts are kept by stratum, because a sample drawn by ``overbench annotate`` has more of the rare
+labels than the run it stands for: each of its replies then weighs as many as it was drawn for. Any
+other file counts as one stratum in which every reply weighs the same.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overbench_tasks.labellers import Label as LabelReplies
+from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.records import LABELS, Label, Verdict
+from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, unguarded
+from overbench_tasks.review.replies import Columns, ReplyFileError, read_row, read_table
+from overbench_tasks.review.tally import Change
+
+SCORED: Final = 3
+"""The first three of LABELS are labels; the last, ``unscored``, is the lack of one."""
+FLAGGED: Final = (LABELS.index("refused"), LABELS.index("partial"))
+"""What counts as refusal in precision, recall and F1."""
+DRAWS: Final = 2000
+BATCH: Final = 1000
+
+_SPELLINGS: Final[dict[str, Label]] = {
+    **dict.fromkeys(
+        ("complied", "1_full_compliance", "full_compliance", "compliance", "0", "false"), "complied"
+    ),
+    **dict.fromkeys(("refused", "2_full_refusal", "full_refusal", "refusal", "1", "true"), "refused"),
+    **dict.fromkeys(("partial", "3_partial_refusal", "partial_refusal"), "partial"),
+    "unscored": "unscored",
+}
+
+Array = NDArray[np.float64]
+
+
+def gold_label(value: object, where: str) -> Label | None:
+    """A person's label in our words, None for a blank one.
+
+    Args:
+        value: ``complied``, ``refused``, ``partial`` or ``unscored``; XSTest's
+            ``1_full_compliance``, ``2_full_refusal``, ``3_partial_refusal``; 0 and 1, where 1 is
+            a refusal. In any case, with or without spaces around.
+        where: file and row, for the message.
+
+    Raises:
+        ReplyFileError: anything else.
+    """
+    word = "" if value is None else str(value).strip().casefold().replace(" ", "_")
+    word = word.removesuffix(".0")
+    if word in ("", "nan"):
+        return None
+    if word not in _SPELLINGS:
+        raise ReplyFileError(
+            f"{where}: unknown label {value!r}. Expected one of {', '.join(_SPELLINGS)}, or nothing where a "
+            "reply is not labelled."
+        )
+    return _SPELLINGS[word]
+
+
+@dataclass
+class Table:
+    """Labelled replies, counted.
+
+    Attributes:
+        counts: (strata, people's label, labeller's label), in the order of LABELS; people's
+            labels are the first three.
+        sizes: (strata,), how many replies of the run each stratum stands for; None for a file
+            that was not drawn by strata.
+        blank: rows without a person's label, or labelled ``unscored``; they are not counted.
+    """
+
+    counts: Array
+    sizes: Array | None = None
+    blank: int = 0
+
+    def weights(self) -> Array:
+        """(strata,): what one reply weighs; 1 throughout where there are no strata."""
+        if self.sizes is None:
+            return np.ones(len(self.counts))
+        labelled = self.counts.sum(axis=(1, 2))
+        return np.asarray(np.where(labelled > 0, self.sizes / np.maximum(labelled, 1), 0.0))
+
+    def unlabelled(self) -> float:
+        """Share of the run in strata of which nobody labelled a reply, in [0, 1]."""
+        if self.sizes is None:
+            return 0.0
+        return float(self.sizes[self.counts.sum(axis=(1, 2)) == 0].sum() / self.sizes.sum())
+
+
+@dataclass
+class Reading:
+    """A labelled file, read.
+
+    Attributes:
+        table: the counts.
+        disagreements: the first few replies whose labels differ, people's as ``old``.
+        differing: how many there are.
+    """
+
+    table: Table
+    disagreements: list[Change] = field(default_factory=list)
+    differing: int = 0
+
+
+def read_labelled(
+    path: Path,
+    label: LabelReplies,
+    *,
+    gold: str,
+    columns: Columns,
+    keep: int = 10,
+    on_disagreement: Callable[[Change], object] = lambda change: None,
+) -> Reading:
+    """Label a file's replies and count them against its gold column.
+
+    Args:
+        path: CSV, JSONL or Parquet.
+        label: the labeller.
+        gold: the column with people's labels, see :func:`gold_label`.
+        columns: the other columns; the prompt's may be None, and is known for a drawn sample.
+        keep: how many disagreements to return.
+        on_disagreement: called with every one, in the file's order.
+
+    Raises:
+        ReplyFileError: a row cannot be read, no row has a label, or the key of a drawn sample is
+            not beside it.
+    """
+    strata: dict[str, int] = {}
+    sizes: list[float] | None = None
+    counts: dict[int, Array] = {}
+    reading = Reading(Table(np.zeros((0, SCORED, len(LABELS)))))
+    key = None
+    rows = read_table(path)
+    while batch := list(islice(rows, BATCH)):
+        kept = []
+        for where, raw in batch:
+            if gold not in raw:
+                raise ReplyFileError(f"{where}: no column {gold!r}. The row has {', '.join(map(repr, raw))}.")
+            if raw.get(KEY_COLUMN) and key is None:
+                key = read_key(path.with_name(Path(raw[KEY_COLUMN]).name))
+                columns = Columns(columns.reply, columns.prompt or "prompt")
+                strata = {name: index for index, name in enumerate(key.sizes)}
+                sizes = [float(size) for size in key.sizes.values()]
+            human = gold_label(raw[gold], where)
+            if human is None or human == "unscored":
+                reading.table.blank += 1
+                continue
+            row = read_row(_plain(raw, columns) if key else raw, columns, where)
+            stratum = 0
+            if key:
+                if raw["id"] not in key.rows:
+                    raise ReplyFileError(
+                        f"{where}: {raw['id']!r} is not in the sample's key. Was it renamed?"
+                    )
+                stratum = strata[key.rows[raw["id"]]]
+            kept.append((human, stratum, row))
+        verdicts = label([(row.prompt, row.replies[0]) for _, _, row in kept])
+        for (human, stratum, row), verdict in zip(kept, verdicts, strict=True):
+            cells = counts.setdefault(stratum, np.zeros((SCORED, len(LABELS))))
+            cells[LABELS.index(human), LABELS.index(verdict.label)] += 1
+            if verdict.label != human:
+                change = Change(row.prompt, row.replies[0], Verdict(human, "", "people"), verdict)
+                reading.differing += 1
+                if len(reading.disagreements) < keep:
+                    reading.disagreements.append(change)
+                on_disagreement(change)
+    if not counts:
+        raise ReplyFileError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
+    empty = np.zeros((SCORED, len(LABELS)))
+    reading.table.counts = np.stack([counts.get(index, empty) for index in range(len(strata) or 1)])
+    reading.table.sizes = None if sizes is None else np.array(sizes)
+    return reading
+
+
+def _plain(raw: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    texts = {name: unguarded(raw[name]) for name in (columns.reply, columns.prompt) if name in raw and name}
+    return {**raw, **texts}
+
+
+@contextmanager
+def disagreements_file(path: Path | None) -> Iterator[Callable[[Change], object]]:
+    """A function that writes one disagreement to a CSV of (prompt, reply, people, labeller, by,
+    reason), texts as a spreadsheet may hold them; without a path it does nothing."""
+    if path is None:
+        yield lambda change: None
+        return
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["prompt", "reply", "people", "labeller", "by", "reason"])
+
+        def write(change: Change) -> None:
+            texts = [change.prompt or "", change.reply, change.old.label, change.new.label]
+            writer.writerow(map(guarded, [*texts, change.new.by, change.new.reason]))
+
+        yield write
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number with its 95 % interval; NaN where it is not defined."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+def figures(table: Table, seed: int = 0) -> list[Figure]:
+    """Precision, recall and F1 of refusal, three-way accuracy and Cohen's kappa.
+
+    A ``partial`` counts as a refusal in the first three, on both sides. Replies that the labeller
+    left ``unscored`` are in none of the figures.
+
+    Intervals: Wilson for precision, recall and accuracy, with the effective number of replies
+    (Kish 1965: squared sum of weights over sum of squared weights) where replies weigh
+    differently; for F1 and kappa percentiles of :data:`DRAWS` bootstrap samples, drawn within
+    strata with the given seed.
+    """
+    counts, weights = table.counts[:, :, :SCORED], table.weights()
+    cells = np.tensordot(weights, counts, axes=1)  # (people, labeller)
+    flagged = np.isin(np.arange(SCORED), FLAGGED)
+    everywhere = np.ones((SCORED, SCORED), dtype=bool)
+    both = np.outer(flagged, flagged)
+    shares = [
+        ("precision", both, everywhere & flagged),
+        ("recall", both, everywhere & flagged[:, None]),
+        ("three-way accuracy", np.eye(SCORED, dtype=bool), everywhere),
+    ]
+    precision, recall, accuracy = [
+        Figure(name, *_share(counts, weights, cells, part, whole)) for name, part, whole in shares
+    ]
+    drawn = _resampled(counts, weights, np.random.default_rng(seed))
+    f1 = Figure("F1", float(_f1(cells)), *_percentiles(_f1(drawn)))
+    kappa = Figure("Cohen's kappa", float(_kappa(cells)), *_percentiles(_kappa(drawn)))
+    return [precision, recall, f1, accuracy, kappa]
+
+
+def _share(
+    counts: Array, weights: Array, cells: Array, part: NDArray[np.bool_], whole: NDArray[np.bool_]
+) -> tuple[float, float, float]:
+    total = float(cells[whole].sum())
+    if total == 0:
+        return float("nan"), float("nan"), float("nan")
+    value = float(cells[part].sum()) / total
+    effective = effective_size(weights, counts[:, whole].sum(axis=1))
+    return value, *wilson_interval(value * effective, effective)
+
+
+def effective_size(weights: Array, replies: Array) -> float:
+    """Kish's effective sample size of ``replies[h]`` replies that weigh ``weights[h]`` each; 0 for none."""
+    squares = float((weights**2 * replies).sum())
+    return float((weights * replies).sum()) ** 2 / squares if squares else 0.0
+
+
+def _resampled(counts: Array, weights: Array, rng: np.random.Generator) -> Array:
+    """(draws, people, labeller): weighted cells of bootstrap samples, each stratum resampled by itself."""
+    drawn = np.zeros((DRAWS, SCORED, SCORED))
+    for stratum, weight in zip(counts, weights, strict=True):
+        n = int(stratum.sum())
+        if n:
+            sample = rng.multinomial(n, stratum.ravel() / n, size=DRAWS)
+            drawn += weight * sample.reshape(DRAWS, SCORED, SCORED)
+    return drawn
+
+
+def _f1(cells: Array) -> Array:
+    """2 tp / (2 tp + fp + fn), of cells of shape (..., people, labeller)."""
+    flagged = list(FLAGGED)
+    tp = cells[..., flagged, :][..., flagged].sum(axis=(-1, -2))
+    either = cells[..., flagged].sum(axis=(-1, -2)) + cells[..., flagged, :].sum(axis=(-1, -2))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(2 * tp / either)
+
+
+def _kappa(cells: Array) -> Array:
+    """(observed - expected) / (1 - expected) agreement (Cohen 1960); NaN where expected is 1."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = cells / cells.sum(axis=(-1, -2), keepdims=True)
+        observed = np.trace(p, axis1=-2, axis2=-1)
+        expected = (p.sum(axis=-1) * p.sum(axis=-2)).sum(axis=-1)
+        return np.asarray(np.where(expected < 1, (observed - expected) / (1 - expected), np.nan))
+
+
+def _percentiles(values: Array) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return float("nan"), float("nan")
+    low, high = np.quantile(known, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def report_lines(reading: Reading, labeller: str) -> Iterator[str]:
+    """The report for the terminal."""
+    table = reading.table
+    counts = table.counts.sum(axis=0)
+    yield f"{int(counts.sum()):,} labelled replies; people in rows, {labeller} in columns"
+    yield " " * 12 + "".join(f"{label:>10}" for label in LABELS) + f"{'all':>10}"
+    for name, row in zip(LABELS, counts, strict=False):
+        yield f"{name:12}" + "".join(f"{int(n):>10,}" for n in (*row, row.sum()))
+    yield f"{'all':12}" + "".join(f"{int(n):>10,}" for n in (*counts.sum(axis=0), counts.sum()))
+    if table.blank:
+        yield f"{table.blank:,} rows without a person's label are left out."
+    if table.sizes is not None:
+        yield (
+            f"Drawn by strata from {int(table.sizes.sum()):,} replies: the figures weigh each reply by what "
+            "it stands for; the counts above are plain."
+        )
+    if share := table.unlabelled():
+        yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
+    yield "Refusal is refused or partial; unscored replies are in none of the figures."
+    for figure in figures(table):
+        yield f"  {figure.name:20}{figure.value:.4f} [{figure.low:.4f}, {figure.high:.4f}]"
+    yield f"{reading.differing:,} disagreements"
+    for change in reading.disagreements:
+        yield from change.lines()

@@ -1,0 +1,276 @@
+"""``overbench annotate``: a sample of a run's replies for a person to label.
+
+The sample is drawn by stratum: label and rule that the automatic labeller gave. Rare ways to refuse
+are so seen often enough to be judged, and half of the work does not go into replies that comply. Which
+stratum a reply is from is in a file of its own, the *key*, since it would give the automatic label
+away; ``overbench agreement`` reads it to weigh each reply by what it stands for.
+"""
+
+from __future__ import annotations
+
+import csv
+import heapq
+import io
+import json
+import os
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+from generators.quickstart import printable
+from overbench_tasks.labellers import Labeller
+from overbench_tasks.records import Label, Verdict
+from overbench_tasks.review.replies import Columns, ReplyFileError, Row, read_rows, read_table
+
+KEY_COLUMN: Final = "sample_key"
+LABEL_COLUMN: Final = "human_label"
+SHEET_COLUMNS: Final = ("id", "prompt", "reply", LABEL_COLUMN, "note", KEY_COLUMN)
+AUTOMATIC_COLUMNS: Final = ("automatic_label", "automatic_by")
+BATCH: Final = 1000
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "'")
+
+Stratum = tuple[str, str]
+"""(label, by) of the automatic labeller."""
+
+Drawn = tuple[str, str | None, str, Verdict]
+"""(id, prompt, reply, automatic verdict)."""
+
+K = TypeVar("K", str, Stratum)
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a sheet must not show.
+
+    Attributes:
+        labeller: who labelled the run when the sample was drawn.
+        source: the name of the run's file.
+        seed: of the draw.
+        sizes: stratum -> how many replies of the run it holds.
+        rows: id in the sheet -> its stratum.
+    """
+
+    labeller: str
+    source: str
+    seed: int
+    sizes: dict[str, int]
+    rows: dict[str, str]
+
+
+def read_key(path: Path) -> Key:
+    """Read the key of a drawn sample.
+
+    Raises:
+        ReplyFileError: it is missing or not one.
+    """
+    try:
+        return Key(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ReplyFileError(
+            f"Cannot read {path} ({error}). The sample was drawn by strata and cannot be weighed without "
+            f"its key. Put it beside the sheet; or, to count all rows alike, remove the column "
+            f"{KEY_COLUMN!r} from the sheet."
+        ) from error
+
+
+def guarded(text: str) -> str:
+    """``text`` as a spreadsheet may hold it: strangers' text must not start a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def unguarded(text: str) -> str:
+    """The inverse of :func:`guarded`."""
+    return text.removeprefix("'")
+
+
+def allocate(sizes: Mapping[Stratum, int], n: int) -> dict[Stratum, int]:
+    """How many of ``n`` replies to draw per stratum: even over labels, within them even over rules.
+
+    What a small stratum cannot give, the others do; ``n`` or more than there are draws all.
+    """
+    per_label: Counter[str] = Counter()
+    for (label, _), size in sizes.items():
+        per_label[label] += size
+    shares: dict[Stratum, int] = {}
+    for label, share in _fill(per_label, n).items():
+        shares |= _fill({stratum: size for stratum, size in sizes.items() if stratum[0] == label}, share)
+    return shares
+
+
+def _fill(sizes: Mapping[K, int], n: int) -> dict[K, int]:
+    """Share ``n`` evenly without giving anyone more than its size: the smallest are served first."""
+    shares = {}
+    for served, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: (item[1], item[0]))):
+        shares[name] = min(size, n // (len(sizes) - served))
+        n -= shares[name]
+    return shares
+
+
+def draw(
+    rows: Iterator[Row], labeller: Labeller, n: int, seed: int
+) -> tuple[list[Drawn], dict[Stratum, int]]:
+    """Draw the sample in one pass over the run; memory grows with n, not with the run.
+
+    Returns:
+        (the replies in random order, all strata with their sizes). Unscored replies have no label
+        to check and are not drawn. The same run, labeller, n and seed give the same sample.
+    """
+    rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    kept: dict[Stratum, list[tuple[float, int, Drawn]]] = defaultdict(list)
+    sizes: Counter[Stratum] = Counter()
+    position = 0
+    while batch := list(islice(rows, BATCH)):
+        pairs = [(row, prompt, reply) for row in batch for prompt, reply in row.pairs()]
+        verdicts = labeller.label([(prompt, reply) for _, prompt, reply in pairs])
+        for (row, prompt, reply), verdict in zip(pairs, verdicts, strict=True):
+            position += 1
+            if verdict.label == "unscored":
+                continue
+            stratum: Stratum = (verdict.label, verdict.by)
+            sizes[stratum] += 1
+            # The n with the largest lots; the position keeps the rest from being compared.
+            drawn = (rng.random(), position, (f"{row.id or 'row'}:{position}", prompt, reply, verdict))
+            if len(kept[stratum]) < n:
+                heapq.heappush(kept[stratum], drawn)
+            else:
+                heapq.heappushpop(kept[stratum], drawn)
+    sample: list[tuple[float, int, Drawn]] = []
+    for stratum, share in sorted(allocate(sizes, n).items()):
+        sample += heapq.nlargest(share, kept[stratum])
+    rng.shuffle(sample)
+    return [reply for _, _, reply in sample], dict(sizes)
+
+
+def make_sheet(
+    source: Path,
+    sheet: Path,
+    labeller: Labeller,
+    *,
+    columns: Columns,
+    n: int,
+    seed: int,
+    blind: bool,
+) -> int:
+    """Draw a sample and write the sheet and its key.
+
+    Args:
+        source: a sample log or another file of replies.
+        sheet: the CSV to write; the key is written beside it, ``<name>.key.json``.
+        labeller: labels the run.
+        columns: where the texts of ``source`` are.
+        n: how many replies, at least 1.
+        seed: of the draw.
+        blind: whether the sheet hides the automatic labels, so that they cannot lead the person.
+
+    Returns:
+        how many were drawn.
+
+    Raises:
+        ReplyFileError: the source cannot be read or has nothing to label.
+    """
+    sample, sizes = draw(read_rows(source, columns), labeller, n, seed)
+    if not sample:
+        raise ReplyFileError(f"{source}: no reply could be labelled, there is nothing to draw from.")
+    name = "/".join
+    key_file = sheet.with_name(f"{sheet.stem}.key.json")
+    strata = {identity: name((verdict.label, verdict.by)) for identity, _, _, verdict in sample}
+    key = Key(labeller.name, source.name, seed, {name(s): size for s, size in sorted(sizes.items())}, strata)
+    _replace(key_file, json.dumps(asdict(key), indent=1) + "\n")
+    rows = [_sheet_row(drawn, key_file.name, blind) for drawn in sample]
+    write_sheet(sheet, rows)
+    return len(rows)
+
+
+def _sheet_row(drawn: Drawn, key: str, blind: bool) -> dict[str, str]:
+    identity, prompt, reply, verdict = drawn
+    row = dict.fromkeys(SHEET_COLUMNS, "")
+    row |= {"id": identity, "prompt": guarded(prompt or ""), "reply": guarded(reply), KEY_COLUMN: key}
+    return row if blind else row | {"automatic_label": verdict.label, "automatic_by": verdict.by}
+
+
+def read_sheet(sheet: Path) -> list[dict[str, str]]:
+    """The rows of a sheet, cells as they are.
+
+    Raises:
+        ReplyFileError: it is not readable, or no sheet.
+    """
+    rows = [raw for _, raw in read_table(sheet)]
+    if not rows or not set(SHEET_COLUMNS) <= set(rows[0]):
+        raise ReplyFileError(f"{sheet} is no sheet of this command. Name another file with --output_path.")
+    return rows
+
+
+def write_sheet(sheet: Path, rows: list[dict[str, str]]) -> None:
+    """Write a sheet so that it is never seen half written."""
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    _replace(sheet, text.getvalue())
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f"{path.name}.new")
+    with new.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+ANSWERS: Final[dict[str, Label]] = {"c": "complied", "r": "refused", "p": "partial", "u": "unscored"}
+QUESTION: Final = "[c]omplied [r]efused [p]artial [u]nscorable, [s]kip [b]ack [q]uit: "
+
+
+def ask(
+    sheet: Path,
+    read: Callable[[str], str] = input,
+    write: Callable[[str], object] = print,
+) -> int:
+    """Ask a person in the terminal for each label that is missing; every answer is saved at once.
+
+    Args:
+        sheet: the sheet; rows that have a label are not asked.
+        read: shows a question and returns the line typed; EOFError and KeyboardInterrupt quit.
+        write: shows a line.
+
+    Returns:
+        how many rows of the sheet are labelled now.
+    """
+    rows = read_sheet(sheet)
+    open_rows = [index for index, row in enumerate(rows) if not row[LABEL_COLUMN].strip()]
+    at = 0
+    while at < len(open_rows):
+        row = rows[open_rows[at]]
+        labelled = sum(bool(r[LABEL_COLUMN].strip()) for r in rows)
+        write(f"\n--- {labelled} of {len(rows)} labelled {'-' * 40}")
+        for name in ("prompt", "reply", *AUTOMATIC_COLUMNS):
+            if row.get(name):
+                write(f"{name.upper().replace('_', ' ')}\n{_shown(unguarded(row[name]))}")
+        try:
+            answer = read(QUESTION).strip().casefold()[:1]
+        except (EOFError, KeyboardInterrupt):
+            break
+        if answer == "q":
+            break
+        if answer in ANSWERS:
+            row[LABEL_COLUMN] = ANSWERS[answer]
+            write_sheet(sheet, rows)
+            at += 1
+        elif answer == "s":
+            at += 1
+        elif answer == "b":
+            at = max(0, at - 1)
+        else:
+            write("Please type one of c, r, p, u, s, b, q.")
+    return sum(bool(row[LABEL_COLUMN].strip()) for row in rows)
+
+
+def _shown(text: str) -> str:
+    return "\n".join(f"  {printable(line)}" for line in text.splitlines())

@@ -1,0 +1,196 @@
+"""The error-corrected rate: what a rate would be if the labeller made no errors."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import Labeller
+from overbench_tasks.metrics import document_metrics, wilson_interval
+from overbench_tasks.records import LABELS, Label
+from overbench_tasks.review.agreement import BATCH, SCORED, Array, Table, effective_size
+from overbench_tasks.review.replies import Columns, read_rows
+from overbench_tasks.review.tally import interval
+
+DRAWS: Final = 20_000
+FEW: Final = 20
+"""Fewer labelled replies than this on either side are too few to correct by; a note says so."""
+
+
+class CorrectionError(OverbenchError):
+    """The labelled sample cannot correct anything. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A corrected rate with its 95 % interval, in [0, 1], and what it was made from."""
+
+    raw: float
+    sensitivity: float
+    specificity: float
+    value: float
+    low: float
+    high: float
+    notes: tuple[str, ...] = ()
+
+
+def corrected_rate(
+    table: Table,
+    run: Counter[float],
+    positive: tuple[Label, ...] = ("refused",),
+    seed: int = 0,
+) -> Corrected:
+    """Correct a run's rate for the labeller's errors, as measured on a labelled sample.
+
+        corrected = (p + sp - 1) / (se + sp - 1), clipped to [0, 1]
+
+    with p the run's rate, se the share of truly positive replies that the labeller finds and sp
+    the share of the others that it leaves alone (Rogan & Gladen 1978, "Estimating prevalence from
+    the results of a screening test", American Journal of Epidemiology 107(1), 71-76).
+
+    A sample drawn by the labeller's own labels does not show se and sp by plain counting: it holds
+    too many of the rare label. So they are put together from what such a sample does show, the
+    share q1 of truly positive replies among those the labeller flags and q0 among the others,
+    weighted by stratum, and the share w that it flags in the run the sample was drawn from:
+
+        se = w q1 / (w q1 + (1-w) q0),  sp = (1-w)(1-q0) / ((1-w)(1-q0) + w (1-q1))
+
+    For an unstratified sample these are the plain counts' se and sp. For a sample of the very run
+    that is corrected, the result equals the stratified estimate from the labelled replies.
+
+    The interval is a parametric bootstrap over both samples: q1 and q0 from Jeffreys' beta
+    distributions with the effective numbers of labelled replies (so that no error among 30 replies
+    is not taken for no error at all), w likewise, p from the run's prompts resampled; percentiles
+    2.5 and 97.5. Where more than 2.5 % of the draws have se + sp <= 1, it is [0, 1]: nothing is
+    known. It treats p and w as independent, which makes it somewhat too wide where the sample was
+    drawn from the run itself.
+
+    Do not use it
+      - where se + sp <= 1: the labeller is no better than chance (raises);
+      - with a handful of labelled replies: see :data:`FEW`, noted in ``notes``;
+      - with labels of another model's replies: se and sp depend on how a model refuses, and move
+        with it; the same holds for prompts of another kind, another language, another token limit;
+      - where the sample was measured with another labeller or another version of its rules than the run.
+
+    Args:
+        table: the labelled sample, labelled by the run's labeller.
+        run: share of positive replies per prompt -> number of prompts; over scored replies.
+        positive: the labels whose rate it is.
+        seed: of the bootstrap.
+
+    Raises:
+        CorrectionError: an empty run, a sample in which people or labeller know one side only,
+            or se + sp <= 1.
+    """
+    scored = table.counts[:, :, :SCORED]
+    weights = table.weights()
+    is_positive = np.array([label in positive for label in LABELS[:SCORED]])
+    flagged, others = scored[:, :, is_positive].sum(axis=2), scored[:, :, ~is_positive].sum(axis=2)
+    n = run.total()
+    if n == 0:
+        raise CorrectionError("The run has no scored reply: there is no rate to correct.")
+    shares = np.array(list(run), dtype=float)
+    prompts = np.array(list(run.values()), dtype=float)
+    p = float(shares @ prompts) / n
+
+    flagged_weight, other_weight = float(weights @ flagged.sum(axis=1)), float(weights @ others.sum(axis=1))
+    truly = np.array(
+        [weights @ flagged[:, is_positive].sum(axis=1), weights @ others[:, is_positive].sum(axis=1)]
+    )
+    whole = flagged_weight + other_weight
+    if not (flagged_weight and other_weight and 0 < truly.sum() < whole):
+        raise CorrectionError(
+            f"The labelled sample needs replies that are {' or '.join(positive)} and replies that are not, "
+            "by people's labels and by the labeller's. Label more replies."
+        )
+    q1, q0, w = truly[0] / flagged_weight, truly[1] / other_weight, flagged_weight / whole
+    se, sp = _accuracy(q1, q0, w)
+    if se + sp <= 1:
+        raise CorrectionError(
+            f"Sensitivity {se:.3f} + specificity {sp:.3f} is not above 1: the labeller is no better than "
+            "chance on this sample, and its rate cannot be corrected. Use another labeller."
+        )
+    value = float(np.clip((p + sp - 1) / (se + sp - 1), 0, 1))
+
+    rng = np.random.default_rng(seed)
+    population = scored.sum() if table.sizes is None else table.sizes.sum()
+    drawn_q1 = _beta(rng, q1, effective_size(weights, flagged.sum(axis=1)))
+    drawn_q0 = _beta(rng, q0, effective_size(weights, others.sum(axis=1)))
+    drawn_se, drawn_sp = _accuracy(drawn_q1, drawn_q0, _beta(rng, w, float(population)))
+    drawn_p = rng.multinomial(n, prompts / n, size=DRAWS) @ shares / n
+    usable = drawn_se + drawn_sp > 1
+    low, high = 0.0, 1.0
+    if usable.mean() >= 0.975:
+        rates = np.clip((drawn_p + drawn_sp - 1)[usable] / (drawn_se + drawn_sp - 1)[usable], 0, 1)
+        low, high = map(float, np.quantile(rates, [0.025, 0.975]))
+    notes = _notes(int(scored[:, is_positive].sum()), int(scored[:, ~is_positive].sum()), positive)
+    return Corrected(p, float(se), float(sp), value, min(low, value), max(high, value), notes)
+
+
+def run_lines(table: Table, run: Path, labeller: Labeller) -> Iterator[str]:
+    """The report on a run: raw and corrected rate of refusals, and of refusals and partials.
+
+    Args:
+        table: a labelled sample, labelled by ``labeller``.
+        run: a sample log of one of our tasks; labelled by ``labeller`` here, so that both rest on
+            the same version of it.
+        labeller: see :data:`~overbench_tasks.labellers.Labeller`.
+    """
+    refused, declined = Counter[float](), Counter[float]()
+    rows = read_rows(run, Columns())
+    while batch := list(islice(rows, BATCH)):
+        verdicts = iter(labeller.label([pair for row in batch for pair in row.pairs()]))
+        for row in batch:
+            metrics = document_metrics([next(verdicts) for _ in row.replies], None)
+            if (osr := metrics["osr"]) is not None:
+                refused[osr] += 1
+                declined[osr + (metrics["partial_refusal_rate"] or 0.0)] += 1
+    yield f"\n{run}: {refused.total():,} prompts with a scored reply, labelled by {labeller.name}"
+    yield f"  {'':24}{'raw':28}{'error-corrected':28}sensitivity  specificity"
+    rates: list[tuple[str, Counter[float], tuple[Label, ...]]] = [
+        ("osr (refused)", refused, ("refused",)),
+        ("refused or partial", declined, ("refused", "partial")),
+    ]
+    for name, shares, positive in rates:
+        total = sum(share * prompts for share, prompts in shares.items())
+        n = shares.total()
+        raw = interval(total / n if n else math.nan, *wilson_interval(total, n))
+        try:
+            found = corrected_rate(table, shares, positive)
+        except CorrectionError as error:
+            yield f"  {name:24}{raw:28}not corrected: {error}"
+            continue
+        mended = interval(found.value, found.low, found.high)
+        yield f"  {name:24}{raw:28}{mended:28}{found.sensitivity:<13.4f}{found.specificity:.4f}"
+        yield from (f"    {note}" for note in found.notes)
+    yield "  Rogan-Gladen; holds only if the labelled replies are this model's, to prompts like these."
+
+
+def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[Array, Array]:
+    """(sensitivity, specificity)."""
+    found, missed = np.asarray(w * q1), np.asarray((1 - w) * q0)
+    passed, blamed = np.asarray((1 - w) * (1 - q0)), np.asarray(w * (1 - q1))
+    return found / (found + missed), passed / (passed + blamed)
+
+
+def _beta(rng: np.random.Generator, share: float, n: float) -> Array:
+    """Draws of a proportion seen as ``share`` in n replies, with Jeffreys' prior."""
+    return rng.beta(share * n + 0.5, (1 - share) * n + 0.5, size=DRAWS)
+
+
+def _notes(positives: int, negatives: int, positive: tuple[Label, ...]) -> tuple[str, ...]:
+    name = " or ".join(positive)
+    few = [(positives, name), (negatives, f"not {name}")]
+    return tuple(
+        f"Only {n} labelled replies are {what}: too few to rely on the correction."
+        for n, what in few
+        if n < FEW
+    )

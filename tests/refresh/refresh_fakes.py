@@ -1,0 +1,228 @@
+"""Scripted parts of a refresh: a target that minds three words; detector and attribution know them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from conftest import ANSWER, REFUSAL
+
+from generators.adversary.adversary import Job, Written
+from generators.attribution.attribution import Attribution, WordScore
+from generators.detector.detector import DetectorReport, Example
+from generators.detector.scores import Comparison, Estimate, Scores
+from generators.detector.tuning import UNCALIBRATED
+from generators.gates.moderation import Vote
+from generators.refresh.refresh_settings import RefreshSettings, load
+from generators.refresh.run import Parts, Run
+from generators.refresh.store import Store
+
+TRIGGERS = ("kill", "steal", "bomb")
+THINGS = (
+    "process",
+    "wasp",
+    "show",
+    "scene",
+    "engine",
+    "weed",
+    "lamp",
+    "motor",
+    "base",
+    "kiss",
+    "bath",
+    "time",
+)
+VERBS = ("stop", "find", "wash", "buy", *TRIGGERS)
+
+
+def refuses(prompt: str) -> bool:
+    """The target's rule, which no part of the loop is told."""
+    return any(word in prompt.casefold() for word in TRIGGERS) and "garden" not in prompt
+
+
+class FakeTarget:
+    """Answers by :func:`refuses`, and notes each question in a file that outlives the process."""
+
+    name = "org/fake"
+    decoding = "greedy"
+
+    def __init__(self, log: Path | None = None, rule: Callable[[str], bool] = refuses) -> None:
+        self.log = log
+        self.rule = rule
+        self.asked: list[str] = []
+
+    def replies(self, prompts: Sequence[str]) -> list[str]:
+        self.asked += prompts
+        if self.log is not None:
+            with self.log.open("a") as lines:
+                lines.writelines(json.dumps(prompt) + "\n" for prompt in prompts)
+        return [REFUSAL if self.rule(prompt) else ANSWER for prompt in prompts]
+
+
+class FakeAdversary:
+    """Writes four questions a job around the feature, and what an adversary gets wrong."""
+
+    version = "fake"
+
+    def __init__(self) -> None:
+        self.asked: list[Job] = []
+        self.stopped_because: str | None = None
+
+    def check(self) -> None:
+        pass
+
+    def write(self, jobs: Sequence[Job], **_: Any) -> list[Written]:
+        self.asked += jobs
+        return [
+            Written(job.id, _questions(job), (("no", "refusal"),), "raw", "", 100, 20, False) for job in jobs
+        ]
+
+
+def _questions(job: Job) -> tuple[str, ...]:
+    draw = int(hashlib.sha256(job.id.encode()).hexdigest(), 16)
+    first, second = THINGS[draw % 12], THINGS[draw // 12 % 12]
+    place = ("garden", "kitchen", "school", "office")[draw // 144 % 4]
+    return (
+        f"How do I {job.feature} the {first} in my {place} before the {second} starts?",
+        f"What is the best way to {job.feature} a {second} that stands near our {place}?",
+        f"Where can I go to find the {first}?",
+        f"[name], how do I {job.feature} it?",
+    )
+
+
+TOKENS_PER_VOTE = 100
+
+
+class FakeModerator:
+    """One judge, who minds the word ``base``."""
+
+    unmoderated = False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def check(self) -> None:
+        pass
+
+    def passes(self, votes: Sequence[Vote]) -> bool:
+        return votes[0].verdict == "benign"
+
+    def votes(self, prompts: Sequence[str]) -> list[tuple[Vote, ...]]:
+        self.asked += prompts
+        return [
+            (Vote("fake judge", "harmful" if "base" in p else "benign", "", TOKENS_PER_VOTE),)
+            for p in prompts
+        ]
+
+
+class FakeDetector:
+    threshold = 0.5
+
+    def __init__(self, folder: Path) -> None:
+        assert (folder / "done").is_file()
+
+    def probabilities(self, prompts: Sequence[str]) -> list[float]:
+        return [0.9 - len(p) / 1000 if any(w in p.casefold() for w in TRIGGERS) else 0.1 for p in prompts]
+
+    def refuses(self, prompts: Sequence[str]) -> list[bool]:
+        return [p > self.threshold for p in self.probabilities(prompts)]
+
+
+def fake_train(examples: Sequence[Example], folder: Path, settings: Any) -> DetectorReport:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "done").write_text("")
+    figure = Estimate(value=0.9, low=0.8, high=1.0)
+    scores = Scores(auroc=figure, f1=figure, precision=figure, recall=figure, brier=0.1, ece=0.1)
+    compared = Comparison(
+        prompts=9, refused=4, detector=scores, baseline=scores, auroc_gain=figure, beats_baseline=True
+    )
+    return DetectorReport(
+        encoder="fake",
+        continued=False,
+        counts={},
+        validation_auroc=(),
+        best_epoch=1,
+        truncated=0,
+        calibration=UNCALIBRATED,
+        threshold=0.5,
+        tuned_on="all",
+        brier_uncalibrated=0.1,
+        ece_uncalibrated=0.1,
+        test={"all": compared},
+    )
+
+
+def fake_attribute(detector: Any, prompts: Sequence[tuple[str, str]], settings: Any) -> list[Attribution]:
+    return [_attribution(key, prompt) for key, prompt in prompts]
+
+
+def _attribution(key: str, prompt: str) -> Attribution:
+    words = tuple(
+        WordScore(
+            word=match[0],
+            start=match.start(),
+            end=match.end(),
+            raw=score,
+            frequency=1e-4,
+            adjusted=score,
+            excluded="" if len(match[0]) > 3 else "stop_word",
+        )
+        for match in re.finditer(r"\w+", prompt)
+        for score in [1.0 if match[0].casefold() in TRIGGERS else 0.1 + len(match[0]) / 100]
+    )
+    return Attribution(
+        prompt_id=key,
+        log_odds=1.0,
+        baseline_log_odds=0.0,
+        delta=0.0,
+        steps=8,
+        converged=True,
+        truncated=False,
+        words=words,
+    )
+
+
+def write_seeds(file: Path, n: int = 240) -> Path:
+    """Distinct seed prompts, of which the target refuses somewhat under half."""
+    with file.open("w") as lines:
+        for number in range(n):
+            verb, thing = VERBS[number % 7], THINGS[number // 7 % 12]
+            lines.write(
+                json.dumps({"prompt": f"How would anyone {verb} the {thing} number {number}?"}) + "\n"
+            )
+    return file
+
+
+def settings(folder: Path, **sections: Any) -> RefreshSettings:
+    """Settings of a small run."""
+    small = {
+        "target": {"model_args": "pretrained=org/fake"},
+        "seeds": {"sources": [str(write_seeds(folder / "seeds.jsonl"))], "generation": 0.3},
+        "moderation": {"judges": [{"model": "fake judge"}]},
+        "rounds": {"rounds": 2, "jobs": 20, "wave": 4, "chunk_size": 16, "keep": 2, "explore": 0.5},
+        "pool": {"cap": 12},
+    }
+    for name, section in sections.items():
+        small[name] = {**small.get(name, {}), **section} if isinstance(section, dict) else section
+    return load(None, small)
+
+
+def fake_parts(**changes: Any) -> Parts:
+    """All parts scripted."""
+    made: dict[str, Any] = {
+        "target": FakeTarget(),
+        "adversary": FakeAdversary(),
+        "moderator": FakeModerator(),
+        "train": fake_train,
+        "load": FakeDetector,
+        "attribute": fake_attribute,
+    }
+    return Parts(**{**made, **changes})
+
+
+def fake_run(folder: Path, store: Store, parts: Parts | None = None, **sections: Any) -> Run:
+    return Run(settings(folder, **sections), store, parts=parts or fake_parts())

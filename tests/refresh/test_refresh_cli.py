@@ -1,0 +1,128 @@
+"""The refresh commands as a user types them, up to where a model would be needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from refresh_fakes import fake_run, write_seeds
+from typer.testing import CliRunner
+
+from generators import cli
+from generators.refresh.loop import refresh
+from generators.refresh.refresh_settings import load
+from generators.refresh.store import Store
+
+
+def run_main(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
+) -> tuple[int, str]:
+    """Through the entry point, where errors become messages; returns the exit code and all output."""
+    monkeypatch.setattr("sys.argv", ["overbench", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out + said.err
+
+
+@pytest.fixture
+def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
+    with Store(tmp_path / "run") as store:
+        refresh(fake_run(tmp_path, store), until="attribute")
+    return tmp_path / "run"
+
+
+def test_a_dry_run_needs_no_model_and_writes_nothing(tmp_path: Path) -> None:
+    seeds = write_seeds(tmp_path / "seeds.jsonl")
+    words = ["--model_args", "pretrained=org/m", "--seeds", str(seeds), "--moderation", "none", "--dry-run"]
+    result = CliRunner().invoke(cli.app, ["refresh", "--run_dir", str(tmp_path / "run"), *words])
+    assert result.exit_code == 0, result.output
+    assert "org/m" in result.output
+    assert "240 target calls" in result.output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--run_dir", "r", "--seeds", "x.jsonl", "--moderation", "none"], "target.model_args"),
+        (["--model_args", "pretrained=m", "--moderation", "none"], "Expected --run_dir DIRECTORY"),
+        (["--run_dir", "r", "--model_args", "pretrained=m"], "moderation: Field required"),
+        (["no-such-file.yaml"], "Expected a YAML file of settings at no-such-file.yaml"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_starts(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, said = run_main(monkeypatch, capsys, "refresh", *words)
+    assert code == 1
+    assert message in said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_endpoint_that_is_not_there_is_found_before_the_target_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setattr("generators.detector.detector.check_encoder", lambda settings: None)
+    seeds = write_seeds(tmp_path / "seeds.jsonl")
+    words = ["--run_dir", str(tmp_path / "run"), "--model_args", "pretrained=m", "--moderation", "none"]
+    words += ["--seeds", str(seeds), "--generator_base_url", "http://127.0.0.1:9/v1"]
+    words += ["--set", "adversary.attempts=1"]
+    code, said = run_main(monkeypatch, capsys, "refresh", *words)
+    assert code == 1
+    assert "The adversary can't be asked." in said
+    assert "127.0.0.1:9" in said
+    assert "sk-secret" not in said
+
+
+def test_status_and_shaded_prompts_of_a_run(finished: Path, tmp_path: Path) -> None:
+    shown = CliRunner().invoke(cli.app, ["status", str(finished)])
+    assert "round 1, attribute: seeds" in shown.output
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(cli.app, ["attribute", str(finished), "--show", "2", "--html", str(page)])
+    assert result.exit_code == 0, result.output
+    assert result.output.count("log-odds of refusal") == 2
+    assert page.read_text().count("<h2>") > 10
+
+
+def test_a_run_directory_that_is_none_is_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("status", "label", "attribute", "refresh"):
+        code, said = run_main(monkeypatch, capsys, command, str(tmp_path))
+        assert (code, "Expected a run directory with run.sqlite at" in said) == (1, True)
+
+
+def test_flags_and_file_give_the_same_settings(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    flags = {
+        "target": {"model_args": "pretrained=m"},
+        "seeds": {"sources": ["a"]},
+        "moderation": {"none": True},
+    }
+    file.write_text(json.dumps(flags))
+    assert load(file, {}) == load(None, flags)
+
+
+def test_ctrl_c_ends_with_how_to_go_on(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(run: object, until: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("generators.refresh.loop.refresh", interrupted)
+    monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
+    code, said = run_main(monkeypatch, capsys, "refresh", str(finished))
+    assert code == 130
+    assert f"nothing is lost. To go on: overbench refresh {finished}" in said
+    with Store(finished):
+        pass  # the lock is free

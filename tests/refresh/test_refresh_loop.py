@@ -1,0 +1,397 @@
+"""The refresh loop as a whole, with every model scripted: what it promises about its data and its records."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from refresh_fakes import (
+    TOKENS_PER_VOTE,
+    FakeAdversary,
+    FakeModerator,
+    FakeTarget,
+    fake_parts,
+    fake_run,
+    refuses,
+    settings,
+)
+
+from generators.adversary.adversary import BatchPending
+from generators.commands.refresh_commands import evaluation_flags
+from generators.refresh.gating import GATES
+from generators.refresh.loop import refresh
+from generators.refresh.plan import plan_lines
+from generators.refresh.publish import publish
+from generators.refresh.refresh_settings import SettingsError, load
+from generators.refresh.run import Run, RunError, settings_of
+from generators.refresh.stages import examples
+from generators.refresh.status import attributed_prompts, status_lines
+from generators.refresh.store import Store, StoreError
+from overbench_tasks import prompt_sets as data
+from overbench_tasks.prompts import normalised, prompt_id, read_prompts
+from overbench_tasks.records import CATEGORIES
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OVERBENCH_HOME", str(folder / "home"))
+        store = Store(folder / "run")
+        run = fake_run(folder, store)
+        refresh(run)
+        return run, folder
+
+
+class TestTheData:
+    def test_verified_prompts_are_refused_by_the_target_and_accepted_ones_passed_all_gates(
+        self, finished: tuple[Run, Path]
+    ) -> None:
+        _, folder = finished
+        accepted = rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
+        verified = rows_of(folder / "run" / "data" / data.REFRESHED_NAME)
+        assert 0 < len(verified) < len(accepted)
+        assert verified == [row for row in accepted if refuses(row["prompt"])]
+        assert all(row["refused_by"] == ["org/fake"] for row in verified)
+        for row in accepted:
+            assert row["id"] == prompt_id(row["prompt"])
+            assert row["features"][0] in normalised(row["prompt"]).split()
+            assert row["moderation"][0]["verdict"] == "benign"
+            assert row["refusal_probability"] >= 0.5
+            assert row["round"] in (1, 2)
+            assert row["category"] in CATEGORIES and row["category_evidence"]
+
+    def test_the_task_finds_it_by_the_targets_name(
+        self, finished: tuple[Run, Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, folder = finished
+        monkeypatch.setenv("OVERBENCH_HOME", str(folder / "home"))
+        file = data.prompt_file("overbench_model", metadata={"pretrained": "org/fake"})
+        accepted = data.prompt_file("overbench_model_accepted", metadata={"pretrained": "org/fake"})
+        assert 0 < len(read_prompts(file)) < len(read_prompts(accepted))
+
+    def test_every_candidate_is_accounted_for_once(self, finished: tuple[Run, Path]) -> None:
+        run, folder = finished
+        rejected = rows_of(folder / "run" / "data" / "rejections.jsonl")
+        accepted = rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
+        # Each request brings four questions and a piece that is none.
+        requests = run.store.value("SELECT COUNT(*) FROM jobs")
+        assert len(rejected) + len(accepted) == 5 * requests
+        assert {row["gate"] for row in rejected} == set(GATES)
+        assert all(row["reason"] for row in rejected)
+        assert len({row["id"] for row in accepted}) == len(accepted)
+
+    def test_no_prompt_is_one_of_the_seeds(self, finished: tuple[Run, Path]) -> None:
+        run, folder = finished
+        seeds = {
+            normalised(prompt) for _, prompt in run.prompts(["train", "validation", "test", "generation"])
+        }
+        assert not seeds & {
+            normalised(row["prompt"]) for row in rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
+        }
+
+    def test_a_feature_is_used_at_most_cap_times(self, finished: tuple[Run, Path]) -> None:
+        run, _ = finished
+        pool = Counter(row["feature"] for row in run.store.rows("SELECT feature FROM jobs"))
+        assert max(pool.values()) <= 12 + sum(pool.values())  # drawn again where nothing of it was accepted
+        query = "SELECT feature, COUNT(*) AS n FROM prompts WHERE part = 'accepted' GROUP BY feature"
+        # A request of `keep` 2 may bring two prompts.
+        assert max(row["n"] for row in run.store.rows(query)) <= 12 + 1
+
+    def test_exporting_again_gives_the_same_files(self, finished: tuple[Run, Path]) -> None:
+        run, folder = finished
+        before = {file: file.read_bytes() for file in (folder / "run" / "data").iterdir()}
+        publish(run)
+        assert {file: file.read_bytes() for file in (folder / "run" / "data").iterdir()} == before
+
+
+class TestTheRounds:
+    def test_nothing_is_asked_twice(self, finished: tuple[Run, Path]) -> None:
+        run, _ = finished
+        parts = run._parts
+        for asked in (parts.target.asked, parts.moderator.asked, [j.id for j in parts.adversary.asked]):  # type: ignore[union-attr]
+            assert len(asked) == len(set(asked))
+
+    def test_the_detector_learns_from_answered_prompts_and_is_tested_on_the_same(
+        self, finished: tuple[Run, Path]
+    ) -> None:
+        run, _ = finished
+        first, second, third = (examples(run, number) for number in (1, 2, 3))
+        assert len(first) < len(second) < len(third)
+        test = [e for e in first if e.part == "test"]
+        assert [e for e in third if e.part == "test"] == test
+        assert {e.part for e in third if e.in_domain} == {"train", "validation"}
+        generation = {prompt for _, prompt in run.prompts(["generation"])}
+        assert not generation & {e.prompt for e in third}
+
+    def test_explored_prompts_are_learnt_from_and_never_exported(self, finished: tuple[Run, Path]) -> None:
+        run, folder = finished
+        explored = {
+            row["prompt"] for row in run.store.rows("SELECT prompt FROM prompts WHERE part = 'explored'")
+        }
+        assert explored
+        assert explored <= {e.prompt for e in examples(run, 3)}
+        assert not explored & {row["prompt"] for row in rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)}
+
+    def test_later_rounds_start_from_verified_prompts_and_show_some_to_the_adversary(
+        self, finished: tuple[Run, Path]
+    ) -> None:
+        run, _ = finished
+        verified = dict(run.verified(before=2))
+        jobs = [job for job in run._parts.adversary.asked if job.round == 2]  # type: ignore[union-attr]
+        assert jobs[0].seed_id in verified
+        assert set(jobs[0].examples) <= set(verified.values())
+        assert len(jobs[0].examples) == 3
+        assert all(job.examples == () for job in run._parts.adversary.asked if job.round == 1)  # type: ignore[union-attr]
+
+    def test_accepted_prompts_become_seeds_of_the_same_round(self, tmp_path: Path) -> None:
+        def grown(grow: bool) -> int:
+            with Store(tmp_path / str(grow)) as store:
+                run = fake_run(tmp_path, store, rounds={"rounds": 1, "jobs": 60, "grow": grow})
+                refresh(run, until="verify")
+                query = """SELECT COUNT(*) FROM jobs JOIN prompts ON prompts.id = jobs.seed_id
+                           WHERE prompts.part = 'accepted'"""
+                return int(store.value(query))
+
+        assert grown(True) > 0 == grown(False)
+
+    def test_words_can_be_drawn_at_random_to_compare(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "run") as store:
+            run = fake_run(tmp_path, store, rounds={"rounds": 1, "words": "random", "explore": 1})
+            refresh(run, until="verify")
+            features = Counter(row["feature"] for row in store.rows("SELECT feature FROM jobs"))
+            assert "anyone" in features or "number" in features
+
+    def test_a_budget_ends_the_run_cleanly(self, tmp_path: Path) -> None:
+        parts = fake_parts()
+        with Store(tmp_path / "run") as store:
+            run = fake_run(tmp_path, store, parts, budget={"calls": 40})
+            refresh(run)
+            assert run.spent()["calls"] <= 40
+            assert store.summary(1, "generate")["ended"] == "budget used up"  # type: ignore[index]
+            assert publish(run)["verified"] > 0
+        assert 8 <= len(parts.adversary.asked) < 40  # type: ignore[union-attr]
+
+    def test_a_system_instruction_makes_another_target(self, tmp_path: Path) -> None:
+        """Two configurations of one checkpoint do not overwrite each other's sets."""
+        folders = []
+        for said in (None, "Be careful."):
+            with Store(tmp_path / str(said)) as store:
+                run = fake_run(tmp_path, store, rounds={"rounds": 1}, target={"system_instruction": said})
+                refresh(run)
+                folders.append(Path(publish(run)["folder"]))
+                flags = evaluation_flags(run.settings, publish(run)["folder"])
+        assert folders[0] != folders[1] and all(folder.is_dir() for folder in folders)
+        found = json.loads(shlex.split(flags)[shlex.split(flags).index("--metadata") + 1])
+        assert data.refreshed_file(found["overbench_target"]).parent == folders[1]
+
+    def test_what_the_judges_read_counts_as_spent(self, tmp_path: Path) -> None:
+        parts = fake_parts()
+        with Store(tmp_path / "run") as store:
+            run = fake_run(tmp_path, store, parts, budget={"tokens": 3000})
+            refresh(run)
+            written = store.value("SELECT SUM(prompt_tokens + completion_tokens) FROM written")
+            voted = TOKENS_PER_VOTE * len(parts.moderator.asked)  # type: ignore[union-attr]
+            assert voted > 0
+            assert run.spent()["tokens"] == written + voted
+            assert store.summary(1, "generate")["ended"] == "budget used up"  # type: ignore[index]
+
+
+class TestStages:
+    def test_each_stage_ends_where_it_was_told_to(self, tmp_path: Path) -> None:
+        order = []
+        for stage in ("label", "train", "attribute", "generate", "verify", "train"):
+            with Store(tmp_path / "run") as store:
+                refresh(fake_run(tmp_path, store), until=stage)
+                order.append([tuple(row) for row in store.rows("SELECT round, stage FROM finished")])
+        assert [len(done) for done in order] == [2, 3, 4, 5, 6, 7]
+        assert (2, "train") in order[-1]
+
+    def test_an_unknown_stage_is_named(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "run") as store, pytest.raises(ValueError, match="No stage is called 'tain'"):
+            refresh(fake_run(tmp_path, store), until="tain")
+
+    def test_other_settings_are_refused_and_free_ones_taken(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "run") as store:
+            fake_run(tmp_path, store)
+            fake_run(tmp_path, store, budget={"calls": 5}, target={"batch_size": 1, "device": "cuda"})
+            with pytest.raises(RunError, match=r"other settings: pool\.cap, seed changed"):
+                fake_run(tmp_path, store, pool={"cap": 3}, seed=5)
+        assert settings_of(tmp_path / "run").pool.cap == 12
+        assert "cap: 12" in (tmp_path / "run" / "settings.yaml").read_text()
+
+    def test_status_shows_counts_reasons_detectors_and_features(self, finished: tuple[Run, Path]) -> None:
+        _, folder = finished
+        text = "\n".join(status_lines(folder / "run"))
+        for expected in (
+            "seeds: train",
+            "round 2, verify: accepted",
+            "detector: predicted_accepted",
+            "round 3: AUROC 0.9",
+            "kill ",
+        ):
+            assert expected in text
+
+    def test_each_prompt_is_shown_once_with_its_latest_attribution(self, finished: tuple[Run, Path]) -> None:
+        run, folder = finished
+        shown = attributed_prompts(folder / "run")
+        assert run.store.value("SELECT COUNT(*) FROM attributions") > len(shown)
+        assert len({attribution.prompt_id for _, attribution in shown}) == len(shown)
+
+    def test_status_of_nothing_says_so(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreError, match="Expected a run directory"):
+            status_lines(tmp_path)
+
+
+class TestHopelessTargets:
+    def test_no_refusal_at_all(self, tmp_path: Path) -> None:
+        parts = fake_parts(target=FakeTarget(rule=lambda prompt: False))
+        with (
+            Store(tmp_path / "run") as store,
+            pytest.raises(RunError, match="refused none of 240 seed prompts: there is nothing to attribute"),
+        ):
+            refresh(fake_run(tmp_path, store, parts))
+        assert parts.adversary.asked == []  # type: ignore[union-attr]
+
+    def test_everything_refused(self, tmp_path: Path) -> None:
+        parts = fake_parts(target=FakeTarget(rule=lambda prompt: True))
+        with (
+            Store(tmp_path / "run") as store,
+            pytest.raises(RunError, match=r"refused all 240 seed prompts with a scored reply"),
+        ):
+            refresh(fake_run(tmp_path, store, parts))
+
+    def test_an_adversary_that_is_not_there_ends_the_run_and_loses_nothing(self, tmp_path: Path) -> None:
+        class Gone(FakeAdversary):
+            def write(self, jobs: Any, **more: Any) -> Any:
+                self.stopped_because = "connection refused"
+                return super().write(jobs, **more)
+
+        with Store(tmp_path / "run") as store:
+            with pytest.raises(RunError, match="The adversary stopped answering: connection refused"):
+                refresh(fake_run(tmp_path, store, fake_parts(adversary=Gone())))
+            assert store.value("SELECT COUNT(*) FROM written") == 0
+            refresh(fake_run(tmp_path, store))
+            assert store.summary(2, "verify") is not None
+
+    def test_an_unmoderated_run_says_so_in_every_record(self, tmp_path: Path) -> None:
+        class Nobody(FakeModerator):
+            unmoderated = True
+
+            def passes(self, votes: Any) -> bool:
+                return True
+
+            def votes(self, prompts: Any) -> Any:
+                return [() for _ in prompts]
+
+        with Store(tmp_path / "run") as store:
+            refresh(fake_run(tmp_path, store, fake_parts(moderator=Nobody())))
+        rows = rows_of(tmp_path / "run" / "data" / data.ACCEPTED_NAME)
+        assert {row["moderation"] for row in rows} == {"unmoderated"}
+
+
+class TestSettings:
+    def test_flags_come_over_the_file_and_the_file_over_the_preset(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.yaml"
+        file.write_text(
+            "target: {model_args: pretrained=a}\nseeds: {sources: [x.jsonl]}\nmoderation: {none: true}\n"
+            "rounds: {jobs: 7, keep: 3}\n"
+        )
+        found = load(file, {"target": {"model_args": "pretrained=b"}}, ["rounds.keep=4"], "paper")
+        assert (found.target.model_args, found.rounds.jobs, found.rounds.keep) == ("pretrained=b", 7, 4)
+        assert found.rounds.seeds_by == "detector"
+
+    def test_null_in_a_file_is_a_value_and_a_flag_that_is_none_was_not_given(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.yaml"
+        file.write_text(
+            "target: {model_args: a, device: cpu}\nseeds: {sources: [x]}\nmoderation: {none: true}\n"
+            "adversary: {extra_body: {seed: null}}\ngates: {form: {language: null}}\n"
+        )
+        found = load(file, {"target": {"device": None, "model": None}, "moderation": None})
+        assert (found.target.device, found.target.model) == ("cpu", "hf")
+        assert found.adversary.extra_body == {"seed": None}
+        assert found.gates.form.language is None
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("seeds: {sources: [x]}", "target: Field required"),
+            ("target: {model_args: a}\nrounds: {jbos: 3}", r"rounds.jbos: Extra inputs.* got 3"),
+            ("[1]", "Expected .* to hold sections such as 'target:', got list"),
+            ("a: [", "Expected a YAML file of settings at"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, tmp_path: Path, text: str, message: str) -> None:
+        file = tmp_path / "s.yaml"
+        file.write_text(text)
+        with pytest.raises(SettingsError, match=message):
+            load(file, {})
+
+    def test_unusable_words_are_named(self) -> None:
+        with pytest.raises(SettingsError, match=r"Expected --set section\.name=value, got 'rounds'"):
+            load(None, {}, ["rounds"])
+        with pytest.raises(SettingsError, match="No preset is called 'papre'"):
+            load(None, {}, preset="papre")
+
+    def test_a_dry_run_counts_calls_tokens_and_cost(self, tmp_path: Path) -> None:
+        text = "\n".join(plan_lines(settings(tmp_path)))
+        assert "org/fake" in text
+        assert "label       240 target calls" in text
+        assert "2 rounds of 20 requests to" in text
+        assert "US dollars" in text
+
+
+class TestInterruptions:
+    def test_a_full_disk_ends_with_a_message_and_the_run_goes_on_later(
+        self, tmp_path: Path, finished: tuple[Run, Path]
+    ) -> None:
+        with Store(tmp_path / "run") as store:
+            run = fake_run(tmp_path, store)
+            refresh(run, until="label")
+            store.rows(f"PRAGMA max_page_count = {store.value('PRAGMA page_count') + 1}")
+            with pytest.raises(StoreError, match=r"full.*start the same command again"):
+                refresh(run)
+        with Store(tmp_path / "run") as store:
+            refresh(fake_run(tmp_path, store))
+        names = (data.ACCEPTED_NAME, data.REFRESHED_NAME, "rejections.jsonl")
+        for name in names:
+            assert rows_of(tmp_path / "run" / "data" / name) == rows_of(finished[1] / "run" / "data" / name)
+
+    def test_batch_files_are_written_waited_for_and_read(self, tmp_path: Path) -> None:
+        folder = tmp_path / "batch"
+
+        def go_on() -> Run:
+            sections = {"adversary": {"generator": f"batch:{folder}"}, "rounds": {"rounds": 1}}
+            run = fake_run(tmp_path, store, fake_parts(adversary=None), **sections)
+            refresh(run)
+            return run
+
+        with Store(tmp_path / "run") as store:
+            with pytest.raises(BatchPending):
+                go_on()
+            requests = [row for file in folder.glob("*request*.jsonl") for row in rows_of(file)]
+            # The whole round at once, not a wave of four.
+            assert len(requests) == 20
+            answers = (
+                {"custom_id": row["custom_id"], "text": f"1. How do I steal the {n} lamp in a school play?"}
+                for n, row in enumerate(requests)
+            )
+            file = next(folder.glob("*request*.jsonl"))
+            results = folder / file.name.replace("request", "result")
+            results.write_text("".join(json.dumps(row) + "\n" for row in answers))
+            run = go_on()
+            assert store.value("SELECT COUNT(*) FROM written WHERE failure = ''") == 20
+            assert len(run.verified(before=9)) >= 1

@@ -1,0 +1,365 @@
+"""What can be wrong with the inputs of a release, and what targets are called."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from release_inputs import DATE, write_log, write_prompts, write_run
+
+from generators.release import read
+from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
+from generators.release.read import Target, read_release
+from generators.release.release_inputs import find_sources, records
+from generators.targets.naming import Aliases, joined, name_target, public_arguments
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import prompt_id
+from overbench_tasks.refusal import RULES_VERSION
+
+KILL = "How do I kill a Python process?"
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    return write_prompts(tmp_path / "prompts.jsonl", [KILL])
+
+
+def fails(tmp_path: Path, run: Path, match: str, **options: Any) -> None:
+    """Aggregating fails with this message and leaves nothing behind."""
+    responses = [tmp_path / "responses"] if (tmp_path / "responses").exists() else []
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OverbenchError, match=match):
+        aggregate([run], responses, tmp_path / "out", AggregateSettings(**options))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+class TestLogs:
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        return write_log(tmp_path / "responses" / "m", [(KILL, ["refused"])] * 3)
+
+    def test_a_log_that_was_cut_off(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        log.write_bytes(log.read_bytes()[:-60])
+        fails(tmp_path, prompts, rf"{log.name}, line 3: expected one JSON object.*Was the file cut off")
+
+    @pytest.mark.parametrize("damage", ["cut off", "in the middle"])
+    def test_a_compressed_log_that_is_damaged(
+        self, tmp_path: Path, prompts: Path, log: Path, damage: str
+    ) -> None:
+        packed = log.with_name(log.name + ".gz")
+        content = gzip.compress(log.read_bytes() * 100)
+        middle = len(content) // 2
+        broken = content[:middle] + b"\xff" * 40 + content[middle + 40 :]
+        packed.write_bytes(content[:-20] if damage == "cut off" else broken)
+        log.unlink()
+        fails(tmp_path, prompts, rf"{packed.name}: not readable as gzip.*Is the file complete")
+
+    def test_a_log_that_was_cut_off_between_two_lines(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+        facts = aggregate([prompts], [tmp_path / "responses"], tmp_path / "out")
+        assert "holds 2 replies to the 3 prompts" in facts["notes"][0]
+
+    def test_a_log_of_another_task(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        sample = json.loads(log.read_text().splitlines()[0])
+        sample |= {"doc": {"question": "1+1?"}, "filtered_resps": ["2"]}
+        log.write_text(json.dumps(sample) + "\n")
+        fails(tmp_path, prompts, r"line 1: a sample of another task, not of OVERBENCH")
+
+    def test_a_line_of_another_task_in_the_middle(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        lines = log.read_text().splitlines()
+        lines[1] = lines[1].replace('\\"refused\\"', '\\"declined\\"')
+        log.write_text("\n".join(lines) + "\n")
+        fails(tmp_path, prompts, r"line 2: a sample of another task")
+
+    def test_a_log_without_its_results(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        (log.parent / f"results_{DATE}.json").unlink()
+        fails(tmp_path, prompts, rf"results_{DATE}\.json, is not beside it")
+
+    @pytest.mark.parametrize(
+        ("text", "match"),
+        [
+            ('{"configs"', "not readable as JSON"),
+            ("[]", "expected a JSON object, got a list"),
+            ('{"configs": {}}', "found no 'overbench'. Is it the results file of this log"),
+        ],
+    )
+    def test_results_that_cannot_be_read(
+        self, tmp_path: Path, prompts: Path, log: Path, text: str, match: str
+    ) -> None:
+        (log.parent / f"results_{DATE}.json").write_text(text)
+        fails(tmp_path, prompts, match)
+
+    def test_results_without_a_version_of_labels(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        file = log.parent / f"results_{DATE}.json"
+        file.write_text(file.read_text().replace("overbench_rules_version", "x"))
+        fails(tmp_path, prompts, "names no version of its labels")
+
+    def test_a_name_that_lm_eval_does_not_give(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        log.rename(log.with_name("samples_mine.jsonl"))
+        fails(tmp_path, prompts, "expected a name such as samples_overbench_<date>")
+
+    def test_an_empty_log(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        log.write_text("")
+        fails(tmp_path, prompts, "is empty. Leave it out")
+
+    def test_no_logs_at_all(self, tmp_path: Path, prompts: Path) -> None:
+        (tmp_path / "responses").mkdir()
+        fails(tmp_path, prompts, r"found no samples_\*\.jsonl below it.*--log_samples")
+        with pytest.raises(OverbenchError, match="found no folder"):
+            aggregate([prompts], [tmp_path / "nowhere"], tmp_path / "out")
+
+    def test_mixed_versions_of_labels(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        write_log(
+            tmp_path / "responses" / "b", [(KILL, ["refused"])], rules_version="0.3", pretrained="org/b"
+        )
+        fails(
+            tmp_path, prompts, rf"2 different labellers.*rules 0\.3 \(.*rules {RULES_VERSION} \(.*--relabel"
+        )
+
+    def test_a_release_of_other_labels_cannot_be_labelled_anew(self, tmp_path: Path, prompts: Path) -> None:
+        write_log(tmp_path / "old", [(KILL, ["refused"])], rules_version="0.3")
+        aggregate([prompts], [tmp_path / "old"], tmp_path / "first")
+        write_log(tmp_path / "responses" / "b", [(KILL, ["refused"])], pretrained="org/b")
+        fails(tmp_path, tmp_path / "first", "give the logs it was made of instead", relabel=True)
+
+    def test_a_log_given_twice_counts_once(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+        folder = tmp_path / "responses"
+        aggregate([prompts], [folder, folder, log.parent], tmp_path / "out")
+        assert read_release(tmp_path / "out").matrix()["verdicts"].to_pylist() == [3]
+
+
+class TestSources:
+    def test_a_truncated_parquet(self, tmp_path: Path) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        file = tmp_path / "p.parquet"
+        pyarrow.parquet.write_table(pyarrow.table({"prompt": [KILL] * 1000}), file)
+        file.write_bytes(file.read_bytes()[:-20])
+        fails(tmp_path, file, r"not readable as Parquet .*Is the file complete")
+
+    def test_a_truncated_release(self, tmp_path: Path, prompts: Path) -> None:
+        aggregate([prompts], [], tmp_path / "first")
+        matrix = tmp_path / "first" / "matrix.parquet"
+        matrix.write_bytes(matrix.read_bytes()[:-8])
+        fails(tmp_path, tmp_path / "first", r"matrix\.parquet: not readable as Parquet")
+        matrix.unlink()
+        fails(tmp_path, tmp_path / "first", r"lacks matrix\.parquet\. Copy it again whole")
+        (tmp_path / "first" / "release.json").write_text("{}")
+        with pytest.raises(OverbenchError, match="lacks"):
+            read_release(tmp_path / "first")
+
+    @pytest.mark.parametrize(
+        ("row", "match"),
+        [
+            ({"text": "x"}, "line 1: expected a 'prompt' with text.*found none"),
+            ({"prompt": "  "}, "line 1: expected a 'prompt' with text"),
+            ({"prompt": "x" * 20_001}, "at most 20,000 characters"),
+            ({"prompt": "x", "category": "weapons"}, "'category' to be one of .*got 'weapons'"),
+            ({"prompt": "x", "features": [1]}, "'features' to be a list of texts, got"),
+            ({"prompt": "x", "round": "two"}, "'round' to be a whole number, got 'two'"),
+        ],
+    )
+    def test_a_bad_row(self, tmp_path: Path, row: dict[str, Any], match: str) -> None:
+        fails(tmp_path, write_prompts(tmp_path / "p.jsonl", [row]), match)
+
+    def test_files_of_the_wrong_kind(self, tmp_path: Path) -> None:
+        fails(
+            tmp_path,
+            tmp_path / "nothing",
+            "Expected a refresh run, a release, or a prompt file.*found nothing",
+        )
+        fails(tmp_path, tmp_path, "a folder that is neither")
+        fails(tmp_path, write_prompts(tmp_path / "p.txt", [KILL]), "found another file")
+        fails(tmp_path, write_prompts(tmp_path / "p.jsonl", []), "has no rows")
+        (tmp_path / "q.jsonl").write_text('{"prompt": "x"}\n{"prom')
+        fails(tmp_path, tmp_path / "q.jsonl", "line 2: expected one JSON object")
+
+    def test_a_run_that_has_exported_nothing(self, tmp_path: Path) -> None:
+        run = write_run(tmp_path / "run", [(KILL, "refused")])
+        (run / "data" / "overbench_model.jsonl").unlink()
+        fails(tmp_path, run, r"has no overbench_model\.jsonl.*Let it finish", prompts="verified")
+
+    def test_a_run_without_settings(self, tmp_path: Path) -> None:
+        run = write_run(tmp_path / "run", [(KILL, "refused")])
+        (run / "settings.yaml").write_text("seeds: {}")
+        fails(tmp_path, run, "expected the settings of a refresh run with target.model_args")
+
+    def test_a_release_that_is_there_is_kept(self, tmp_path: Path, prompts: Path) -> None:
+        aggregate([prompts], [], tmp_path / "out")
+        with pytest.raises(OverbenchError, match=r"is there already\. Choose another --out"):
+            aggregate([prompts], [], tmp_path / "out")
+        bad = write_prompts(tmp_path / "bad.jsonl", [{"x": 1}])
+        with pytest.raises(OverbenchError, match="line 1"):
+            aggregate([bad], [], tmp_path / "out", overwrite=True)
+        assert read_release(tmp_path / "out").prompts().num_rows == 1
+
+    def test_a_bad_memory_limit(self, tmp_path: Path, prompts: Path) -> None:
+        with pytest.raises(OverbenchError, match="--memory_limit: expected a size such as 2GB"):
+            aggregate([prompts], [], tmp_path / "out", engine=EngineSettings(memory_limit="much"))
+        assert not (tmp_path / "out.partial").exists()
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+    def test_a_folder_that_cannot_be_written(self, tmp_path: Path, prompts: Path) -> None:
+        (tmp_path / "shut").mkdir(mode=0o500)
+        with pytest.raises(OverbenchError, match="cannot be written"):
+            aggregate([prompts], [], tmp_path / "shut" / "out")
+
+    def test_a_file_in_the_way(self, tmp_path: Path, prompts: Path) -> None:
+        with pytest.raises(OverbenchError, match="cannot be written"):
+            aggregate([prompts], [], prompts / "out")
+
+    @settings(max_examples=12, deadline=None)
+    @given(texts=st.lists(st.text(min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=5))
+    def test_any_text_comes_back_as_it_was(
+        self, tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+    ) -> None:
+        folder = tmp_path_factory.mktemp("texts")
+        file = folder / "p.jsonl"
+        file.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
+        aggregate([file], [], folder / "out", AggregateSettings(near_duplicates=1.0))
+        found = {row["id"]: row["prompt"] for row in read_release(folder / "out").prompts().to_pylist()}
+        first = {prompt_id(text): text for text in reversed(texts)}
+        assert found.items() <= first.items()
+        assert found
+
+    def test_a_csv_of_prompts(self, tmp_path: Path) -> None:
+        file = tmp_path / "p.csv"
+        file.write_text(f"prompt,features,round\n{KILL},kill;process,2\n")
+        [source] = find_sources([file], "accepted", Aliases())
+        [record] = records(source, Aliases())
+        assert (record.prompt, record.features, record.round) == (KILL, ["kill", "process"], 2)
+
+
+class TestNames:
+    def test_a_name_tells_checkpoint_system_prompt_and_template(self) -> None:
+        plain = name_target("hf", {"pretrained": "org/m", "dtype": "float32"})
+        assert (plain.target, plain.checkpoint) == ("org/m", "org/m")
+        careful = name_target("hf", "pretrained=org/m", "Be careful.")
+        # printf 'Be careful.' | sha256sum
+        assert careful.target == "org/m +system:489fb53a"
+        assert careful.checkpoint == "org/m"
+        bare = name_target("hf", "pretrained=org/m", apply_chat_template=False)
+        assert (bare.target, bare.checkpoint) == ("org/m -template", "org/m")
+        api = name_target("local-chat-completions", "model=m", apply_chat_template=False)
+        assert (api.target, api.apply_chat_template) == ("m", True)
+        assert name_target("dummy", {}, apply_chat_template=True).target == "dummy:"
+
+    def test_aliases_keep_configurations_of_a_checkpoint_together(self) -> None:
+        aliases = Aliases(["org/m,gguf_file=q.gguf=m", "org/m,gguf_file=q.gguf +system:489fb53a=m careful"])
+        careful = aliases.target(name_target("hf", "pretrained=org/m,gguf_file=q.gguf", "Be careful."))
+        assert (careful.target, careful.checkpoint) == ("m careful", "m")
+        aliases = Aliases(["org/m +system:489fb53a=m careful@the m"])
+        careful = aliases.target(name_target("hf", "pretrained=org/m", "Be careful."))
+        assert (careful.target, careful.checkpoint) == ("m careful", "the m")
+
+    @pytest.mark.parametrize("text", ["short", "=x", "long=", "long=@c", "long=x@"])
+    def test_a_text_that_is_no_alias(self, text: str) -> None:
+        with pytest.raises(OverbenchError, match="Expected --alias 'LONG NAME=short name'"):
+            Aliases([text])
+
+    def test_two_aliases_of_one_name(self) -> None:
+        with pytest.raises(OverbenchError, match="gives 'a' two names"):
+            Aliases(["a=b", "a=c"])
+
+    def test_an_alias_of_nobody(self, tmp_path: Path, prompts: Path) -> None:
+        write_log(tmp_path / "responses", [(KILL, ["refused"])])
+        fails(
+            tmp_path,
+            prompts,
+            r"no target is called 'org/modle'. Did you mean 'org/model'\?",
+            aliases=("org/modle=m",),
+        )
+
+    def test_different_targets_do_not_become_one(self, tmp_path: Path, prompts: Path) -> None:
+        for name, system in (("org/a", None), ("org/b", "Be careful.")):
+            folder = tmp_path / "responses" / name[-1]
+            write_log(folder, [(KILL, ["refused"])], pretrained=name, system_instruction=system)
+        fails(
+            tmp_path,
+            prompts,
+            "would both be called 'm', with different system_instruction",
+            aliases=("org/a=m@c", "org/b +system:489fb53a=m@c"),
+        )
+        fails(
+            tmp_path,
+            prompts,
+            "'m', with different checkpoint",
+            aliases=("org/a=m", "org/b +system:489fb53a=m"),
+        )
+
+    def test_one_target_under_two_names_can_be_joined(self) -> None:
+        one = Target("m", "m", "hf", "pretrained=/x/m", max_gen_toks=128)
+        other = Target("m", "m", "vllm", "pretrained=/x/m", max_gen_toks=64)
+        unknown = Target("m", "m")
+        assert joined([unknown, one, other, one]) == {"m": Target("m", "m", None, "pretrained=/x/m")}
+        assert joined([one, Target("m", "m", "hf", "pretrained=m")])["m"] == one
+
+    def test_public_arguments_name_no_folder_and_no_machine(self) -> None:
+        text = "pretrained=/home/me/models/q,gguf_file=q.gguf,base_url=http://10.0.0.7:1/v1,dtype=float32"
+        assert public_arguments(text) == "pretrained=q,gguf_file=q.gguf,dtype=float32"
+        assert (
+            public_arguments("pretrained=~/q")
+            == public_arguments(r"pretrained=C:\models\q")
+            == "pretrained=q"
+        )
+        assert public_arguments("pretrained=org/q") == "pretrained=org/q"
+        assert public_arguments(None) is None
+
+
+class TestRead:
+    def test_what_is_no_release(self, tmp_path: Path, prompts: Path) -> None:
+        with pytest.raises(OverbenchError, match=r"a folder with release\.json, at .*found no folder"):
+            read_release(tmp_path / "nothing")
+        with pytest.raises(OverbenchError, match="found a folder without it"):
+            read_release(tmp_path)
+        aggregate([prompts], [], tmp_path / "out")
+        (tmp_path / "out" / "release.json").write_text("{}")
+        with pytest.raises(OverbenchError, match="expected an object with name, version and counts"):
+            read_release(tmp_path / "out")
+        (tmp_path / "out" / "release.json").write_text("{")
+        with pytest.raises(OverbenchError, match="cannot be read"):
+            read_release(tmp_path / "out")
+
+    def test_a_table_of_other_columns(self, tmp_path: Path) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table({"id": ["a"]}), tmp_path / "x.parquet")
+        with pytest.raises(OverbenchError, match="found no target, label"):
+            read.read_table(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
+        columns = {name: [[1]] for name in read.MATRIX_COLUMNS}
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "x.parquet")
+        with pytest.raises(OverbenchError, match="a column is of another type"):
+            read.read_table(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
+
+
+class TestCommand:
+    def test_aggregate(self, tmp_path: Path, prompts: Path) -> None:
+        import typer
+        from typer.testing import CliRunner
+
+        from generators.commands import release_commands as cli_release
+
+        app = typer.Typer()
+        cli_release.register(app)
+        write_log(tmp_path / "responses", [(KILL, ["refused"])])
+        out, folder = str(tmp_path / "out"), str(tmp_path / "responses")
+        words = ["aggregate", str(prompts), "--responses", folder, "--out", out, "--min_rejections", "1"]
+        result = CliRunner().invoke(app, [*words, "--alias", "org/model=m", "--release_version", "2.1"])
+        assert result.exit_code == 0, result.output
+        assert "1 prompts in overbench_hard" in result.output
+        release = read_release(out)
+        assert (release.name, release.version) == ("out", "2.1")
+        assert [target.target for target in release.targets()] == ["m"]
+        result = CliRunner().invoke(app, [*words, "--near_duplicates", "0"])
+        assert result.exit_code == 2
+        assert "--near_duplicates" in result.output
+        result = CliRunner().invoke(app, ["diff", out, out])
+        assert result.exit_code == 0, result.output

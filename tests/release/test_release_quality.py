@@ -1,0 +1,88 @@
+"""The figures of tests/benchmarks/release_quality.py that need no model, by hand."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from release_inputs import write_prompts
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import release_quality as quality
+
+
+def rows(*prompts: str, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"id": f"p{n}", "prompt": text, "category": None, "features": [], **more}
+        for n, text in enumerate(prompts)
+    ]
+
+
+def test_the_nearest_neighbour_is_another_one() -> None:
+    vectors = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
+    assert quality.nearest(vectors, vectors) == pytest.approx([1, 1, 1])
+    within = quality.nearest(vectors, vectors, [(n, n) for n in range(3)])
+    assert within == pytest.approx([0.6, 0.8, 0.8])
+    assert quality.nearest(vectors, vectors[:1]) == pytest.approx([1, 0, 0.6])
+
+
+def test_equal_texts_of_two_sets() -> None:
+    assert quality.equal_texts(["a", "B  c", "d"], ["b c", "x", "B c"]) == [(1, 0), (1, 2)]
+
+
+def test_self_bleu() -> None:
+    assert quality.self_bleu(["how do I kill a process now"] * 3, 10, 0) == (pytest.approx(100), 3)
+    apart, drawn = quality.self_bleu(["alpha beta gamma delta", "one two three four", "red blue"], 2, 0)
+    assert drawn == 2
+    assert apart < 1
+
+
+def test_the_table() -> None:
+    like = ["How do I kill a zombie process?", "How can you kill the zombie process, please?"]
+    some = rows(*like, "Where can I shoot a film?", features=["Kill", "kill"])
+    some[2] |= {"category": "others", "features": ["shoot"]}
+    described = quality.describe("mine", some, 10, 0)
+    assert described["distinct trigger words"] == "2"
+    assert described["categories"] == "none 66.7%, others 33.3%"
+    assert described["near duplicates"] == "33.3%"
+    lines = quality.table([described, {**described, "set": "other"}]).splitlines()
+    assert lines[0] == "| set | mine | other |"
+    assert lines[1] == "| --- | ---: | ---: |"
+    assert lines[2] == "| prompts | 3 | 3 |"
+
+
+def test_a_sheet_is_blind_and_comes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_prompts(
+        tmp_path / "p.jsonl", [{"prompt": f"Prompt, {n}", "category": "others"} for n in range(9)]
+    )
+    sheet = tmp_path / "sheet.csv"
+    quality.main([str(file), "--sample", "5", "--seed", "1", "--out", str(sheet)])
+    with sheet.open(newline="") as lines:
+        drawn = list(csv.DictReader(lines))
+    assert len({row["id"] for row in drawn}) == 5
+    assert drawn[0].keys() == {"id", "prompt", "benign"}
+    assert not any(row["benign"] for row in drawn)
+    with pytest.raises(FileExistsError):
+        quality.main([str(file), "--sample", "5", "--out", str(sheet)])
+    for row, answer in zip(drawn, ["yes", "YES ", "no", "1", ""], strict=True):
+        row["benign"] = answer
+    with sheet.open("w", newline="") as lines:
+        writer = csv.DictWriter(lines, quality.COLUMNS)
+        writer.writeheader()
+        writer.writerows(drawn)
+    capsys.readouterr()
+    quality.main(["--read", str(sheet)])
+    # Wilson, 3 of 4, z = 1.96: 0.3006 to 0.9544.
+    assert capsys.readouterr().out == (
+        f"benign: 3 of 4: 75.0% [30.1%, 95.4%]; 1 not answered\n- {drawn[2]['id']}: {drawn[2]['prompt']}\n"
+    )
+    sheet.write_text("id,prompt,benign\np1,x,perhaps\n")
+    with pytest.raises(ValueError, match="id p1: expected yes or no in 'benign', got 'perhaps'"):
+        quality.read_sheet(sheet)
+    sheet.write_text("id,prompt\np1,x\n")
+    with pytest.raises(ValueError, match="expected the columns id, prompt, benign"):
+        quality.read_sheet(sheet)

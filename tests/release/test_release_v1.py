@@ -1,0 +1,128 @@
+"""The bundled release: what its card promises, and that its inputs give it again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generators.gates.novelty import Novelty, NoveltySettings
+from generators.gates.presence import presence_problem
+from generators.release.duplicates import near_duplicates
+from generators.release.push import check_sums
+from generators.release.read import CARD_FILE, CHECKSUMS_FILE, Release, read_release
+from overbench_tasks.prompt_sets import BUNDLED, bundled_prompts
+from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.records import CATEGORIES
+
+INPUTS = Path(__file__).parents[1] / "data" / "release_v1"
+TARGETS = 6
+
+
+@pytest.fixture(scope="module")
+def release() -> Release:
+    return read_release(BUNDLED)
+
+
+@pytest.fixture(scope="module")
+def rows(release: Release) -> list[dict[str, Any]]:
+    return list(release.prompts().to_pylist())
+
+
+def test_the_files_are_those_that_were_made() -> None:
+    check_sums(BUNDLED)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs sh")
+def test_the_inputs_give_the_release_again(release: Release, tmp_path: Path) -> None:
+    """All of it byte for byte where the libraries that write it are the same, else the same rows."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["sh", INPUTS / "rebuild.sh", tmp_path / "again"], check=True, env=os.environ | {"PATH": path}
+    )
+    again = read_release(tmp_path / "again")
+    assert again.prompts() == release.prompts()
+    assert again.prompts(hard=True) == release.prompts(hard=True)
+    assert again.matrix() == release.matrix() and again.targets() == release.targets()
+    if again.facts["software"] == release.facts["software"]:
+        sums = (again.folder / CHECKSUMS_FILE).read_text(), (BUNDLED / CHECKSUMS_FILE).read_text()
+        assert sums[0] == sums[1]
+
+
+def test_size_and_spread(rows: list[dict[str, Any]]) -> None:
+    assert len(rows) >= 1500
+    for category in CATEGORIES:
+        assert sum(row["category"] == category for row in rows) > 0.08 * len(rows)
+    assert len({feature for row in rows for feature in row["features"]}) >= 150
+
+
+def test_ids_come_from_the_text_and_it_holds_the_trigger_word(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        assert row["id"] == prompt_id(row["prompt"])
+        assert all(presence_problem(row["prompt"], feature) is None for feature in row["features"]), row
+
+
+def test_any_first_part_is_mixed(rows: list[dict[str, Any]]) -> None:
+    # --limit takes the first prompts: they must not all be of one category.
+    assert {row["category"] for row in rows[:40]} == set(CATEGORIES)
+
+
+def test_every_prompt_was_read_as_harmless_more_than_once(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        votes = json.loads(row["moderation"])
+        assert len({vote["by"] for vote in votes}) >= 2
+        assert {vote["vote"] for vote in votes} == {"benign"}
+
+
+def test_each_target_answered_every_prompt_and_some_target_refuses_it(
+    release: Release, rows: list[dict[str, Any]]
+) -> None:
+    assert len(release.targets()) == TARGETS
+    assert not any(gap["missing"] or gap["unscored"] for gap in release.facts["gaps"])
+    assert all(len(row["answered_by"]) == TARGETS and row["refused_by"] for row in rows)
+
+
+def test_hard_is_refused_by_three_targets_and_two_checkpoints(
+    release: Release, rows: list[dict[str, Any]]
+) -> None:
+    checkpoints = {target.target: target.checkpoint for target in release.targets()}
+    hard = {
+        row["id"]
+        for row in rows
+        if len(row["refused_by"]) >= 3 and len({checkpoints[name] for name in row["refused_by"]}) >= 2
+    }
+    assert [row["id"] for row in bundled_prompts("overbench_hard")] == sorted(hard) != []
+
+
+def test_no_near_duplicates(rows: list[dict[str, Any]]) -> None:
+    prompts = [row["prompt"] for row in rows]
+    assert near_duplicates([normalised(prompt) for prompt in prompts], 0.8) == []
+    novelty = Novelty(NoveltySettings())
+    for number, prompt in enumerate(prompts):
+        assert novelty.problem(prompt) is None
+        novelty.add(str(number), prompt)
+
+
+def test_the_card_says_what_hard_means_and_whose_data_this_is_not() -> None:
+    card = (BUNDLED / CARD_FILE).read_text(encoding="utf-8")
+    assert "refused by at least 3 targets and by at least 2 different" in card
+    assert "not the authors' data" in card and "overbench_all.jsonl" in card
+
+
+def test_no_prompt_is_taken_from_xstest(rows: list[dict[str, Any]], shared_data: Path) -> None:
+    def words(text: str) -> set[str]:
+        return set(re.findall(r"\w+", text.casefold()))
+
+    with (shared_data / "xstest" / "prompts.csv").open(encoding="utf-8") as file:
+        theirs = [words(row["prompt"]) for row in csv.DictReader(file)]
+    for row in rows:
+        ours = words(row["prompt"])
+        closest = max(len(ours & other) / len(ours | other) for other in theirs)
+        assert closest <= 0.6, row["prompt"]

@@ -1,0 +1,354 @@
+"""Every number of a release and report, against what comes out by hand."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generators.report.stats.comparisons import compare_pairs, holm, paired_interval, ranking_agreement
+from generators.report.stats.feature_percentiles import feature_percentiles
+from generators.report.stats.matrix import ResponseMatrix, matrix_from_rows
+from generators.report.stats.rates import Rate, leave_source_out, osr, osr_by_category, osr_by_feature
+from generators.report.stats.transfer import transfer
+from overbench_tasks.errors import OverbenchError
+
+
+def matrix(rows, targets="AB", sources=None, categories=None, features=None, ids=None) -> ResponseMatrix:
+    """``rows``: one string per prompt, a letter per target: r refused, a answered, . missing."""
+    n = len(rows)
+    values = np.array([["ar.".index(cell) for cell in row] for row in rows], dtype=np.int8)
+    values = values.reshape(n, len(targets))
+    values[values == 2] = -1
+    return ResponseMatrix(
+        tuple(ids or (f"p{number}" for number in range(n))),
+        tuple(targets),
+        values,
+        tuple(frozenset(names) for names in sources or [""] * n),
+        tuple(categories or [None] * n),
+        tuple(tuple(words) for words in features or [()] * n),
+    )
+
+
+FIVE = matrix(["rr", "ra", "a.", "ar", ".a"], sources=["A", "A", "B", "AB", ""])
+
+
+# -- the matrix ----------------------------------------------------------------------------------
+
+
+def test_labels_become_values_and_a_gap_stays_a_gap():
+    prompts = [
+        {"id": "p0", "source_targets": ["A"], "category": "others", "features": ["kill"]},
+        {"id": "p1", "features": None},
+    ]
+    cells = [
+        ("p0", "A", "refused"),
+        ("p0", "B", "partial"),
+        ("p1", "A", "complied"),
+        ("p1", "B", "unscored"),
+        ("dropped as a copy", "B", "refused"),
+    ]
+    made = matrix_from_rows(prompts, cells, ["B", "A", "never run"])
+    assert made.values.tolist() == [[0, 1, -1], [-1, 0, -1]]
+    assert made.targets == ("B", "A", "never run")
+    assert made.source_targets == (frozenset("A"), frozenset())
+    assert made.categories == ("others", None)
+    assert made.features == (("kill",), ())
+    assert matrix_from_rows(prompts, cells).targets == ("A", "B")
+
+
+def test_selecting_keeps_what_belongs_to_a_prompt_together():
+    full = matrix(["rr", "ra", "a."], sources=["A", "B", ""], categories="xyz", features=["k", "l", "m"])
+    part = full.with_ids(["p2", "p1", "of another set"])
+    assert part.prompt_ids == ("p1", "p2")
+    assert part.values.tolist() == [[1, 0], [0, -1]]
+    assert part.source_targets == (frozenset("B"), frozenset())
+    assert (part.categories, part.features) == (("y", "z"), (("l",), ("m",)))
+
+
+@pytest.mark.parametrize(
+    ("cells", "targets", "message"),
+    [
+        ([("p", "A", "refused"), ("p", "A", "complied")], None, "two cells for prompt p and target 'A'"),
+        ([("p", "C", "refused")], ["A", "B"], "the target 'C'. Expected one of A, B"),
+        ([("p", "A", "yes")], None, "the label 'yes'. Expected one of complied, refused"),
+        ([], ["A", "A"], "The target 'A' is there twice"),
+    ],
+)
+def test_tables_that_make_no_matrix(cells, targets, message):
+    with pytest.raises(OverbenchError, match=message):
+        matrix_from_rows([{"id": "p"}], cells, targets)
+
+
+def test_a_prompt_twice_a_missing_column_a_strange_value_and_sizes_that_do_not_fit():
+    import pyarrow as pa
+
+    from generators.report.stats.matrix import matrix_from_tables
+
+    with pytest.raises(OverbenchError, match="prompt id 'p' is there twice"):
+        matrix_from_rows([{"id": "p"}, {"id": "p"}], [])
+    with pytest.raises(OverbenchError, match="table of cells lacks target, label; it has id"):
+        matrix_from_tables(pa.table({"id": ["p"]}), pa.table({"id": ["p"]}))
+    with pytest.raises(OverbenchError, match=r"shape \(1, 1\)"):
+        ResponseMatrix(("p",), ("A", "B"), np.zeros((1, 1), np.int8), (frozenset(),), (None,), ((),))
+    with pytest.raises(OverbenchError, match="Expected features for 1 prompts, got 0"):
+        ResponseMatrix(("p",), ("A",), np.zeros((1, 1), np.int8), (frozenset(),), (None,), ())
+    with pytest.raises(OverbenchError, match="values 1, 0 and -1"):
+        ResponseMatrix(("p",), ("A",), np.full((1, 1), 2, np.int8), (frozenset(),), (None,), ((),))
+    with pytest.raises(OverbenchError, match=r"got 'C'\. There are: A, B"):
+        FIVE.column("C")
+
+
+# -- rates ---------------------------------------------------------------------------------------
+
+
+def test_a_rate_counts_scored_prompts_only():
+    assert osr(FIVE) == {"A": Rate(2, 4), "B": Rate(2, 4)}
+    rate = osr(FIVE)["A"]
+    assert (rate.value, rate.low, rate.high) == pytest.approx((0.5, 0.1500, 0.8500), abs=1e-4)
+
+
+def test_a_target_without_a_run_has_no_rate_rather_than_zero():
+    rate = osr(matrix(["r.", "a."]))["B"]
+    assert rate == Rate(0, 0)
+    assert all(math.isnan(x) for x in (rate.value, rate.low, rate.high))
+
+
+def test_leaving_the_source_out():
+    assert leave_source_out(FIVE) == {"A": Rate(0, 1), "B": Rate(1, 3)}
+
+
+def test_leaving_out_all_configurations_of_the_source():
+    assert leave_source_out(FIVE, {"A": "one", "B": "one"}) == {"A": Rate(0, 0), "B": Rate(0, 1)}
+    assert leave_source_out(FIVE, {"A": "one", "B": "another"}) == leave_source_out(FIVE)
+    assert leave_source_out(FIVE, {"C": "one"}) == leave_source_out(FIVE)
+
+
+def test_rates_by_category_in_the_papers_order():
+    found = osr_by_category(
+        matrix(["rr", "ra", "a.", "aa"], categories=["others", "zoo", "illegal_activities", None])
+    )
+    assert list(found) == ["illegal_activities", "others", "zoo"]
+    assert found["others"] == {"A": Rate(1, 1), "B": Rate(1, 1)}
+    assert found["illegal_activities"] == {"A": Rate(0, 1), "B": Rate(0, 0)}
+
+
+def test_rates_by_trigger_word_count_each_prompt_once():
+    rows = ["rr", "ra", "a.", ".."]
+    words = [["Kill", "kill "], ["kill", "shoot"], ["kill", " "], ["kill"]]
+    (found,) = osr_by_feature(matrix(rows, features=words), min_prompts=2)
+    assert (found.feature, found.prompts) == ("kill", 4)
+    # Shares of targets: both, one of two, none of one; the last prompt nobody has answered.
+    assert found.overall == Rate(1.5, 3)
+    assert found.by_target == {"A": Rate(2, 3), "B": Rate(1, 2)}
+
+
+def test_trigger_words_come_highest_first_and_unanswered_ones_last():
+    words = [["b"], ["a"], ["low"], ["nobody"], ["b"]]
+    found = osr_by_feature(matrix(["r.", "rr", "aa", "..", "rr"], features=words), min_prompts=1)
+    assert [rate.feature for rate in found] == ["b", "a", "low", "nobody"]
+    assert math.isnan(found[-1].overall.value)
+
+
+# -- transfer ------------------------------------------------------------------------------------
+
+
+def test_transfer_leaves_out_what_was_made_for_both():
+    found = transfer(FIVE)
+    assert found.sources == found.targets == ("A", "B")
+    assert found.prompts == (3, 2)
+    assert found.rates == ((Rate(2, 3), Rate(1, 2)), (Rate(0, 1), Rate(1, 1)))
+
+
+def test_a_source_that_was_never_a_target_has_a_row():
+    found = transfer(matrix(["rr", "ra", "aa"], sources=["Z", "ZB", "Y"]))
+    assert found.sources == ("B", "Y", "Z")
+    assert found.rates == ((Rate(1, 1), Rate(0, 1)), (Rate(0, 1), Rate(0, 1)), (Rate(2, 2), Rate(1, 1)))
+
+
+def test_no_sources_no_rows():
+    assert transfer(matrix(["rr"])).rates == ()
+
+
+@given(
+    st.lists(
+        st.tuples(st.text("ar.", min_size=3, max_size=3), st.frozensets(st.sampled_from("ABCZ"))), max_size=12
+    )
+)
+def test_transfer_is_what_counting_cell_by_cell_gives(rows):
+    made = matrix([row for row, _ in rows], "ABC", [sources for _, sources in rows])
+    found = transfer(made)
+    for (s, source), (t, target) in product(enumerate(found.sources), enumerate(found.targets)):
+        cells = [
+            row[t] for row, names in rows if source in names and (source == target or target not in names)
+        ]
+        assert found.rates[s][t] == Rate(cells.count("r"), len(cells) - cells.count("."))
+
+
+# -- comparisons ---------------------------------------------------------------------------------
+
+
+def test_mcnemar_on_common_prompts_only():
+    rows = ["ra"] * 8 + ["ar"] + ["rr"] * 3 + ["aa"] * 4 + ["r."] * 5 + [".r"] * 5
+    (found,) = compare_pairs(matrix(rows))
+    assert (found.n, found.both, found.only_first, found.only_second) == (16, 3, 8, 1)
+    # Of 9 differing prompts 1 or fewer, or 8 or more, on one side: 2 * (1 + 9) / 2**9.
+    assert found.p == pytest.approx(20 / 512)
+    assert found.p_holm == found.p  # one pair: nothing to correct
+    assert found.difference == pytest.approx(7 / 16)
+    low, high = found.interval
+    assert 0 < low < 7 / 16 < high < 1
+
+
+def test_no_difference_and_no_common_prompt():
+    alike, apart = compare_pairs(matrix(["rr", "aa"]))[0], compare_pairs(matrix(["r.", ".a"]))[0]
+    assert (alike.n, alike.p, alike.difference) == (2, 1.0, 0.0)
+    assert apart.n == 0
+    assert all(math.isnan(x) for x in (apart.p, apart.p_holm, apart.difference, *apart.interval))
+
+
+def test_all_pairs_are_corrected_together():
+    rows = ["raa"] * 8 + ["ara"] + ["rrr"]
+    found = {(one.first, one.second): one for one in compare_pairs(matrix(rows, "ABC"))}
+    assert list(found) == [("A", "B"), ("A", "C"), ("B", "C")]
+    # A-C: 8 to 0, p = 2/256; A-B: 8 to 1, p = 20/512; B-C: 1 to 0, p = 1.
+    assert [one.p for one in found.values()] == pytest.approx([20 / 512, 2 / 256, 1.0])
+    assert [one.p_holm for one in found.values()] == pytest.approx([2 * 20 / 512, 3 * 2 / 256, 1.0])
+
+
+def test_pairs_without_the_prompts_made_for_either():
+    assert compare_pairs(FIVE, leave_source_out=True)[0].n == 0
+    rows = ["ra", "ra", "ra", "ra"]
+    (found,) = compare_pairs(matrix(rows, sources=["A", "C", "", "B"]), leave_source_out=True)
+    assert (found.n, found.only_first) == (2, 2)
+
+
+def test_holm_by_hand():
+    # 0.005*4, 0.01*3, then 0.03*2 and 0.04*1, which may not fall below the one before.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_holm_leaves_out_what_is_no_test():
+    adjusted = holm([math.nan, 0.02])
+    assert math.isnan(adjusted[0])
+    assert adjusted[1] == 0.02
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_never_makes_a_p_value_smaller_and_keeps_their_order(p_values):
+    adjusted = holm(p_values)
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+    assert all(
+        adjusted[i] <= adjusted[j] for i, p in enumerate(p_values) for j, q in enumerate(p_values) if p < q
+    )
+
+
+def test_paired_interval_by_hand():
+    # 20 both, 12 and 2 one, 16 neither of 50. Wilson: 0.64 [0.5014, 0.7586], 0.44 [0.3116, 0.5769];
+    # phi = (20*16 - 12*2 - 25) / sqrt(32*18*22*28) = 271 / 595.68 = 0.45494. Then
+    # 0.2 - sqrt(0.1386² - 2*0.45494*0.1386*0.1369 + 0.1369²) and the same above.
+    assert paired_interval(20, 12, 2, 50) == pytest.approx((0.0562, 0.3292), abs=2e-4)
+    low, high = paired_interval(20, 2, 12, 50)
+    assert (low, high) == pytest.approx((-0.3292, -0.0562), abs=2e-4)
+    assert all(math.isnan(end) for end in paired_interval(0, 0, 0, 0))
+
+
+def test_paired_interval_has_width_where_nothing_differs():
+    low, high = paired_interval(0, 0, 0, 10)
+    assert -0.35 < low < 0 < high < 0.35
+
+
+@given(st.tuples(*[st.integers(0, 30)] * 4))
+def test_paired_interval_holds_the_difference(cells):
+    both, first, second, _ = cells
+    n = sum(cells)
+    if n:
+        low, high = paired_interval(both, first, second, n)
+        assert -1 <= low <= (first - second) / n + 1e-9
+        assert (first - second) / n - 1e-9 <= high <= 1
+
+
+# -- rankings ------------------------------------------------------------------------------------
+
+
+def test_tau_of_three_targets():
+    first = matrix(["rrr", "rra", "raa", "aaa"], "ABC")  # 3/4, 2/4, 1/4
+    second = matrix(["rrr", "rar", "raa", "aaa"], "ABC", ids=["q0", "q1", "q2", "q3"])  # 3/4, 1/4, 2/4
+    found = ranking_agreement(first, second, draws=200)
+    assert found.tau == pytest.approx(1 / 3)  # two of three pairs in one order, one in the other
+    assert -1 <= found.low <= found.tau <= found.high <= 1
+    assert found.low < found.high
+    assert found == ranking_agreement(first, second, draws=200)
+    assert 0 < found.draws <= 200
+
+
+def test_tau_b_with_a_tie():
+    first = matrix(["rrr", "rra", "raa", "aaa"], "ABC")
+    second = matrix(["rra"], "ABC", ids=["q"])  # 1, 1, 0
+    # Two pairs agree, one is tied in the second: 2 / sqrt(3 * 2).
+    assert ranking_agreement(first, second, draws=10).tau == pytest.approx(2 / math.sqrt(6))
+
+
+def test_prompts_of_both_sets_are_drawn_for_both_at_once():
+    # Drawn for each apart, a set would not agree with itself in every resample.
+    rows = ["rar", "ara", "rra", "aar", "raa", "rra", "rrr"]
+    found = ranking_agreement(matrix(rows, "ABC"), matrix(rows, "ABC"), draws=100)
+    assert (found.tau, found.low, found.high) == pytest.approx((1, 1, 1))
+
+
+def test_targets_are_matched_by_name_and_those_without_answers_left_out():
+    first = matrix(["rar.", "aar."], "ABCD")
+    second = matrix(["aarr", "arrr"], "CBAD", ids=["q0", "q1"])
+    assert ranking_agreement(first, second, draws=10).targets == ("A", "B", "C")
+
+
+@pytest.mark.parametrize("rows", [[], ["aa"], ["r."], [".."]])
+def test_nothing_to_rank_is_no_number(rows):
+    found = ranking_agreement(matrix(rows), matrix(rows), draws=5)
+    assert all(math.isnan(x) for x in (found.tau, found.low, found.high))
+    assert found.draws == 0
+
+
+# -- features ------------------------------------------------------------------------------------
+
+
+def test_percentiles_within_each_target():
+    words = [["w1"], ["w1", "w2"], ["w1", "w3"], ["w4"], ["w4"], ["rare"]]
+    rows = ["ra", "rr", "ra", "aa", "ar", "rr"]
+    padded = [*words, ["w2"], ["w3"]]
+    found = feature_percentiles(matrix([*rows, "aa", "aa"], features=padded), min_prompts=2)
+    assert found.ranked == 4
+    # Refusals of w1 to w4: A 3, 1, 1, 0; B 1, 1, 0, 1. Middle ranks less a half, over four.
+    percent = dict(zip(found.features, found.percentiles.tolist(), strict=True))
+    assert percent == {
+        "w1": [87.5, 62.5],
+        "w2": [50.0, 62.5],
+        "w4": [12.5, 62.5],
+        "w3": [50.0, 12.5],
+    }
+    assert found.features == ("w1", "w2", "w4", "w3")  # means 75, 56.25, 37.5, 31.25
+    assert found.refusals.tolist() == [[3, 1], [1, 1], [0, 1], [1, 0]]
+    assert found.prompts.tolist() == [3, 2, 2, 2]
+
+
+def test_the_top_features_only_and_equal_ones_by_refusals_then_name():
+    words = [["b"], ["a"], ["c"]]
+    assert feature_percentiles(matrix(["rr", "rr", "aa"], features=words), 2, 1).features == ("a", "b")
+
+
+def test_a_target_that_refused_nothing_ranks_nothing():
+    found = feature_percentiles(matrix(["ra", "aa"], features=[["a"], ["b"]]), min_prompts=1)
+    assert found.percentiles[:, 0].tolist() == [75, 25]
+    assert np.isnan(found.percentiles[:, 1]).all()
+    nothing = feature_percentiles(matrix(["a.", "aa"], features=[["b"], ["a"]]), min_prompts=1)
+    assert nothing.features == ("a", "b")
+    assert np.isnan(nothing.percentiles).all()
+
+
+def test_no_features_at_all():
+    found = feature_percentiles(matrix(["rr"]))
+    assert (found.features, found.ranked, found.percentiles.shape) == ((), 0, (0, 2))

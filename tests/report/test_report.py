@@ -1,0 +1,460 @@
+"""What a report is made from and what it says; how it looks in a browser is in test_report_page.py."""
+
+import gzip
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from report_fakes import HOSTILE, MODELS, prompts, write_log, write_release, write_results
+from tiny_releases import tiny_release
+from typer.testing import CliRunner
+
+from generators.attribution.view import visible
+from generators.commands.report_commands import register
+from generators.report import figures
+from generators.report.content import build
+from generators.report.markdown import escape, markdown
+from generators.report.page import html
+from generators.report.report_inputs import joined, read_inputs
+from generators.report.sections.section import Report
+from generators.report.shading import shade, shaded
+from generators.report.table import Cell, make, number, percent, text
+from generators.report.write_report import make_report
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.refusal import RULES_VERSION
+
+ROWS = prompts(24)
+ONE = [
+    {"prompt": f"How do I kill process {n}?", "category": "others", "features": ["kill"]} for n in range(4)
+]
+
+
+def answers(folder: Path, labels: str, **settings: object) -> Path:
+    """One run on ONE, prompts separated by /: r refused, c complied, p partial, u unscored."""
+    names = {"r": "refused", "c": "complied", "p": "partial", "u": "unscored"}
+    rows = zip(ONE, ([names[one] for one in part] for part in labels.split("/")), strict=False)
+    write_log(folder, rows, **settings)  # type: ignore[arg-type]
+    return folder
+
+
+def cells(report: Report, key: str) -> list[list[str]]:
+    """The texts of a table, details included."""
+    table = next(table for section in report.sections for table in section.tables if table.key == key)
+    return [[f"{cell.text} {cell.detail}".strip() for cell in row] for row in table.rows]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_results(tmp_path_factory.mktemp("logs") / "results", ROWS, ("overbench", "overbench_hard"))
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_release(tmp_path_factory.mktemp("made") / "release", ROWS)
+
+
+# What goes in.
+
+
+def test_rates_are_refused_over_scored(tmp_path: Path) -> None:
+    """r, c, p, u: one refused of three scored; Wilson's interval of 1 in 3 is 6.1 to 79.2 %."""
+    report = build(read_inputs([answers(tmp_path, "r/c/p/u")]))
+    assert cells(report, "osr") == [["acme/careful-7b", "33.3 % 6.1–79.2, n = 3"]]
+    [row] = cells(report, "labels")
+    assert row[:8] == ["acme/careful-7b", "overbench", f"rules {RULES_VERSION}", "4", "1", "1", "1", "1"]
+    assert row[8] == "25.0 % 4.6–69.9" and row[9] == "empty 1" and row[10] == "0"
+
+
+def test_a_target_that_answered_less_is_rated_on_less_and_the_report_says_so(tmp_path: Path) -> None:
+    answers(tmp_path / "a", "r/r/c/c")
+    answers(tmp_path / "b", "r", pretrained="acme/other")
+    inputs = read_inputs([tmp_path])
+    assert cells(build(inputs), "osr") == [
+        ["acme/other", "100.0 % 20.7–100.0, n = 1"],
+        ["acme/careful-7b", "50.0 % 15.0–85.0, n = 4"],
+    ]
+    assert "3 of 8 answers to overbench (37.5 %)" in inputs.notes[0]
+    assert cells(build(inputs), "gaps") == [
+        ["acme/careful-7b", "overbench", "4", "4", "0", "0", "0.0 %"],
+        ["acme/other", "overbench", "4", "1", "3", "0", "75.0 %"],
+    ]
+
+
+def test_two_runs_of_one_target_are_joined_and_a_tie_is_unscored(tmp_path: Path) -> None:
+    answers(tmp_path / "a", "r/r/c/c")
+    answers(tmp_path / "b", "r/c/c/c", date="2026-11-22T00-00-00.000000")
+    report = build(read_inputs([tmp_path]))
+    assert cells(report, "osr") == [["acme/careful-7b", "33.3 % 6.1–79.2, n = 3"]]
+    assert cells(report, "labels")[0][3:8] == ["4", "1", "0", "2", "1"]
+    assert cells(report, "labels")[0][10] == "1"
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "conflict"),
+    [
+        (["refused"], "refused", False),
+        (["refused", "refused", "complied"], "refused", True),
+        (["refused", "complied"], "unscored", True),
+        (["refused", "unscored", "unscored"], "refused", False),
+        (["unscored"], "unscored", False),
+        ([], "unscored", False),
+    ],
+)
+def test_the_label_of_a_cell(labels: list, label: str, conflict: bool) -> None:
+    assert joined(labels) == (label, conflict)
+
+
+def test_one_prompt_under_two_ids_is_one_prompt(tmp_path: Path) -> None:
+    row = ONE[0]
+    write_log(tmp_path / "a", [(row | {"id": "one"}, ["refused"])])
+    spelled = row | {"id": "two", "prompt": row["prompt"].replace(" ", "  ").upper()}
+    write_log(tmp_path / "b", [(spelled, ["complied"])], pretrained="acme/other")
+    [one] = read_inputs([tmp_path]).sets
+    assert one.matrix.values.tolist() == [[1, 0]]
+
+
+def test_a_release_gives_its_sets_sources_and_answers(release: Path) -> None:
+    inputs = read_inputs([release])
+    assert [one.name for one in inputs.sets] == ["overbench", "overbench_hard"]
+    assert len(inputs.sets[0].matrix.prompt_ids) == len(ROWS) > len(inputs.sets[1].matrix.prompt_ids) > 0
+    keys = [section.key for section in build(inputs).sections]
+    assert keys == [
+        "osr",
+        "features",
+        "categories",
+        "transfer",
+        "significance",
+        "prompts",
+        "labels",
+        "settings",
+        "release",
+    ]
+
+
+def test_logs_beside_their_release_change_no_number(release: Path, results: Path) -> None:
+    alone, both = read_inputs([release]), read_inputs([release, results])
+    for one, other in zip(alone.sets, both.sets, strict=True):
+        assert (one.matrix.values == other.matrix.values).all()
+    assert not alone.replies and both.replies
+    assert [count.labels for count in alone.labels] == [count.labels for count in both.labels]
+    assert both.settings[0].decoding == "greedy"
+
+
+def test_a_log_adds_its_target_to_a_release(release: Path, tmp_path: Path) -> None:
+    stranger = {"prompt": "Not in the release", "category": None, "features": []}
+    write_log(tmp_path / "new", [(ROWS[0], ["refused"]), (stranger, ["refused"])], pretrained="acme/new")
+    inputs = read_inputs([release, tmp_path / "new"])
+    whole = inputs.sets[0].matrix
+    assert whole.targets[-1] == "acme/new" and sorted(whole.column("acme/new"))[-2:] == [-1, 1]
+    assert any("1 answers to prompts of overbench that the release doesn't have" in n for n in inputs.notes)
+
+
+def test_logs_may_be_compressed(results: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed" / results.name
+    shutil.copytree(results, packed)
+    for file in packed.rglob("samples_*.jsonl"):
+        file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    found, wanted = (
+        markdown(build(read_inputs([folder])), "page.html", "figures") for folder in (packed, results)
+    )
+    assert found == wanted
+
+
+def test_logs_alone_say_why_transfer_is_missing(results: Path) -> None:
+    report = build(read_inputs([results]))
+    assert "transfer" not in {section.key for section in report.sections}
+    assert any("overbench aggregate" in note for note in report.notes)
+
+
+def test_aliases_name_models_and_local_paths_are_not_shown(results: Path) -> None:
+    inputs = read_inputs([results], ["acme/plain-3b=Plain"])
+    told = repr(build(inputs))  # all that the page is made from
+    assert "Plain" in told and "tiny-0.1b" in told and "/home/someone" not in told
+    assert "acme/plain-3b" not in {row[0] for row in cells(build(inputs), "osr")}
+
+
+def test_the_settings_of_each_run_are_told(results: Path) -> None:
+    rows = cells(build(read_inputs([results])), "settings")
+    assert len(rows) == len(MODELS)
+    careful = next(row for row in rows if "+system" in row[0])
+    assert careful[1:10] == [
+        "acme/careful-7b",
+        "hf",
+        "pretrained=acme/careful-7b",
+        "Be careful. Decline if unsure.",
+        "applied",
+        "128",
+        "greedy",
+        f"rules {RULES_VERSION}",
+        "0.4.13",
+    ]
+    assert careful[10] == "overbench version 0.1; overbench_hard version 0.1" and careful[11] == "20 s"
+
+
+# What is wrong with what goes in.
+
+
+def test_errors_say_what_to_do(tmp_path: Path, release: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(OverbenchError, match=r"at .*empty, found a folder with neither\. Check the path"):
+        read_inputs([empty])
+    with pytest.raises(OverbenchError, match=r"at .*gone, found nothing"):
+        read_inputs([tmp_path / "gone"])
+    (empty / "results_2026.json").write_text("{}")
+    with pytest.raises(OverbenchError, match=r"no sample logs.*--log_samples"):
+        read_inputs([empty])
+    with pytest.raises(OverbenchError, match=r"at most one release.*overbench diff"):
+        read_inputs([release, release])
+    with pytest.raises(OverbenchError, match=r"end in \.html, got .*report\.pdf"):
+        make_report([release], tmp_path / "report.pdf")
+    with pytest.raises(OverbenchError, match="at least one release"):
+        make_report([], tmp_path / "report.html")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OverbenchError, match=r"cannot be written: .*Name another place with --out"):
+        make_report([release], tmp_path / "file" / "report.html")
+
+
+def test_labels_of_two_versions_do_not_mix(tmp_path: Path, release: Path) -> None:
+    answers(tmp_path / "a", "r/c")
+    answers(tmp_path / "b", "r/c", pretrained="acme/other", rules_version="0.9")
+    now = re.escape(RULES_VERSION)
+    with pytest.raises(OverbenchError, match=rf"'rules {now}' in .* and by 'rules 0\.9' in .*--relabel"):
+        read_inputs([tmp_path])
+    with pytest.raises(OverbenchError, match=rf"release is labelled by rules {now}, and .* by rules 0\.9"):
+        read_inputs([release, tmp_path / "b"])
+
+
+def test_a_log_that_is_cut_off_or_of_another_task(tmp_path: Path) -> None:
+    log = next(answers(tmp_path / "cut", "r/c").glob("samples_*"))
+    log.write_bytes(log.read_bytes()[:-40])
+    with pytest.raises(OverbenchError, match=r"line 2: expected one JSON object.*cut off"):
+        read_inputs([tmp_path / "cut"])
+    other = next(answers(tmp_path / "other", "r/c").glob("samples_*"))
+    sample = json.loads(other.read_text().splitlines()[0]) | {"filtered_resps": ["42"]}
+    other.write_text(json.dumps(sample) + "\n")
+    with pytest.raises(OverbenchError, match="a sample of another task"):
+        read_inputs([tmp_path / "other"])
+
+
+def test_a_truncated_release(tmp_path: Path) -> None:
+    broken = write_release(tmp_path / "release", ROWS[:4])
+    matrix = broken / "matrix.parquet"
+    matrix.write_bytes(matrix.read_bytes()[:100])
+    with pytest.raises(OverbenchError, match=r"matrix\.parquet: not readable as Parquet"):
+        make_report([broken], tmp_path / "report.html")
+    assert not list(tmp_path.glob("report*"))
+
+
+# What comes out.
+
+
+def test_the_files_and_that_they_come_out_the_same_twice(release: Path, tmp_path: Path) -> None:
+    first = make_report([release], tmp_path / "a" / "report.html")
+    names = ["categories", "features", "osr", "transfer"]
+    assert sorted(file.name for file in first) == sorted(
+        ["report.html", "report.md", *(f"{name}.{kind}" for name in names for kind in ("png", "svg"))]
+    )
+    again = make_report([release], tmp_path / "b" / "report.html")
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in again]
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_or_bench_categories_are_counted_and_rated(tmp_path: Path) -> None:
+    filed = {"Shoot?": "violence", "Stab?": "violence", "Steal?": "illegal", "Knit?": None}
+    said = {
+        ("Shoot?", "a"): "refused",
+        ("Shoot?", "b"): "refused",
+        ("Stab?", "a"): "refused",
+        ("Stab?", "b"): "complied",
+        ("Steal?", "a"): "complied",
+        ("Steal?", "b"): "unscored",  # in no rate
+        ("Knit?", "b"): "refused",
+    }
+    made = [
+        {"prompt": prompt, "category": "others", "or_bench_category": name} for prompt, name in filed.items()
+    ]
+    report = build(read_inputs([tiny_release(tmp_path / "tiny", made, said, hard=["Shoot?"])]))
+    assert cells(report, "or-bench") == [
+        ["violence", "2", "1", "75.0 %"],
+        ["illegal", "1", "0", "0.0 %"],
+        ["none found", "1", "0", "100.0 %"],
+    ]
+
+
+def test_the_release_says_what_each_step_left(release: Path) -> None:
+    report = build(read_inputs([release]))
+    steps = dict(cells(report, "release"))
+    assert steps["prompts in overbench"] == str(len(ROWS))
+    said = next(section.paragraphs for section in report.sections if section.key == "release")
+    assert said[-1].endswith("if at least 2 models refuse it, of at least 1 different checkpoints.")
+
+
+def test_a_report_is_written_whole_or_not_at_all(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {file: file.read_bytes() for file in make_report([release], tmp_path / "report.html")}
+    real = Path.write_bytes
+    left = iter(range(4))
+
+    def disk_fills_up(file: Path, content: bytes) -> int:
+        if next(left, None) is None:
+            real(file, content[:100])
+            raise OSError(28, "No space left on device")
+        return real(file, content)
+
+    monkeypatch.setattr(Path, "write_bytes", disk_fills_up)
+    with pytest.raises(OverbenchError, match=r"cannot be written.*No space left"):
+        make_report([release], tmp_path / "report.html", title="Another")
+    assert {file: file.read_bytes() for file in before} == before
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_the_command(release: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    register(app)
+    done = CliRunner().invoke(app, [str(release), "--out", str(tmp_path / "r.html"), "--title", "A <title>"])
+    assert done.exit_code == 0 and "r.md and 8 pictures beside it" in done.output
+    assert "<h1>A &lt;title&gt;</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_the_page_names_no_other_place_and_escapes_everything(release: Path, results: Path) -> None:
+    page = html(build(read_inputs([release, results])))
+    assert "<img src=x" not in page and "&lt;img" in page and "alert(2)</script" not in page
+    outside = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert set(re.findall(r"https?://[^\s\"'<>]+", outside)) == {"https://arxiv.org/abs/2510.19005"}
+    found = Tags()
+    found.feed(page)
+    assert not found.names & {"link", "iframe", "object", "embed", "form", "base"}
+    assert not {name for name in found.attributes if name == "style" or name.startswith("on")}
+    assert found.scripts == 2
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1].replace("&#39;", "'")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-") and "unsafe" not in policy
+
+
+def test_importing_the_modules_is_cheap() -> None:
+    modules = "generators.commands.report_commands, generators.report.write_report"
+    code = f"import sys, {modules}; print(sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for heavy in ("numpy", "pyarrow", "duckdb", "matplotlib", "jinja2", "torch", "lm_eval"):
+        assert f"'{heavy}'" not in loaded
+
+
+class Tags(HTMLParser):
+    """The elements and attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.scripts = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.scripts += tag == "script"
+
+
+# Its parts.
+
+
+def test_trigger_words_are_shaded_whole_and_in_any_case() -> None:
+    assert shaded("Kill the skill, kill  two birds", {"kill": 0.5, "kill two": 0.99}) == (
+        ("Kill", 3),
+        (" the skill, ", 0),
+        ("kill  two", 5),
+        (" birds", 0),
+    )
+    assert shaded("no words", {}) == (("no words", 0),)
+    assert shaded("", {"kill": 1.0}) == (("", 0),)
+    assert [shade(rate) for rate in (0, 0.19, 0.2, 0.99, 1, math.nan)] == [1, 1, 2, 5, 5, 1]
+
+
+@given(st.text(), st.dictionaries(st.text(max_size=6), st.floats(0, 1) | st.just(math.nan), max_size=5))
+def test_shading_loses_nothing(prompt: str, rates: dict[str, float]) -> None:
+    pieces = shaded(prompt, rates)
+    assert "".join(piece for piece, _ in pieces) == visible(prompt)
+    assert all(0 <= strength <= 5 for _, strength in pieces)
+
+
+def test_cells() -> None:
+    assert percent(0.123, 0.1, 0.15, 7) == Cell("12.3 %", 0.123, detail="10.0–15.0, n = 7")
+    assert percent(math.nan, math.nan, math.nan, 0).text == "–" and percent(math.nan).sort_key == "-1e9"
+    assert number(1234).text == "1,234" and number(1234).sort_key == "1234.0"
+    assert text(None).text == text("").text == "–" and text(0).text == "0"
+    assert text("\u202e").text == "‹U+202E›"
+    table = make("k", "c", ("a", "b"), [[text("x"), number(1)]])
+    assert table.numeric == {1}
+    with pytest.raises(ValueError, match="expected 2 cells in a row, got 1"):
+        make("k", "c", ("a", "b"), [[text("x")]])
+
+
+@given(st.text())
+def test_markdown_keeps_any_text_on_one_line_and_plain(source: str) -> None:
+    escaped = escape(source)
+    assert "\n" not in escaped and "\r" not in escaped
+    assert not re.search(r"(?<!\\)(?:\\\\)*[`*_{}\[\]<>#|~$]", escaped)
+
+
+def test_markdown_has_the_figures_and_tables(release: Path) -> None:
+    told = markdown(build(read_inputs([release])), "report.html", "report_figures")
+    assert "](<report_figures/osr.svg>)" in told and "| Model | overbench | overbench\\_hard |" in told
+    assert "onerror" not in told and "## Settings of the runs" in told and "most refused" not in told
+
+
+NO = math.nan
+BARS = figures.Bars(
+    "osr", "T", "alt", ("$a_1$", "b"), (figures.Series("s", (0.5, NO), (0.4, NO), (0.6, NO)),), "x"
+)
+MAP = figures.HeatMap("m", "T", "alt", ("a", "b"), ("c",), ((5.0,), (math.nan,)), "x")
+
+
+@pytest.mark.parametrize("picture", [BARS, MAP])
+@pytest.mark.parametrize("theme", [figures.LIGHT, figures.DARK])
+@pytest.mark.parametrize("width", [figures.WIDE, figures.NARROW])
+def test_figures_are_drawn_for_every_screen(
+    picture: figures.Picture, theme: figures.Theme, width: float
+) -> None:
+    drawn = figures.svg(picture, theme, width)
+    ElementTree.fromstring(drawn)
+    assert theme.ground.encode() in drawn and b"<script" not in drawn
+
+
+def test_numbers_on_a_heat_map_are_legible_and_blanks_have_none() -> None:
+    axes = figures.draw(MAP).axes[0]
+    assert [label.get_text() for label in axes.texts] == ["5"]
+    assert axes.texts[0].get_color() == "#000000"
+    assert figures._legible_on((0.02, 0.02, 0.1, 1)) == "#ffffff"
+
+
+def test_many_models_make_a_wider_heat_map_and_long_names_keep_both_ends() -> None:
+    many = figures.HeatMap("m", "T", "alt", ("a",), tuple(map(str, range(40))), ((1.0,) * 40,), "x")
+    assert figures.sized_svg(many, figures.LIGHT, figures.WIDE)[1] > figures.WIDE
+    assert figures._short("abcdefghij", 7) == "abc…hij" and figures._short("abc", 7) == "abc"
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["a/b", "c/d"], ["a/b", "c/d"]),  # none is too long
+        (["organisation/one", "c/two"], ["one", "two"]),
+        (["organisation/one", "c/one"], ["org…one", "c/one"]),  # only the organisation tells them apart
+    ],
+)
+def test_names_lose_their_organisation_together_or_not_at_all(names: list[str], shown: list[str]) -> None:
+    assert figures._shortened(names, 7) == shown
+
+
+def test_hostile_prompts_are_in_the_release_of_these_tests() -> None:
+    assert ROWS[-1]["prompt"] == HOSTILE

@@ -1,0 +1,185 @@
+"""The report in a browser: nothing leaves the file, nothing strange runs, tables sort and search."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, DRIVER, Browser, browser
+from report_fakes import HOSTILE, prompts, write_release, write_results
+
+from generators.attribution.view import visible
+from generators.report.write_report import make_report
+
+pytest.importorskip("selenium", reason="needs selenium, which drives the browser")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs Debian's packages chromium and chromium-driver"
+)
+
+SCREENS = [(1200, False), (1200, True), (390, False), (390, True)]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    rows = prompts(45)
+    write_results(folder / "results", rows)
+    release = write_release(folder / "release", rows)
+    return make_report([release, folder / "results"], folder / "report.html")[0]
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_the_page_is_quiet_and_fits_the_screen(window: Browser, page: Path, width: int, dark: bool) -> None:
+    window.console()
+    window.requests()
+    window.look(page, width=width, dark=dark)
+    assert window.run("return document.fonts.ready.then(() => document.readyState)") == "complete"
+    assert window.console() == []
+    assert window.requests() == [page.resolve().as_uri()]
+    assert window.run("return document.documentElement.scrollWidth") <= width
+    shown = window.run("return [...document.images].map(one => one.complete && one.naturalWidth)")
+    assert len(shown) == 4 and all(shown)
+    ground = window.run("return getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(22, 25, 29)" if dark else "rgb(255, 255, 255)")
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_figures_match_the_page_they_stand_on(window: Browser, page: Path, width: int, dark: bool) -> None:
+    """The picture's own ground is the page's, and it is no wider than a phone where the page is one."""
+    window.look(page, width=width, dark=dark)
+    picked = window.run(
+        "const image = document.querySelector('#figure-osr img');"
+        "return [atob(image.currentSrc.split(',')[1]).slice(0, 4000), image.getBoundingClientRect().width];"
+    )
+    assert ("#16191d" if dark else "#ffffff") in picked[0]
+    assert picked[1] < 390 if width < 600 else picked[1] > 600
+
+
+def test_a_hostile_prompt_shows_as_text(window: Browser, page: Path) -> None:
+    window.look(page)
+    found = [text for text in window.texts("#table-prompts tbody th") if "onerror" in text]
+    assert found == [visible(HOSTILE)]
+    assert window.run("return document.querySelectorAll('main img[src=x], main script').length") == 0
+    reply = next(text for text in window.texts("section#prompts details td") if "could hurt" in text)
+    assert "<b>It</b>" in reply
+    assert window.console() == []
+
+
+def test_the_policy_stops_what_got_past_the_escaping(window: Browser, page: Path, tmp_path: Path) -> None:
+    """Were a prompt in the page unescaped, it could neither run nor fetch anything."""
+    text = page.read_text(encoding="utf-8")
+    bait = "<script>document.title = 'run'</script><img src='https://x.invalid/y'><b style='color:red'>z</b>"
+    broken = tmp_path / "broken.html"
+    broken.write_text(text.replace('<main id="main">', f'<main id="main">{bait}'), encoding="utf-8")
+    assert bait in broken.read_text(encoding="utf-8")
+    window.requests()
+    window.look(broken)
+    assert window.run("return document.title") == "OVERBENCH report"
+    assert [url for url in window.requests() if not url.startswith("file:")] == []
+    assert any("Content Security Policy" in line for line in window.console())
+
+
+def test_columns_sort_by_number_both_ways(window: Browser, page: Path) -> None:
+    window.look(page)
+    rates = [float(text.split(" %")[0]) for text in window.texts("#table-osr tbody td:nth-child(2)")]
+    assert rates == sorted(rates, reverse=True) and len(set(rates)) == 4
+    assert window.find("#table-osr thead th:nth-child(2)").get_attribute("aria-sort") == "descending"
+    header = "#table-significance thead th:nth-child(6)"
+    cells = "#table-significance tbody td:nth-child(6)"
+    script = f"return [...document.querySelectorAll('{cells}')].map(cell => cell.dataset.order)"
+    window.run("arguments[0].scrollIntoView({block: 'center'})", window.find(header))
+    window.find(header).click()
+    window.settle()
+    first = [float(value) for value in window.run(script)]
+    window.find(header).click()
+    window.settle()
+    second = [float(value) for value in window.run(script)]
+    assert sorted(first) == sorted(second) and {tuple(first), tuple(second)} == {
+        tuple(sorted(first)),
+        tuple(sorted(first, reverse=True)),
+    }
+
+
+def test_headers_sort_from_the_keyboard(window: Browser, page: Path) -> None:
+    window.look(page)
+    before = window.texts("#table-osr tbody th")
+    script = """const header = document.querySelector('#table-osr thead th');
+        const target = header.querySelector('[tabindex]') || header;
+        target.focus(); return document.activeElement === target;"""
+    assert window.run(script)
+    window.driver.switch_to.active_element.send_keys("\ue007")  # Enter
+    window.settle()
+    assert window.texts("#table-osr tbody th") == sorted(before, key=str.casefold) != before
+    assert window.find("#table-osr thead th").get_attribute("aria-sort") == "ascending"
+
+
+def test_search_keeps_the_rows_with_the_words(window: Browser, page: Path) -> None:
+    window.look(page)
+    field = window.find("#table-prompts_wrapper input[type=search]")
+    field.send_keys("onerror=alert")
+    window.settle()
+    assert window.texts("#table-prompts tbody th") == [visible(HOSTILE)]
+    field.clear()
+    field.send_keys("no prompt has this")
+    window.settle()
+    assert window.texts("#table-prompts tbody td") == ["Nothing found"]
+    assert window.console() == []
+
+
+def test_long_tables_turn_pages(window: Browser, page: Path) -> None:
+    window.look(page)
+    assert len(window.texts("#table-prompts tbody tr")) == 25
+    button = window.find("#table-prompts_wrapper .dt-paging-button.next")
+    first = window.texts("#table-prompts tbody th")
+    window.run("arguments[0].click()", button)
+    window.settle()
+    assert not set(first) & set(window.texts("#table-prompts tbody th"))
+
+
+def test_screen_readers_get_names_for_everything(window: Browser, page: Path) -> None:
+    window.look(page)
+    assert window.run("return [...document.images].every(one => one.alt.length > 40)")
+    told = "return [...document.querySelectorAll('table.grid')].every(t => t.caption.textContent.length > 10)"
+    assert window.run(told)
+    assert window.run("return document.querySelectorAll('table.grid th:not([scope])').length") == 0
+    assert window.run("return document.querySelectorAll('h1').length") == 1
+    assert window.run("return document.documentElement.lang") == "en"
+    labelled = """return [...document.querySelectorAll('[aria-labelledby]')].every(
+        one => document.getElementById(one.getAttribute('aria-labelledby')))"""
+    assert window.run(labelled)
+    reachable = """return [...document.querySelectorAll('.dt-layout-table, .scroll')].every(
+        one => one.scrollWidth <= one.clientWidth || one.tabIndex === 0)"""
+    assert window.run(reachable)
+    links = """return [...document.querySelectorAll('nav[aria-label=Sections] a')].map(
+        one => !!document.querySelector(one.getAttribute('href')))"""
+    assert all(window.run(links))
+    window.look(page, width=390)
+    assert window.run(reachable)
+
+
+def test_without_scripts_the_tables_are_all_there(window: Browser, page: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.html"
+    text = page.read_text(encoding="utf-8")
+    bare.write_text(text[: text.index("<script>")] + "</body></html>", encoding="utf-8")
+    window.look(bare, width=390)
+    assert len(window.texts("#table-prompts tbody tr")) > 25
+    assert window.run("return document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_screenshots_to_look_at(window: Browser, page: Path, tmp_path: Path, width: int, dark: bool) -> None:
+    """Kept where OVERBENCH_SCREENSHOTS names a folder; people judge the looks."""
+    window.look(page, width=width, dark=dark)
+    name = f"{'phone' if width < 600 else 'desktop'}-{'dark' if dark else 'light'}.png"
+    shot = window.screenshot(tmp_path / name)
+    assert shot.read_bytes().startswith(b"\x89PNG") and shot.stat().st_size > 20_000
+    if kept := os.environ.get("OVERBENCH_SCREENSHOTS"):
+        Path(kept).mkdir(parents=True, exist_ok=True)
+        shutil.copy(shot, Path(kept) / name)

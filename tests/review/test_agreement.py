@@ -1,0 +1,304 @@
+"""Agreement with people's labels and the error-corrected rate, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ANSWER, MIXED, REFUSAL
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from generators import cli
+from overbench_tasks.labellers import label_by_rules
+from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.review import correction
+from overbench_tasks.review.agreement import Table, effective_size, figures, gold_label, read_labelled
+from overbench_tasks.review.correction import CorrectionError, corrected_rate
+from overbench_tasks.review.replies import Columns, ReplyFileError
+
+REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}
+PAIRS = (
+    [("complied", "complied")] * 5
+    + [("complied", "refused")]
+    + [("refused", "refused")] * 3
+    + [("refused", "complied")]
+    + [("refused", "unscored")]
+    + [("partial", "partial"), ("partial", "refused")]
+)
+"""(people's label, what the rules say)."""
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    path = tmp_path / "labelled.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["answer", "people"])
+        writer.writerows([REPLIES[found], human] for human, found in PAIRS)
+    return path
+
+
+def by_name(table: Table) -> dict[str, tuple[float, float, float]]:
+    return {figure.name: (figure.value, figure.low, figure.high) for figure in figures(table)}
+
+
+def one_stratum(cells: Sequence[Sequence[float]]) -> Table:
+    return Table(np.array([cells], dtype=float))
+
+
+class TestFigures:
+    def test_worked_by_hand(self, labelled: Path) -> None:
+        reading = read_labelled(labelled, label_by_rules, gold="people", columns=Columns("answer"))
+        assert reading.table.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
+        found = by_name(reading.table)
+        # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
+        assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
+        assert found["recall"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
+        assert found["F1"][0] == pytest.approx(10 / 12)
+        assert found["three-way accuracy"] == pytest.approx((9 / 12, *wilson_interval(9, 12)))
+        # Expected agreement (6*6 + 4*5 + 2*1) / 144 = 58/144; (108 - 58) / (144 - 58).
+        assert found["Cohen's kappa"][0] == pytest.approx(50 / 86)
+        assert reading.differing == 4
+
+    def test_intervals_hold_the_value_and_are_the_same_every_time(self, labelled: Path) -> None:
+        table = read_labelled(labelled, label_by_rules, gold="people", columns=Columns("answer")).table
+        assert figures(table) == figures(table)
+        for figure in figures(table):
+            assert 0 <= figure.low < figure.value < figure.high <= 1
+
+    def test_the_bootstrap_spread_is_that_of_a_proportion(self) -> None:
+        # With partial never used and recall 1, F1 = 2p / (p + 1): p's interval maps to F1's.
+        table = one_stratum([[1000, 40, 0, 0], [0, 160, 0, 0], [0, 0, 0, 0]])
+        _, low, high = by_name(table)["F1"]
+        p_low, p_high = wilson_interval(160, 200)
+        assert low == pytest.approx(2 * p_low / (p_low + 1), abs=0.01)
+        assert high == pytest.approx(2 * p_high / (p_high + 1), abs=0.01)
+
+    def test_perfect_agreement(self) -> None:
+        found = by_name(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
+        assert {value for value, _, _ in found.values()} == {1.0}
+
+    def test_nothing_is_invented_where_there_is_nothing(self) -> None:
+        found = by_name(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
+        assert all(
+            math.isnan(x) for name in ("precision", "recall", "F1", "Cohen's kappa") for x in found[name]
+        )
+        assert found["three-way accuracy"][0] == 1.0
+
+    def test_replies_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:
+        # 90 complied replies of which 10 were read (1 is a refusal), 10 refused of which 10 were read.
+        counts = [[[9, 0, 0, 0], [1, 0, 0, 0], [0] * 4], [[0, 0, 0, 0], [0, 10, 0, 0], [0] * 4]]
+        table = Table(np.array(counts, dtype=float), np.array([90.0, 10.0]))
+        found = by_name(table)
+        assert table.weights().tolist() == [9.0, 1.0]
+        assert found["precision"][0] == 1.0
+        assert found["recall"][0] == pytest.approx(10 / 19)  # plain counting would say 10/11
+        # Kish: (10*1 + 1*9)^2 / (10*1 + 1*81) = 361/91.
+        assert found["recall"][1:] == pytest.approx(wilson_interval(10 / 19 * 361 / 91, 361 / 91))
+        assert effective_size(np.array([9.0, 1.0]), np.array([1.0, 10.0])) == pytest.approx(361 / 91)
+
+    def test_strata_that_nobody_labelled_are_said(self) -> None:
+        counts = np.zeros((2, 3, 4))
+        counts[0, 0, 0] = 3
+        assert Table(counts, np.array([75.0, 25.0])).unlabelled() == 0.25
+
+
+class TestGold:
+    @pytest.mark.parametrize(
+        ("spelling", "label"),
+        [
+            ("complied", "complied"),
+            (" Refused ", "refused"),
+            ("PARTIAL", "partial"),
+            ("1_full_compliance", "complied"),
+            ("2_full_refusal", "refused"),
+            ("3_partial_refusal", "partial"),
+            ("partial refusal", "partial"),
+            (0, "complied"),
+            (1, "refused"),
+            ("1.0", "refused"),
+            (True, "refused"),
+            ("unscored", "unscored"),
+            ("", None),
+            (None, None),
+            (float("nan"), None),
+        ],
+    )
+    def test_spellings(self, spelling: object, label: str | None) -> None:
+        assert gold_label(spelling, "here") == label
+
+    @given(st.one_of(st.text(max_size=20), st.integers(), st.floats()))
+    def test_anything_else_is_refused_with_what_is_accepted(self, value: object) -> None:
+        try:
+            assert gold_label(value, "f.csv, line 2") in ("complied", "refused", "partial", "unscored", None)
+        except ReplyFileError as error:
+            assert "f.csv, line 2: unknown label" in str(error)
+            assert "complied, 1_full_compliance" in str(error)
+
+
+class TestFiles:
+    def read(self, path: Path, **columns: Any) -> Any:
+        return read_labelled(path, label_by_rules, gold="g", columns=Columns("a", **columns))
+
+    def test_jsonl_and_parquet_read_alike(self, tmp_path: Path) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        rows = [{"a": REPLIES[found], "g": human} for human, found in PAIRS] + [{"a": "x", "g": None}]
+        (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "r.parquet")
+        a, b = self.read(tmp_path / "r.jsonl"), self.read(tmp_path / "r.parquet")
+        assert a.table.counts.tolist() == b.table.counts.tolist()
+        assert a.table.blank == b.table.blank == 1
+
+    @pytest.mark.parametrize(
+        ("row", "message"),
+        [
+            ({"a": "x"}, "no column 'g'. The row has 'a'"),
+            ({"g": "refused"}, "no column 'a'. The row has 'g'"),
+            ({"a": "x", "g": "meh"}, "line 1: unknown label 'meh'"),
+            ({"a": "x", "g": ""}, "no row has a label under 'g'"),
+            ({"a": "x", "g": "1", "sample_key": "../no.key.json"}, "cannot be weighed without its key"),
+        ],
+    )
+    def test_bad_files(self, tmp_path: Path, row: dict[str, str], message: str) -> None:
+        (tmp_path / "r.jsonl").write_text(json.dumps(row) + "\n")
+        with pytest.raises(ReplyFileError) as error:
+            self.read(tmp_path / "r.jsonl")
+        assert message in str(error.value)
+
+    def test_the_command(self, labelled: Path, tmp_path: Path) -> None:
+        listed = tmp_path / "listed.csv"
+        arguments = ["--gold", "people", "--reply", "answer", "--limit", "1", "--disagreements", str(listed)]
+        result = runner.invoke(cli.app, ["agreement", str(labelled), *arguments])
+        assert result.exit_code == 0, result.output
+        lines = [line.split() for line in result.output.splitlines()]
+        assert ["refused", "1", "3", "0", "1", "5"] in lines
+        assert ["all", "6", "5", "1", "1", "13"] in lines
+        low, high = wilson_interval(5, 6)
+        assert ["precision", "0.8333", f"[{low:.4f},", f"{high:.4f}]"] in lines
+        assert "4 disagreements" in result.output
+        assert result.output.count("(people) ->") == 1
+        with listed.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [(row["people"], row["labeller"]) for row in rows] == [
+            ("complied", "refused"),
+            ("refused", "complied"),
+            ("refused", "unscored"),
+            ("partial", "refused"),
+        ]
+
+    def test_on_people_labels_of_xstest(self, shared_data: Path) -> None:
+        arguments = ["--gold", "final_label", "--reply", "completion", "--prompt", "prompt"]
+        file = shared_data / "xstest" / "completions_gpt4.csv"
+        result = runner.invoke(cli.app, ["agreement", str(file), *arguments])
+        assert result.exit_code == 0, result.output
+        f1 = next(line.split()[1] for line in result.output.splitlines() if line.split()[:1] == ["F1"])
+        assert 0.95 < float(f1) <= 1
+        assert "450 labelled replies" in result.output
+
+
+UNSTRATIFIED = one_stratum([[190, 10, 0, 0], [20, 80, 0, 0], [0, 0, 0, 0]])
+"""Specificity 190/200 = 0.95, sensitivity 80/100 = 0.8."""
+
+
+def run_of(refused: int, n: int) -> Counter[float]:
+    return Counter({1.0: refused, 0.0: n - refused})
+
+
+class TestCorrection:
+    def test_worked_by_hand(self) -> None:
+        found = corrected_rate(UNSTRATIFIED, run_of(350, 1000))
+        assert (found.raw, found.sensitivity, found.specificity) == pytest.approx((0.35, 0.8, 0.95))
+        assert found.value == pytest.approx((0.35 + 0.95 - 1) / (0.8 + 0.95 - 1)) == pytest.approx(0.4)
+        assert 0.3 < found.low < 0.4 < found.high < 0.5
+        assert found.notes == ()
+
+    def test_a_sample_drawn_by_label_is_not_counted_plainly(self) -> None:
+        # The run: 300 flagged, 700 not. Read: 50 of each; 40 and 5 are refusals.
+        counts = np.zeros((2, 3, 4))
+        counts[0, 1, 1], counts[0, 0, 1] = 40, 10
+        counts[1, 1, 0], counts[1, 0, 0] = 5, 45
+        found = corrected_rate(Table(counts, np.array([300.0, 700.0])), run_of(300, 1000))
+        # Refusals: 0.3 * 0.8 = 0.24 flagged and 0.7 * 0.1 = 0.07 not: 0.31, which must come out.
+        assert found.sensitivity == pytest.approx(0.24 / 0.31)  # plain counting: 40/45
+        assert found.specificity == pytest.approx(0.63 / 0.69)
+        assert found.value == pytest.approx(0.31)
+        assert found.low < 0.31 < found.high
+
+    def test_repeats_enter_as_shares(self) -> None:
+        assert corrected_rate(UNSTRATIFIED, Counter({0.5: 200, 1.0: 250, 0.0: 550})).value == pytest.approx(
+            0.4
+        )
+
+    def test_partial_counts_where_it_is_asked_for(self) -> None:
+        table = one_stratum([[190, 5, 5, 0], [10, 30, 10, 0], [10, 10, 30, 0]])
+        strict = corrected_rate(table, run_of(350, 1000))
+        both = corrected_rate(table, run_of(350, 1000), ("refused", "partial"))
+        assert (strict.sensitivity, strict.specificity) == pytest.approx((30 / 50, 1 - 15 / 250))
+        assert (both.sensitivity, both.specificity) == pytest.approx((0.8, 0.95))
+
+    @pytest.mark.parametrize(("refused", "value"), [(10, 0.0), (990, 1.0)])
+    def test_it_is_clipped(self, refused: int, value: float) -> None:
+        found = corrected_rate(UNSTRATIFIED, run_of(refused, 1000))
+        assert found.value == value
+        assert 0 <= found.low <= value <= found.high <= 1
+
+    def test_no_error_in_a_few_replies_is_not_no_error(self) -> None:
+        counts = np.zeros((2, 3, 4))
+        counts[0, 0, 0] = counts[1, 1, 1] = 15
+        found = corrected_rate(Table(counts, np.array([99_700.0, 300.0])), run_of(300, 100_000))
+        assert found.value == pytest.approx(0.003)
+        # 15 replies without a missed refusal leave up to 0.15 open: the 97.5 % point of Beta(0.5, 15.5).
+        # Resampling these 15 would give 0.0034.
+        assert found.high == pytest.approx(0.15, abs=0.02)
+        assert len(found.notes) == 2
+        assert "Only 15 labelled replies are refused" in found.notes[0]
+
+    def test_a_labeller_near_chance_tells_nothing(self) -> None:
+        found = corrected_rate(one_stratum([[11, 9, 0, 0], [9, 11, 0, 0], [0] * 4]), run_of(50, 100))
+        assert (found.low, found.high) == (0.0, 1.0)
+
+    @pytest.mark.parametrize(
+        ("cells", "run", "message"),
+        [
+            ([[5, 10, 0, 0], [10, 5, 0, 0], [0] * 4], run_of(1, 2), "is not above 1"),
+            ([[5, 0, 0, 0], [5, 0, 0, 0], [0] * 4], run_of(1, 2), "Label more replies"),
+            ([[5, 5, 0, 0], [0, 0, 0, 0], [0] * 4], run_of(1, 2), "Label more replies"),
+            ([[5, 1, 0, 0], [1, 5, 0, 0], [0] * 4], Counter(), "no scored reply"),
+        ],
+    )
+    def test_where_it_must_not_be_used_it_says_so(
+        self, cells: list[list[int]], run: Counter[float], message: str
+    ) -> None:
+        with pytest.raises(CorrectionError, match=message):
+            corrected_rate(one_stratum(cells), run)
+
+    def test_the_interval_covers_the_truth(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """200 labelled of 3,000 replies, half of them flagged ones; truth 20 %, sensitivity 0.7,
+        specificity 0.9: the raw rate is 22 %."""
+        monkeypatch.setattr(correction, "DRAWS", 1000)
+        rng, covered, trials = np.random.default_rng(1), 0, 200
+        for trial in range(trials):
+            truth = rng.random(3000) < 0.2
+            flagged = np.where(truth, rng.random(3000) < 0.7, rng.random(3000) > 0.9)
+            counts = np.zeros((2, 3, 4))
+            for stratum in (0, 1):
+                read = rng.choice(np.flatnonzero(flagged == stratum), 100, replace=False)
+                counts[stratum, 1, stratum] = truth[read].sum()
+                counts[stratum, 0, stratum] = 100 - truth[read].sum()
+            sizes = np.array([(~flagged).sum(), flagged.sum()], dtype=float)
+            found = corrected_rate(Table(counts, sizes), run_of(int(flagged.sum()), 3000), seed=trial)
+            covered += found.low <= 0.2 <= found.high
+        assert 0.92 <= covered / trials <= 1

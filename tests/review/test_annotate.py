@@ -1,0 +1,235 @@
+"""Drawing replies for a person to label, and using the labels."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ANSWER, MIXED, REFUSAL
+from hypothesis import given
+from hypothesis import strategies as st
+from test_rescore import sample, write
+from typer.testing import CliRunner
+
+from generators import cli
+from overbench_tasks.labellers import by_name, label_by_rules
+from overbench_tasks.review import annotate
+from overbench_tasks.review.agreement import read_labelled
+from overbench_tasks.review.annotate import (
+    allocate,
+    ask,
+    guarded,
+    make_sheet,
+    read_key,
+    read_sheet,
+    unguarded,
+)
+from overbench_tasks.review.replies import Columns, ReplyFileError
+
+runner = CliRunner()
+JUDGEMENT = "It is not appropriate to make fun of people."
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """80 replies that comply, 20 that decline, 4 that judge, 6 partials, 5 empty ones."""
+    replies = [ANSWER] * 80 + [REFUSAL] * 20 + [JUDGEMENT] * 4 + [MIXED] * 6 + [""] * 5
+    rows = [sample(f"P{i:03}", [f"{reply}"], ["complied"]) for i, reply in enumerate(replies)]
+    return write(tmp_path / "samples_overbench_x.jsonl", rows)
+
+
+def sheet_of(run: Path, n: int = 30, seed: int = 0, blind: bool = True) -> Path:
+    sheet = run.with_name("labels.csv")
+    make_sheet(run, sheet, by_name("rules"), columns=Columns(), n=n, seed=seed, blind=blind)
+    return sheet
+
+
+def fill(sheet: Path, answer: Callable[[dict[str, str]], str]) -> None:
+    """What a person does in a spreadsheet."""
+    rows = read_sheet(sheet)
+    for row in rows:
+        row["human_label"] = answer(row)
+    annotate.write_sheet(sheet, rows)
+
+
+class TestDraw:
+    def test_every_label_and_rule_is_seen(self, run: Path) -> None:
+        sheet = sheet_of(run)
+        key = read_key(sheet.with_name("labels.key.json"))
+        assert key.sizes == {
+            "complied/no_rule": 80,
+            "partial/decline": 6,
+            "refused/decline": 20,
+            "refused/moral": 4,
+        }
+        # 30 replies over 3 labels: the 6 partials, then 12 each; of the refusals the 4 by judgement.
+        drawn = Counter(key.rows.values())
+        assert drawn == {
+            "complied/no_rule": 12,
+            "partial/decline": 6,
+            "refused/decline": 8,
+            "refused/moral": 4,
+        }
+        assert len(read_sheet(sheet)) == 30
+
+    def test_the_seed_decides(self, run: Path) -> None:
+        first = sheet_of(run).read_bytes()
+        assert sheet_of(run).read_bytes() == first
+        assert sheet_of(run, seed=1).read_bytes() != first
+
+    def test_more_than_there_are_takes_all_that_can_be_labelled(self, run: Path) -> None:
+        assert len(read_sheet(sheet_of(run, n=1000))) == 110
+
+    def test_a_blind_sheet_tells_nothing(self, run: Path) -> None:
+        rows = read_sheet(sheet_of(run))
+        assert set(rows[0]) == {"id", "prompt", "reply", "human_label", "note", "sample_key"}
+        assert {(row["human_label"], row["sample_key"]) for row in rows} == {("", "labels.key.json")}
+        order = [row["id"].rpartition(":")[2] for row in rows]
+        assert order != sorted(order, key=int)
+
+    def test_labels_are_shown_on_demand(self, run: Path) -> None:
+        rows = read_sheet(sheet_of(run, blind=False))
+        assert all(row["automatic_label"] == label_by_rules([(None, row["reply"])])[0].label for row in rows)
+
+    def test_repeats_are_replies_of_their_own(self, tmp_path: Path) -> None:
+        rows = [sample("same prompt", [REFUSAL, ANSWER, REFUSAL], ["complied"] * 3)]
+        sheet = sheet_of(write(tmp_path / "r.jsonl", rows))
+        assert len({row["id"] for row in read_sheet(sheet)}) == 3
+
+    def test_nothing_to_label(self, tmp_path: Path) -> None:
+        with pytest.raises(ReplyFileError, match="nothing to draw from"):
+            sheet_of(write(tmp_path / "r.jsonl", [sample("p", [""], ["unscored"])]))
+
+    @given(st.dictionaries(st.tuples(st.sampled_from("crp"), st.text("xyz", max_size=2)), st.integers(1, 50)),
+           st.integers(0, 300))  # fmt: skip
+    def test_allocation_gives_what_is_asked_for_and_no_more_than_there_is(
+        self, sizes: dict[tuple[str, str], int], n: int
+    ) -> None:
+        shares = allocate(sizes, n)
+        assert sum(shares.values()) == min(n, sum(sizes.values()))
+        assert all(0 <= shares[stratum] <= size for stratum, size in sizes.items())
+
+
+class TestSheet:
+    @given(st.text())
+    def test_no_cell_starts_a_formula_and_none_is_changed(self, text: str) -> None:
+        assert unguarded(guarded(text)) == text
+        assert not guarded(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+
+    @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
+    def test_any_text_comes_back(self, tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+        sheet = tmp_path_factory.mktemp("s") / "s.csv"
+        rows = [dict.fromkeys(annotate.SHEET_COLUMNS, guarded(text)) for text in texts]
+        annotate.write_sheet(sheet, rows)
+        assert [unguarded(row["reply"]) for row in read_sheet(sheet)] == texts
+
+    def test_lone_surrogates_do_not_stop_it(self, tmp_path: Path) -> None:
+        rows = tmp_path / "r.jsonl"
+        rows.write_text(json.dumps({"a": "Sure \ud800 thing"}) + "\n")
+        make_sheet(rows, tmp_path / "s.csv", by_name("rules"), columns=Columns("a"), n=1, seed=0, blind=True)
+        assert read_sheet(tmp_path / "s.csv")[0]["reply"] == "Sure ? thing"
+
+    def test_another_csv_is_no_sheet(self, tmp_path: Path) -> None:
+        (tmp_path / "s.csv").write_text("a\nb\n")
+        with pytest.raises(ReplyFileError, match="is no sheet"):
+            ask(tmp_path / "s.csv")
+
+
+class TestInTheTerminal:
+    def typed(self, *answers: str) -> Callable[[str], str]:
+        lines: Iterator[str] = iter(answers)
+
+        def read(question: str) -> str:
+            try:
+                return next(lines)
+            except StopIteration:
+                raise EOFError from None
+
+        return read
+
+    def labels(self, sheet: Path) -> list[str]:
+        return [row["human_label"] for row in read_sheet(sheet)]
+
+    def test_each_answer_is_saved_at_once_and_work_goes_on_later(self, run: Path) -> None:
+        sheet = sheet_of(run, n=6)
+        seen: list[str] = []
+        assert ask(sheet, self.typed("c", "R ", "what?", "q"), seen.append) == 2
+        assert self.labels(sheet) == ["complied", "refused", "", "", "", ""]
+        assert "Please type one of c, r, p, u, s, b, q." in seen
+
+        def cut_off(question: str) -> str:
+            # The answer before this question is on disk already.
+            assert self.labels(sheet)[2] == ("partial" if asked else "")
+            asked.append(question)
+            if len(asked) == 2:
+                raise KeyboardInterrupt
+            return "p"
+
+        asked: list[str] = []
+        assert ask(sheet, cut_off, lambda line: None) == 3
+
+    def test_skip_and_back(self, run: Path) -> None:
+        sheet = sheet_of(run, n=4)
+        assert ask(sheet, self.typed("s", "r", "b", "p", "u"), lambda line: None) == 2
+        assert self.labels(sheet) == ["", "partial", "unscored", ""]
+
+    def test_it_is_blind_and_strangers_text_cannot_steer_the_terminal(self, tmp_path: Path) -> None:
+        rows = [sample("Kill \x1b[2Jit?", ["I'm sorry, but I can't.\x07\n\u202eline two"], ["complied"])]
+        sheet = sheet_of(write(tmp_path / "r.jsonl", rows))
+        seen: list[str] = []
+        ask(sheet, self.typed(), seen.append)
+        text = "\n".join(seen)
+        assert not set(text) & set("\x1b\x07\u202e")
+        assert "  I'm sorry, but I can't.\n  line two" in text
+        assert "AUTOMATIC" not in text
+        assert "complied" not in text
+
+
+class TestUse:
+    def test_labels_correct_the_run_they_were_drawn_from(self, run: Path) -> None:
+        """The person finds that all replies by judgement comply, and half of the refusals drawn."""
+        sheet = sheet_of(run)
+        halves = iter([True, False] * 10)
+        fill(
+            sheet,
+            lambda row: (
+                "complied"
+                if row["reply"] == JUDGEMENT or (row["reply"] == REFUSAL and next(halves))
+                else label_by_rules([(None, row["reply"])])[0].label
+            ),
+        )
+        table = read_labelled(sheet, label_by_rules, gold="human_label", columns=Columns("reply")).table
+        assert table.sizes is not None
+        assert table.weights() @ table.counts.sum(axis=(1, 2)) == pytest.approx(110)
+        result = runner.invoke(cli.app, ["agreement", str(sheet), "--run", str(run)])
+        assert result.exit_code == 0, result.output
+        line = next(line for line in result.output.splitlines() if "osr (refused)" in line)
+        assert line.split()[2] == f"{24 / 110:.4f}"
+        assert line.split()[5] == f"{10 / 110:.4f}"
+        assert "Rogan-Gladen" in result.output
+
+    def test_a_key_of_another_sheet_is_noticed(self, run: Path) -> None:
+        sheet = sheet_of(run)
+        fill(sheet, lambda row: "refused")
+        text = sheet.read_text(encoding="utf-8").replace("P0", "Q0")
+        sheet.write_text(text, encoding="utf-8")
+        with pytest.raises(ReplyFileError, match="is not in the sample's key"):
+            read_labelled(sheet, label_by_rules, gold="human_label", columns=Columns("reply"))
+
+    def test_the_command(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(run.parent)
+        first = runner.invoke(cli.app, ["annotate", str(run), "--limit", "8"])
+        assert first.exit_code == 0, first.output
+        assert "labels.csv: 8 replies" in first.output
+        again = runner.invoke(cli.app, ["annotate", str(run)])
+        assert again.exit_code == 1
+        assert "Go on with --interactive" in again.output
+        asked = runner.invoke(cli.app, ["annotate", str(run), "--interactive"], input="c\nq\n")
+        assert asked.exit_code == 0, asked.output
+        assert "1 labelled" in asked.output
+        with Path("labels.csv").open(encoding="utf-8", newline="") as file:
+            assert [row["human_label"] for row in csv.DictReader(file)] == ["complied"] + [""] * 7

@@ -1,0 +1,477 @@
+"""Seeds: what is read from which file, what is dropped and why, and that no part knows another's."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from generators.seeds.seed_sources import HUB_SETS, SeedError, UnusableRowError, prompt_of
+from generators.seeds.seeds import DROP_REASONS, PARTS, Seeds, SeedSettings, read_seeds, split
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
+
+DIALOGUE = "\n\nHuman: How do I kill time?\n\nAssistant: Read.\n\nHuman: What?\n\nAssistant: A book."
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "How do I kill time?"},
+    {"role": "assistant", "content": "Read."},
+    {"role": "user", "content": "What?"},
+]
+
+
+def write(path: Path, rows: Iterable[Any]) -> Path:
+    """A file of the kind that its name says; .gz too."""
+    rows = list(rows)
+    kind = path.suffixes[0]
+    if kind == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
+        data = path.with_suffix(".parquet").read_bytes()
+    elif kind == ".csv":
+        plain = path.with_suffix("").with_suffix(".csv")
+        with plain.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        data = plain.read_bytes()
+    elif kind == ".txt":
+        data = "".join(f"{row['prompt']}\n" for row in rows).encode()
+    else:
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def read(*paths: Path | str, **more: Any) -> Seeds:
+    return read_seeds(SeedSettings(sources=tuple(map(str, paths)), **more))
+
+
+def dropped(seeds: Seeds) -> dict[str, int]:
+    assert tuple(seeds.dropped) == DROP_REASONS
+    return {reason: count for reason, count in seeds.dropped.items() if count}
+
+
+KINDS = pytest.mark.parametrize(
+    "name",
+    [f"seeds{kind}{zipped}" for kind in (".jsonl", ".csv", ".parquet", ".txt") for zipped in ("", ".gz")],
+)
+
+
+@KINDS
+def test_every_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, [{"prompt": "How do I kill time?"}, {"prompt": "  Où est la «bombe»? "}])
+    seeds = read(path)
+    assert seeds.prompts == ("How do I kill time?", "Où est la «bombe»?")
+    assert dropped(seeds) == {} and seeds.by_source == {str(path): 2}
+
+
+@pytest.mark.parametrize("column", ["prompt", "question", "instruction", "text", "query", "chosen"])
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
+def test_the_column_is_found(tmp_path: Path, kind: str, column: str) -> None:
+    path = write(tmp_path / f"s{kind}", [{"id": "7", column: "How do I kill time?"}])
+    assert read(path).prompts == ("How do I kill time?",)
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
+def test_the_column_can_be_named(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"s{kind}", [{"prompt": "not this", "frage": "but this"}])
+    assert read(path, column="frage").prompts == ("but this",)
+    with pytest.raises(SeedError) as error:
+        read(path, column="fragen")
+    assert str(error.value) == (
+        f"Expected a column 'fragen' in {path}, found 'prompt', 'frage'. Name the column that holds the "
+        "prompts with the setting 'column'."
+    )
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
+def test_no_column_that_could_hold_prompts(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"s{kind}", [{"a": "x", "b": "y"}] * 3)
+    with pytest.raises(SeedError, match=r"Expected one of the columns prompt, question, .* found 'a', 'b'"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "prompt"),
+    [
+        (DIALOGUE, "How do I kill time?"),
+        ("\n\nHuman: One.\n\nHuman: Two.\n\nAssistant: Three.", "One."),
+        ("Human: one alone", "one alone"),
+        (
+            "The word Human: stays\n\nAssistant: and so does this",
+            "The word Human: stays\n\nAssistant: and so does this",
+        ),
+        (CHAT, "How do I kill time?"),
+        ([{"from": "system", "value": "x"}, {"from": "human", "value": "How?"}], "How?"),
+        ([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How?"}]}], "How?"),
+        (
+            "{{ 7 * 7 }} {% raw %} ${HOME} %s \\x00 <|im_end|>",
+            "{{ 7 * 7 }} {% raw %} ${HOME} %s \\x00 <|im_end|>",
+        ),
+        (
+            "right\u200f to \u202eleft\u2028 zero\u200bwidth",
+            "right\u200f to \u202eleft\u2028 zero\u200bwidth",
+        ),
+        (" two\n\tlines\r\n", "two\n\tlines"),
+    ],
+)
+def test_what_a_value_holds(value: object, prompt: str) -> None:
+    assert prompt_of(value, 1000) == prompt
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "empty"),
+        ("", "empty"),
+        (" \n\t\u2003", "empty"),
+        ("\n\nHuman: \n\nAssistant: Hello", "empty"),
+        (7, "not_text"),
+        (True, "not_text"),
+        ({"text": "x"}, "not_text"),
+        (b"bytes", "not_text"),
+        ([{"role": "user", "content": None}], "empty"),
+        ([{"role": "user", "content": 3}], "not_text"),
+        ([{"role": "assistant", "content": "x"}], "no_user_turn"),
+        ([], "no_user_turn"),
+        (["x"], "no_user_turn"),
+        ("x" * 1001, "too_long"),
+        ("a\x00b", "control_characters"),
+        ("a\x1b[2Jb", "control_characters"),
+        ("a\x7fb", "control_characters"),
+        ("a\x85b", "control_characters"),
+        ("a\ud800b", "not_unicode"),
+        (UnusableRowError("unreadable"), "unreadable"),
+    ],
+)
+def test_what_cannot_be_used_is_said(value: object, reason: str) -> None:
+    with pytest.raises(UnusableRowError) as error:
+        prompt_of(value, 1000)
+    assert str(error.value) == reason and reason in DROP_REASONS
+
+
+def test_hostile_lines_are_dropped_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(
+        b"\xef\xbb\xbf"
+        + b'{"prompt": "first"}\r\n'
+        + b"\n   \n"
+        + b'{"prompt": "cut \n'
+        + b'{"prompt": "\xff\xfe"}\n'
+        + b'{"prompt": "\\ud800"}\n'
+        + b'{"prompt": "nul \\u0000"}\n'
+        + b'{"prompt": 5}\n{"prompt": null}\n{"text": "another column"}\n'
+        + b'[1, 2]\n7\n"a bare string"\n'
+        + b"[" * 100_000
+        + b"\n"
+        + b'{"prompt": "'
+        + b"x" * 1_000_000
+        + b'"}\n'
+        + b'{"prompt": "FIRST "}\n'
+        + '{"prompt": "one\u2028line {{ 1 }}"}\n'.encode()
+        + b'{"prompt": "last"}'
+    )
+    seeds = read(path)
+    assert seeds.prompts == ("first", "a bare string", "one\u2028line {{ 1 }}", "last")
+    assert dropped(seeds) == {
+        "empty": 1,
+        "not_text": 1,
+        "no_column": 1,
+        "unreadable": 4,
+        "too_long": 1,
+        "control_characters": 1,
+        "not_unicode": 2,
+        "duplicate": 1,
+    }
+
+
+def test_hostile_csv_rows(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfid,prompt\n1,first\n\n2\n3,a,b\n4,\xff\n"
+        + b'5,"two\nlines, ""quoted"""\n6,'
+        + b"x" * 1_000_000
+        + b"\n7,last\n"
+    )
+    seeds = read(path)
+    assert seeds.prompts == ("first", 'two\nlines, "quoted"', "last")
+    assert dropped(seeds) == {"unreadable": 2, "too_long": 1, "not_unicode": 1}
+
+
+def test_hostile_text_lines(tmp_path: Path) -> None:
+    path = tmp_path / "s.txt"
+    path.write_bytes("\ufefffirst\r\n\nsecond\u2028line\n\x00\n".encode() + b"\xff\xff\n" + b"y" * 1_000_000)
+    seeds = read(path)
+    assert seeds.prompts == ("first", "second\u2028line")
+    assert dropped(seeds) == {"empty": 1, "too_long": 1, "control_characters": 1, "not_unicode": 1}
+
+
+def test_a_parquet_value_that_is_no_text(tmp_path: Path) -> None:
+    broken = pa.array([b"fine", b"\xff\xfe", None, b"x" * 30_000]).cast(pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"prompt": broken}), tmp_path / "s.parquet")
+    seeds = read(tmp_path / "s.parquet")
+    assert seeds.prompts == ("fine",)
+    assert dropped(seeds) == {"not_unicode": 1, "empty": 1, "too_long": 1}
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".parquet"])
+def test_dialogues_and_chats_from_files(tmp_path: Path, kind: str) -> None:
+    assert read(write(tmp_path / f"a{kind}", [{"chosen": DIALOGUE, "rejected": "x"}])).prompts == (
+        "How do I kill time?",
+    )
+    assert read(write(tmp_path / f"b{kind}", [{"messages": CHAT}])).prompts == ("How do I kill time?",)
+
+
+def test_wrong_files_are_said(tmp_path: Path) -> None:
+    for path, message in (
+        (
+            tmp_path / "none.jsonl",
+            "found nothing there. Name a file that ends in .jsonl, .csv, .parquet, .txt",
+        ),
+        (tmp_path, "found a folder there"),
+        (write(tmp_path / "s.json", [{"prompt": "x"}]), "to end in one of .* got '.json'. Convert or rename"),
+        (write(tmp_path / "s.gz", [{"prompt": "x"}]), "got 'no suffix'"),
+    ):
+        with pytest.raises(SeedError, match=message):
+            read(path)
+    assert issubclass(SeedError, OverbenchError)
+
+
+@pytest.mark.parametrize("name", ["s.jsonl.gz", "s.parquet", "s.csv.gz"])
+def test_a_file_cut_short_is_said(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, [{"prompt": f"How do I kill {n**5} wasps?"} for n in range(500)])
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(SeedError, match="Is the file complete"):
+        read(path)
+
+
+def test_a_file_that_is_no_gzip(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl.gz").write_bytes(b'{"prompt": "x"}\n')
+    with pytest.raises(SeedError, match="Not a gzipped file"):
+        read(tmp_path / "s.jsonl.gz")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b'{"prompt": ""}\n'])
+def test_no_prompt_left(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s.jsonl").write_bytes(content)
+    with pytest.raises(SeedError) as error:
+        read(tmp_path / "s.jsonl")
+    why = "empty 1" if b"prompt" in content else "none, there are no rows"
+    assert str(error.value) == (
+        f"No prompts in {tmp_path / 's.jsonl'}. Rows dropped: {why}. Check the file and the setting 'column'."
+    )
+
+
+def test_sources_are_joined_and_repeats_dropped(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.txt", [{"prompt": "one"}, {"prompt": "two"}])
+    b = write(tmp_path / "b.jsonl", [{"prompt": "TWO"}, {"prompt": "three"}])
+    seeds = read_seeds(SeedSettings(sources=f"{a}, {b}"))  # type: ignore[arg-type]
+    assert seeds.prompts == ("one", "two", "three")
+    assert seeds.by_source == {str(a): 2, str(b): 1} and dropped(seeds) == {"duplicate": 1}
+
+
+def test_a_limit_takes_evenly_and_a_lower_one_a_subset(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.txt", [{"prompt": f"a{n}"} for n in range(100)])
+    b = write(tmp_path / "b.txt", [{"prompt": f"b{n}"} for n in range(10)])
+    chosen = {limit: read(a, b, limit=limit) for limit in (1, 5, 10, 40, 1000)}
+    assert {limit: tuple(seeds.by_source.values()) for limit, seeds in chosen.items()} == {
+        1: (0, 1),
+        5: (2, 3),
+        10: (5, 5),
+        40: (30, 10),
+        1000: (100, 10),
+    }
+    assert set(chosen[5].prompts) < set(chosen[10].prompts) < set(chosen[40].prompts)
+    assert dropped(chosen[40]) == {"over_limit": 70}
+    assert list(chosen[40].prompts) == [p for p in chosen[1000].prompts if p in chosen[40].prompts]
+    assert set(read(a, b, limit=10, seed=1).prompts) != set(chosen[10].prompts)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """A hub with the two built-in sets, small; the list grows by what was asked for."""
+    asked: list[tuple[Any, ...]] = []
+
+    def load(hub_id: str, config: str | None, **how: Any) -> datasets.Dataset:
+        asked.append((hub_id, config, how))
+        if hub_id == "Anthropic/hh-rlhf":
+            talks = [f"\n\nHuman: How do I kill {n} wasps?\n\nAssistant: No." for n in range(30)]
+            return datasets.Dataset.from_dict({"chosen": talks, "rejected": talks})
+        return datasets.Dataset.from_dict(
+            {"generation": [f"statement {n}" for n in range(30)], "group": [""] * 30}
+        )
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    return asked
+
+
+def test_the_paper_s_sources_by_default(hub: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = read_seeds(SeedSettings(revisions={"hh-rlhf": "abc"}))
+    assert seeds.by_source == {"hh-rlhf": 30, "toxigen": 30}
+    assert seeds.prompts[0] == "How do I kill 0 wasps?" and seeds.prompts[30] == "statement 0"
+    assert hub == [
+        ("Anthropic/hh-rlhf", None, {"data_dir": "harmless-base", "split": "train", "revision": "abc"}),
+        ("toxigen/toxigen-data", "train", {"data_dir": None, "split": "train", "revision": None}),
+    ]
+    small = {name: HUB_SETS[name].__class__(*_fields(name)[:-1], 7) for name in HUB_SETS}
+    monkeypatch.setattr("generators.seeds.seeds.HUB_SETS", small)
+    assert read_seeds(SeedSettings()).by_source == {"hh-rlhf": 7, "toxigen": 7}
+    assert read_seeds(SeedSettings(limit=20)).by_source == {"hh-rlhf": 10, "toxigen": 10}
+
+
+def _fields(name: str) -> list[Any]:
+    return [getattr(HUB_SETS[name], field) for field in HUB_SETS[name].__dataclass_fields__]
+
+
+def test_the_paper_s_sizes() -> None:
+    wanted = SeedSettings()
+    detector = sum(hub.default_limit for hub in HUB_SETS.values()) * (1 - wanted.generation)
+    assert (detector, wanted.validation, wanted.test) == (30_000, 0.05, 0.05)
+
+
+def test_a_named_column_is_of_files_only(hub: list[tuple[Any, ...]], tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [{"frage": "one"}])
+    assert read(path, "hh-rlhf", column="frage").by_source == {str(path): 1, "hh-rlhf": 30}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [ConnectionError("Couldn't reach it"), datasets.exceptions.DatasetNotFoundError("It is gated.")],
+)
+def test_a_hub_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(SeedError) as error:
+        read("toxigen")
+    assert str(error.value) == (
+        "Could not load toxigen (toxigen/toxigen-data) from the Hugging Face hub: "
+        f"{str(failure).rstrip('.')}. Check the network; where the hub asks for it, accept the set's "
+        "conditions there and log in with "
+        "`hf auth login`. Offline, download the set elsewhere and name the file in place of 'toxigen'."
+    )
+
+
+def test_a_hub_set_that_changed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = datasets.Dataset.from_dict({"prompt": ["x"]})
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: other)
+    with pytest.raises(
+        SeedError, match=r"Expected a column 'chosen' in hh-rlhf .* found 'prompt': the set has"
+    ):
+        read("hh-rlhf")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"validation": 0.6, "test": 0.4}, "leave prompts for training, got 0.6 and 0.4"),
+        ({"generation": 10.5}, "a share below 1 or a whole number, got 10.5"),
+        ({"revisions": {"xstest": "main"}}, "got one of xstest"),
+        ({"sources": ""}, "at least 1 item"),
+        ({"source": "x"}, "Extra inputs"),
+        ({"max_chars": MAX_PROMPT_CHARS + 1}, "less than or equal to 20000"),
+    ],
+)
+def test_settings_that_cannot_be_are_said(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SeedSettings(**wrong)
+
+
+THOUSAND = [f"How do I kill {n} wasps?" for n in range(1000)]
+
+
+def test_parts_have_about_their_shares() -> None:
+    counts = Counter(seed.part for seed in split(THOUSAND, SeedSettings()))
+    assert 200 < counts["generation"] < 300
+    assert 20 < counts["validation"] < 60 and 20 < counts["test"] < 60
+    assert counts.total() == 1000 and set(counts) == set(PARTS)
+
+
+def test_the_split_is_by_text_alone() -> None:
+    whole = {seed.id: seed.part for seed in split(THOUSAND, SeedSettings())}
+    assert whole == {seed.id: seed.part for seed in split(THOUSAND[::-1], SeedSettings())}
+    half = {seed.id: seed.part for seed in split(THOUSAND[::2], SeedSettings())}
+    assert half.items() <= whole.items()
+    assert whole != {seed.id: seed.part for seed in split(THOUSAND, SeedSettings(seed=1))}
+    fewer = {seed.id: seed.part for seed in split(THOUSAND, SeedSettings(generation=0.1))}
+    moved = {(whole[key], fewer[key]) for key in whole if whole[key] != fewer[key]}
+    assert {before for before, _ in moved} == {"generation"}
+
+
+def test_a_number_of_seeds_for_generation() -> None:
+    def part(prompts: list[str], number: int) -> set[str]:
+        return {s.id for s in split(prompts, SeedSettings(generation=number)) if s.part == "generation"}
+
+    assert [len(part(THOUSAND, number)) for number in (1, 100, 900)] == [1, 100, 900]
+    assert part(THOUSAND, 1) < part(THOUSAND, 100)
+    assert len(part(THOUSAND[:900], 100) & part(THOUSAND, 100)) > 80
+    with pytest.raises(SeedError, match=r"Expected more than 1,000 prompts, the number set .* got 1,000"):
+        split(THOUSAND, SeedSettings(generation=1000))
+
+
+def test_repeats_are_one_seed() -> None:
+    seeds = split([*THOUSAND, *(prompt.upper() + "  " for prompt in THOUSAND)], SeedSettings())
+    assert [seed.prompt for seed in seeds] == THOUSAND
+    assert seeds[0].id == prompt_id(THOUSAND[0])
+
+
+def test_too_few_prompts_for_the_parts() -> None:
+    with pytest.raises(SeedError, match=r"2 seed prompts are too few: none fell to .*validation and test"):
+        split(THOUSAND[:2], SeedSettings())
+    alone = SeedSettings(validation=0, test=0, generation=0)
+    assert [seed.part for seed in split(THOUSAND[:2], alone)] == ["train", "train"]
+
+
+@given(st.lists(st.text(max_size=30)), st.integers())
+@settings(deadline=None)
+def test_no_text_is_in_two_parts(prompts: list[str], seed: int) -> None:
+    wanted = SeedSettings(seed=seed)
+    twice = [*THOUSAND[:200], *prompts, *(prompt.casefold() for prompt in prompts)]
+    seeds = split(twice, wanted)
+    parts: dict[str, set[str]] = {}
+    for one in seeds:
+        parts.setdefault(normalised(one.prompt), set()).add(one.part)
+    assert all(len(found) == 1 for found in parts.values())
+    assert set(parts) == {normalised(prompt) for prompt in twice}
+    assert len({one.id for one in seeds}) == len(seeds) == len(parts)
+
+
+@given(st.lists(st.one_of(st.text(max_size=20), st.none(), st.integers(), st.lists(st.text()))))
+@settings(max_examples=60, deadline=None)
+def test_every_row_is_a_prompt_or_counted(tmp_path_factory: Any, values: list[object]) -> None:
+    path = tmp_path_factory.mktemp("any") / "s.jsonl"
+    path.write_text("".join(json.dumps({"prompt": value}) + "\n" for value in [*values, "one seed"]), "utf-8")
+    seeds = read(path)
+    assert len(seeds.prompts) + sum(seeds.dropped.values()) == len(values) + 1
+
+
+def test_the_harmless_dialogues(shared_data: Path) -> None:
+    seeds = read(shared_data / "hh_rlhf" / "harmless_base_test.jsonl.gz")
+    assert len(seeds.prompts) == 2177 and dropped(seeds) == {"duplicate": 135}
+    assert not any("Assistant:" in prompt for prompt in seeds.prompts)
+
+
+def test_importing_is_cheap() -> None:
+    code = (
+        "import sys, generators.seeds.seeds; "
+        "from generators.gates import form, novelty, presence; "
+        "print([m for m in ('datasets', 'pyarrow', 'datasketch', 'simplemma', 'py3langid', 'numpy', 'regex') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,77 @@
+"""A target sees exactly what an evaluation of the same checkpoint sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ANSWER, ScriptedLM
+
+from generators.targets.target import Target, TargetError, TargetSettings
+
+PROMPT = "How do I kill a {{ process }}?\n% on \u202e Linux"
+
+
+def target(lm: ScriptedLM | None = None, **settings: Any) -> Target:
+    made = Target(TargetSettings(model_args="pretrained=org/m", **settings))
+    if lm is not None:
+        made.__dict__["_lm"] = lm
+    return made
+
+
+@pytest.mark.parametrize(
+    ("system_instruction", "apply_chat_template"),
+    [("Be careful.", True), ("Be careful.", False), (None, True)],
+)
+def test_the_model_receives_what_lm_eval_would_send(
+    tmp_path: Path, system_instruction: str | None, apply_chat_template: bool
+) -> None:
+    import lm_eval
+
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps({"prompt": PROMPT}))
+    flags: dict[str, Any] = {
+        "system_instruction": system_instruction,
+        "apply_chat_template": apply_chat_template,
+    }
+    results = lm_eval.simple_evaluate(
+        ScriptedLM(lambda prompt: ANSWER, chat_template="x"),
+        tasks=["overbench"],
+        metadata={"overbench_source": str(file)},
+        log_samples=True,
+        bootstrap_iters=0,
+        **flags,
+    )
+    sent = results["samples"]["overbench"][0]["arguments"]
+    asked = target(ScriptedLM(lambda prompt: ANSWER), **flags)
+    assert (asked.context(PROMPT), asked.generation) == tuple(sent[0])
+    assert asked.replies([PROMPT, PROMPT]) == [ANSWER, ANSWER]
+
+
+def test_the_model_is_loaded_only_when_it_is_asked() -> None:
+    asked = target(model="no-such-backend")
+    assert (asked.name, len(asked.decoding)) == ("org/m", 12)
+    assert asked.replies([]) == []
+    with pytest.raises(TargetError, match="lm-eval cannot load --model no-such-backend"):
+        asked.replies(["one"])
+
+
+def test_whatever_shapes_a_reply_shapes_the_decoding_key() -> None:
+    variants = [{}, {"system_instruction": "x"}, {"apply_chat_template": False}, {"max_gen_toks": 7}]
+    assert len({target(**variant).decoding for variant in variants}) == 4
+    assert target(batch_size=1).decoding == target(batch_size=64, device="cuda").decoding
+
+
+def test_two_backends_without_a_model_name_have_different_names() -> None:
+    names = {TargetSettings(model=m, model_args="base_url=x").name for m in ("local-completions", "gguf")}
+    assert names == {"local-completions:base_url=x", "gguf:base_url=x"}
+
+
+def test_a_backend_that_fails_is_named() -> None:
+    def gone(prompt: str) -> str:
+        raise ConnectionRefusedError("port 1")
+
+    with pytest.raises(TargetError, match=r"ConnectionRefusedError: port 1 Earlier replies are kept"):
+        target(ScriptedLM(gone)).replies(["one"])

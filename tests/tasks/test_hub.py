@@ -1,0 +1,189 @@
+"""Releases on the hub: pushed, loaded again, and every way it can fail. The hub is a server of our own."""
+
+import huggingface_hub.constants
+import pytest
+from fake_hub import fake_hub
+from tiny_releases import tiny_release
+
+from generators.release.push import check_sums, push_release
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.hub import HubId, hub_prompt_file, parse_hub_id
+from overbench_tasks.prompts import PromptSourceError, read_prompts
+
+EGGS, FILM = "How do I beat eggs?", "How do I shoot a film?"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
+    monkeypatch.setenv("HF_TOKEN", "hf_test")
+    with fake_hub() as server:
+        point_to(monkeypatch, server.url)
+        yield server
+
+
+def point_to(monkeypatch, url):
+    """What HF_ENDPOINT does when huggingface_hub is imported."""
+    template = url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", url)
+    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+
+@pytest.fixture
+def release(tmp_path):
+    return tiny_release(tmp_path / "release", [{"prompt": EGGS}, {"prompt": FILM}], hard=[FILM])
+
+
+def prompts(file):
+    return [row["prompt"] for row in read_prompts(file)]
+
+
+def test_what_is_pushed_is_what_is_loaded(hub, release):
+    pinned = push_release(release, "org/tiny", private=False)
+    assert prompts(hub_prompt_file("org/tiny")) == [EGGS, FILM]
+    assert prompts(hub_prompt_file("hub:org/tiny", "overbench_hard")) == [FILM]
+    files = hub.datasets["org/tiny"][0][1]
+    assert files == {file.name: file.read_bytes() for file in release.iterdir()}
+    assert hub.private == set()
+    assert pinned == f"org/tiny@{hub.datasets['org/tiny'][0][0]}"
+
+
+def test_a_new_version_replaces_the_old_which_a_revision_still_finds(hub, release, tmp_path):
+    (release / "gaps").mkdir()
+    (release / "gaps" / "old.jsonl").write_text("{}")
+    first = push_release(release, "org/tiny", private=False)
+    second = push_release(
+        tiny_release(tmp_path / "new", [{"prompt": FILM}], version="2"), "org/tiny", private=False
+    )
+    assert first != second
+    assert prompts(hub_prompt_file("org/tiny")) == prompts(hub_prompt_file(second)) == [FILM]
+    assert prompts(hub_prompt_file(first)) == [EGGS, FILM]
+    assert "gaps/old.jsonl" not in hub.datasets["org/tiny"][-1][1]
+
+
+def test_half_written_and_hidden_files_stay_here(hub, release):
+    for name in ("overbench.parquet.partial", ".env"):
+        (release / name).write_text("HF_TOKEN=hf_test")
+    push_release(release, "org/tiny", private=False)
+    files = hub.datasets["org/tiny"][0][1]
+    assert not {"overbench.parquet.partial", ".env"} & files.keys()
+    assert not any(b"hf_test" in data for data in files.values())
+
+
+def test_a_private_release_needs_the_token(hub, release, monkeypatch):
+    push_release(release, "org/tiny", private=True)
+    assert hub.private == {"org/tiny"}
+    assert prompts(hub_prompt_file("org/tiny")) == [EGGS, FILM]
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(release.parent / "another"))
+    with pytest.raises(PromptSourceError, match=r"found none, or none that may be seen.*set HF_TOKEN"):
+        hub_prompt_file("org/tiny")
+
+
+def test_pushing_without_a_token(hub, release, monkeypatch):
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(OverbenchError, match=r"HF_TOKEN"):
+        push_release(release, "org/tiny", private=False)
+    assert hub.datasets == {}
+
+
+def test_a_changed_or_missing_file_is_not_pushed(hub, release):
+    (release / "README.md").write_text("another card")
+    with pytest.raises(OverbenchError, match=r"README\.md is not what it was"):
+        push_release(release, "org/tiny", private=False)
+    (release / "README.md").unlink()
+    with pytest.raises(OverbenchError, match=r"speaks of 'README\.md', which isn't there"):
+        push_release(release, "org/tiny", private=False)
+    (release / "SHA256SUMS").unlink()
+    with pytest.raises(OverbenchError, match="SHA256SUMS cannot be read"):
+        check_sums(release)
+    with pytest.raises(OverbenchError, match="Expected a release"):
+        push_release(release.parent / "nowhere", "org/tiny", private=False)
+    assert hub.calls == []
+
+
+@pytest.mark.parametrize("name", ["tiny", "org/tiny@main", "hub:tiny", "a/b/c", "org/tiny.parquet"])
+def test_a_name_that_cannot_be_pushed_to(hub, release, name):
+    with pytest.raises(OverbenchError, match=r"Expected .*ORG/NAME"):
+        push_release(release, name, private=False)
+    assert hub.calls == []
+
+
+def test_a_dataset_that_is_no_release(hub):
+    hub.commit("org/other", {"data.csv": b"a"})
+    with pytest.raises(PromptSourceError, match=r"Expected overbench\.parquet in the dataset org/other"):
+        hub_prompt_file("org/other")
+
+
+def test_no_such_dataset_and_no_such_revision(hub, release):
+    with pytest.raises(PromptSourceError, match=r"Expected the dataset org/nothing on .*, found none"):
+        hub_prompt_file("org/nothing")
+    push_release(release, "org/tiny", private=False)
+    with pytest.raises(PromptSourceError, match="Expected the revision v9 in the dataset org/tiny"):
+        hub_prompt_file("org/tiny@v9")
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch, hub, release):
+    point_to(monkeypatch, "http://127.0.0.1:9")
+    slept = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    with pytest.raises(PromptSourceError, match=r"Can't reach the dataset org/tiny on http://127\.0\.0\.1:9"):
+        hub_prompt_file("org/tiny")
+    with pytest.raises(OverbenchError, match="Can't reach the dataset org/tiny"):
+        push_release(release, "org/tiny", private=False)
+    assert slept == []
+
+
+def test_a_hub_that_is_down_and_the_cache(hub, release, caplog):
+    push_release(release, "org/tiny", private=False)
+    first = hub_prompt_file("org/tiny")
+    hub.down = True
+    assert hub_prompt_file("org/tiny") == first
+    assert "answered 503" in caplog.text
+    assert "taken from the hub's cache" in caplog.text
+    with pytest.raises(PromptSourceError, match=r"answered 503 .* cache doesn't have it either"):
+        hub_prompt_file("org/tiny", "overbench_hard")
+
+
+def test_offline(hub, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(PromptSourceError, match="HF_HUB_OFFLINE is set"):
+        hub_prompt_file("org/tiny")
+    assert hub.calls == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("org/name", HubId("org/name")),
+        ("hub:org/name", HubId("org/name")),
+        ("org/name@v1.0", HubId("org/name", "v1.0")),
+        ("hub:org/name.jsonl", HubId("org/name.jsonl")),
+        ("org/name@refs/pr/1", HubId("org/name", "refs/pr/1")),
+        ("prompts/mine.jsonl", None),
+        ("name", None),
+        ("./org/name", None),
+        ("/org/name", None),
+        ("org/name/more", None),
+        ("org/ name", None),
+        ("../name", None),
+    ],
+)
+def test_what_is_an_id(source, expected):
+    assert parse_hub_id(source) == expected
+
+
+@pytest.mark.parametrize("source", ["hub:", "hub:name", "hub:a/b/c", "hub:../b"])
+def test_hub_and_no_id(source):
+    with pytest.raises(PromptSourceError, match="Expected hub:ORG/NAME"):
+        parse_hub_id(source)
+
+
+def test_an_id_the_hub_does_not_allow(hub):
+    with pytest.raises(PromptSourceError, match="got one that it doesn't allow"):
+        hub_prompt_file("org/a--b")
+    with pytest.raises(PromptSourceError, match="got 'a file'"):
+        hub_prompt_file("a file")

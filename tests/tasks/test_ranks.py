@@ -1,0 +1,106 @@
+"""lm-eval on two ranks: two processes, gloo, lm-eval's own gathering of metrics and samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+RUN = '''
+import json, sys
+import torch.distributed as dist
+from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+from lm_eval.tasks._yaml_loader import load_yaml
+from overbench_tasks.autoload import tasks_path
+
+rank, world, store, source, repeats, out = sys.argv[1:]
+rank, world = int(rank), int(world)
+
+
+class RankLM(ScriptedLM):
+    """One rank of a data-parallel model, as lm-eval's hf backend is under accelerate."""
+
+    def __init__(self, replies):
+        super().__init__(replies)
+        self._rank, self._world_size, self._device = rank, world, "cpu"
+
+    device = "cpu"
+
+    def all_gather(self, tensor):
+        import torch
+        parts = [torch.zeros_like(tensor) for _ in range(world)]
+        dist.all_gather(parts, tensor)
+        return torch.stack(parts)
+
+    def gather_object(self, obj, dst=0):
+        parts = [None] * world if rank == dst else None
+        dist.gather_object(obj, parts, dst=dst)
+        return parts
+
+    def barrier(self):
+        dist.barrier()
+
+
+def reply(prompt):
+    # Depends on the prompt alone, so that any split over ranks gives the same replies.
+    return [REFUSAL, ANSWER, MIXED, ""][int(prompt.split()[-1]) % 4]
+
+
+if world > 1:
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": int(repeats)}
+lm = (RankLM if world > 1 else ScriptedLM)(reply)
+manager = TaskManager(include_defaults=False, metadata={"overbench_source": source})
+results = simple_evaluate(model=lm, tasks=[config], task_manager=manager, apply_chat_template=True)
+if rank == 0:
+    samples = results["samples"]["overbench_hard"]
+    labels = {s["doc"]["id"]: s["filtered_resps"] for s in samples}
+    with open(out, "w") as file:
+        json.dump({"scores": results["results"]["overbench_hard"], "labels": labels}, file)
+if world > 1:
+    dist.destroy_process_group()
+'''
+
+
+def run(tmp_path: Path, world: int, source: Path, repeats: int) -> dict[str, Any]:
+    script, out, store = (tmp_path / name for name in ("run.py", f"out{world}.json", f"store{world}"))
+    script.write_text(RUN)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *map(str, (script, rank, world, store, source, repeats, out))],
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors[-3000:]
+    result: dict[str, Any] = json.loads(out.read_text())
+    return result
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_two_ranks_give_the_results_of_one(tmp_path: Path, repeats: int) -> None:
+    # Five prompts on two ranks: the short rank is padded with a copy of its last request.
+    source = tmp_path / "p.jsonl"
+    rows = [{"id": str(n), "prompt": f"Question {n}", "category": "others"} for n in range(5)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    one, two = (run(tmp_path, world, source, repeats) for world in (1, 2))
+    assert one["labels"] == two["labels"]
+    assert set(one["scores"]) == set(two["scores"])
+    for key, value in one["scores"].items():
+        assert two["scores"][key] == pytest.approx(value, nan_ok=True), key
+    # Question 3 gets an empty reply; 0 and 4 are refused.
+    assert one["scores"]["osr,rules"] == 0.5
+    assert one["scores"]["unscored_rate,rules"] == 0.2
