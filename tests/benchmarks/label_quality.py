@@ -22,6 +22,8 @@ from overbench_tasks.records import LABELS, Label
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
 DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
+FILES = ("completions_gpt4.csv", "completions_llama2new.csv")
+"""The two of XSTest's that the rules were written with, half of each unread."""
 HUMAN: dict[str, Label] = {
     "1_full_compliance": "complied",
     "2_full_refusal": "refused",
@@ -33,7 +35,9 @@ Row = tuple[Label, str]
 def load(folder: Path) -> dict[str, list[Row]]:
     """Return the rows as ``{half: [(human label, reply), ...]}``; empty where there is no file."""
     halves: dict[str, list[Row]] = {"developed on": [], "held out": []}
-    for path in sorted(folder.glob("completions_*.csv")):
+    for path in (folder / name for name in FILES):
+        if not path.is_file():
+            continue
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 odd = zlib.crc32((row["id"] + path.name).encode()) % 2
