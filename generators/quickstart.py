@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import typer
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict
+from overbench_tasks.text import printable
 
 MODEL = "qwen2.5-coder-0.5b"
 TASK = "overbench_hard"
@@ -157,10 +157,3 @@ def mark_features(prompt: str, features: Sequence[str]) -> str:
         return prompt
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
     return pattern.sub(lambda found: typer.style(found.group(), fg="red", bold=True), prompt)
-
-
-def printable(text: str) -> str:
-    """One line without control, format or surrogate characters: prompts and replies are strangers'
-    text and must not steer the terminal."""
-    kept = (c for c in " ".join(text.split()) if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
-    return "".join(kept)

@@ -1,7 +1,7 @@
 """What a judge is asked, and the only answer that counts.
 
 Prompt and reply are untrusted: a reply may hold a closing tag, a verdict of its own or a chat
-template's control tokens. :func:`neutralise` takes all of these out of it, so that in a request only
+template's control tokens. :func:`text.neutralise` takes all of these out of it, so that in a request only
 the template's own tags are tags, and a judge that repeats the reply repeats no verdict.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -17,19 +16,16 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from overbench_tasks.judge_settings import JudgeSettingsError
+from overbench_tasks.text import neutralise, shorten, without_reasoning
 
 JudgeLabel = Literal["complied", "refused", "partial"]
 
 GRAMMAR_VERSION: Final = "1.0"
-"""Changes whenever :func:`parse_verdict` or :func:`neutralise` could treat some text differently."""
+"""Changes whenever :func:`parse_verdict` or :func:`text.neutralise` could treat some text differently."""
 
 TEMPLATE: Final = Path(__file__).parent / "chat" / "prompts" / "judge.jinja"
 
 _VERDICT_LINE = re.compile(rf"VERDICT: ({'|'.join(get_args(JudgeLabel))})")
-_VERDICT_WORD = re.compile(r"(verdict)(?=[\s*_`'\"]{0,8}[:：])", re.IGNORECASE)
-_CONTROL_TOKEN = re.compile(r"\[(/?[A-Z_]{2,40})\]")
-_LOOKALIKES: Final = str.maketrans({"<": "‹", ">": "›", "\u2028": "\n", "\u2029": "\n"})
-_REPLACED: Final = {"Cc": " ", "Cf": "", "Cs": "\ufffd", "Co": "\ufffd"}
 
 
 def parse_verdict(answer: str) -> JudgeLabel | None:
@@ -42,39 +38,6 @@ def parse_verdict(answer: str) -> JudgeLabel | None:
     match = _VERDICT_LINE.fullmatch(last.strip(" \t\r"))
     # fullmatch allowed the words of JudgeLabel only.
     return match[1] if match else None  # type: ignore[return-value]
-
-
-def neutralise(text: str) -> str:
-    """``text`` for a person to read as before, with nothing in it that could pass for ours.
-
-    - angle brackets become ``‹`` and ``›``: no tag and no control token such as ``<|im_end|>`` is left
-    - ``[INST]`` and its like get round brackets
-    - "verdict" before a colon is followed by "(quoted)", so that no verdict line is left
-    - control characters become blanks, invisible ones (zero-width, bidirectional, tag letters) go,
-      lone surrogates and private-use characters become U+FFFD; line breaks and tabs stay
-    """
-    if not (text.isascii() and text.replace("\n", "").isprintable()):
-        text = "".join(_visible(char) for char in text)
-    text = _CONTROL_TOKEN.sub(r"(\1)", text.translate(_LOOKALIKES))
-    return _VERDICT_WORD.sub(r"\1 (quoted)", text)
-
-
-def _visible(char: str) -> str:
-    return char if char in "\n\t" else _REPLACED.get(unicodedata.category(char), char)
-
-
-def shorten(text: str, max_chars: int) -> str:
-    """``text``, or where it is longer its first two thirds and last third of ``max_chars``."""
-    if len(text) <= max_chars:
-        return text
-    tail = max_chars // 3
-    head = max_chars - tail
-    return f"{text[:head]}\n[... {len(text) - max_chars:,} characters left out ...]\n{text[-tail:]}"
-
-
-def without_reasoning(reply: str) -> str:
-    """``reply`` behind its reasoning block, where it has one that closes."""
-    return reply.partition("</think>")[2] if "</think>" in reply else reply
 
 
 class JudgePrompt:

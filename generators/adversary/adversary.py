@@ -26,8 +26,9 @@ from overbench_tasks.chat.chat import Chat, Outcome
 from overbench_tasks.chat.client import Request
 from overbench_tasks.chat.endpoint import EndpointSettings, derived_seed, estimated_tokens
 from overbench_tasks.chat.reply_cache import ChatError, open_cache
-from overbench_tasks.chat.template import FOLDER, PromptTemplate, as_data, conversation
+from overbench_tasks.chat.template import FOLDER, PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import as_data
 
 __all__ = ["Adversary", "AdversaryError", "AdversarySettings", "BatchPending", "Job", "Written"]
 

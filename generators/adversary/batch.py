@@ -21,6 +21,7 @@ from overbench_tasks.chat.cache import Failure
 from overbench_tasks.chat.client import Request, failed_response, read_completion
 from overbench_tasks.chat.reply_cache import ChatCache, ChatError, Reply
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import encodable
 
 URL: Final = "/v1/chat/completions"
 MAX_REQUESTS: Final = 50_000
@@ -232,7 +233,7 @@ def _reply(row: dict[str, Any]) -> Reply | None:
     """The reply in a line; None where it has neither of the two forms."""
     text, response, error = row.get("text"), row.get("response"), row.get("error")
     if isinstance(text, str):
-        return Reply(text.encode("utf-8", "replace").decode("utf-8"), "", 0, 0)
+        return Reply(encodable(text), "", 0, 0)
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
         status, body = response["status_code"], json.dumps(response.get("body")).encode()
         if status == 200:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from overbench_tasks.judge_prompt import without_reasoning
 from overbench_tasks.prompts import normalised
 from overbench_tasks.refusal import label_reply
+from overbench_tasks.text import without_reasoning
 
 Reason = Literal[
     "empty",

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from generators.attribution.integrated_gradients import IntegrationSettings, TokenScores, integrate
 from generators.attribution.tokens import AttributionError
-from generators.attribution.words import Exclusion, Form, Span, clean, exclusions, frequency, pool_form, spans
+from generators.attribution.words import Exclusion, Form, Span, exclusions, frequency, pool_form, spans
+from overbench_tasks.text import encodable
 
 __all__ = [
     "Attribution",
@@ -61,7 +62,7 @@ class WordScore:
     """One word of a prompt, or one run of marks between words.
 
     Attributes:
-        word: ``prompt[start:end]``, surrogate code points replaced by U+FFFD.
+        word: ``prompt[start:end]``, surrogate code points replaced by ``?``.
         start, end: in code points.
         raw: its share of the log-odds (the sum over its tokens); 0 where the detector does not read it.
         frequency: its share of all English words, in [0, 1]; 0 if unseen, and for marks.
@@ -129,7 +130,7 @@ def attribute(
     Raises:
         AttributionError: the detector cannot be attributed; see there.
     """
-    results = integrate(model, tokenizer, [clean(text) for _, text in prompts], settings, progress)
+    results = integrate(model, tokenizer, [encodable(text) for _, text in prompts], settings, progress)
     return [
         by_word(prompt_id, text, result, settings)
         for (prompt_id, text), result in zip(prompts, results, strict=True)
@@ -138,7 +139,7 @@ def attribute(
 
 def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: AttributionSettings) -> Attribution:
     """Sum token scores to words: each token counts for the word or mark it shares most characters with."""
-    text = clean(prompt)
+    text = encodable(prompt)
     found = spans(text)
     raw, rest = _by_span(found, result.offsets, result.scores)
     words = tuple(

@@ -6,20 +6,18 @@ that turn the writing direction are shown as visible symbols and never reach the
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Literal
 
 from generators.attribution.attribution import Attribution, WordScore
-from generators.attribution.words import clean
+from overbench_tasks.text import visible
 
 Score = Literal["raw", "adjusted"]
 """``raw`` shades every word and mark; ``adjusted`` only words that can be features."""
 
 _RED, _BLUE = (190, 40, 40), (40, 80, 200)
 _RESET = "\x1b[0m"
-_JOINERS = "\u200c\u200d"  # spell words and emoji, and move nothing
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -79,24 +77,6 @@ def summary(attribution: Attribution) -> str:
         f"(baseline {attribution.baseline_log_odds:+.2f}), "
         f"off by {attribution.delta:+.4f} after {attribution.steps} steps{''.join(notes)}"
     )
-
-
-def visible(text: str) -> str:
-    """The text with nothing in it that steers a terminal or a page; line breaks are kept behind a ␊."""
-    return "".join(map(_visible, clean(text)))
-
-
-def _visible(character: str) -> str:
-    if character == "\n":
-        return "␊\n"
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    # Control and format characters (right-to-left overrides among them), line and paragraph separators.
-    hidden = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") and character not in _JOINERS
-    return f"‹U+{code:04X}›" if hidden else character
 
 
 def _html_prompt(prompt: str, attribution: Attribution, score: Score) -> str:

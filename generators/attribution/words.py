@@ -59,7 +59,6 @@ _IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 _START, _INNER = rf"[[\p{{L}}\p{{N}}]--{_IDEOGRAPH}]", rf"[[\p{{L}}\p{{N}}\p{{M}}\u200c\u200d]--{_IDEOGRAPH}]"
 _WORD = rf"(?V1){_IDEOGRAPH}\p{{M}}*|{_START}{_INNER}*(?:['’ʼ\-\u2010\u2011]{_START}{_INNER}*)*"
 _SENTENCE_ENDS = frozenset('.!?…:;\n"“”«»()[]•*-–—')
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _RUN = re.compile(r"\S+")
 _NUMBER = re.compile(r"\d[\d'\-]*(st|nd|rd|th|s)?")
 
@@ -70,11 +69,6 @@ class Span(NamedTuple):
     start: int
     end: int
     is_word: bool
-
-
-def clean(text: str) -> str:
-    """The text with each surrogate code point as U+FFFD: as long as before, and encodable."""
-    return _SURROGATES.sub("\ufffd", text)
 
 
 def spans(text: str) -> list[Span]:

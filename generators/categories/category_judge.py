@@ -19,10 +19,10 @@ from overbench_tasks.chat.cache import default_cache_file as judge_cache_file
 from overbench_tasks.chat.chat import Chat, Outcome
 from overbench_tasks.chat.endpoint import EndpointSettings
 from overbench_tasks.chat.reply_cache import ChatError
-from overbench_tasks.chat.template import FOLDER, PromptTemplate, as_data, conversation
+from overbench_tasks.chat.template import FOLDER, PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.judge_prompt import without_reasoning
 from overbench_tasks.records import CATEGORIES, Category
+from overbench_tasks.text import as_data, without_reasoning
 
 TEMPLATE: Final = FOLDER / "category.jinja"
 

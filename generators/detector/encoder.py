@@ -15,6 +15,7 @@ import numpy as np
 
 from generators.detector.detector_settings import ID2LABEL, DetectorError, Device
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
+from overbench_tasks.text import encodable
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,7 @@ def tokenizable(prompt: str) -> str:
     Halves of surrogate pairs, which no tokenizer encodes, become ``?``, one for one. What is beyond
     :data:`~overbench_tasks.prompts.MAX_PROMPT_CHARS` would be truncated anyway, only slowly.
     """
-    return prompt[:MAX_PROMPT_CHARS].encode("utf-8", "replace").decode("utf-8")
+    return encodable(prompt[:MAX_PROMPT_CHARS])
 
 
 def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[Any, Any]:

@@ -26,9 +26,9 @@ from overbench_tasks.chat.cache import Failure
 from overbench_tasks.chat.chat import Chat, Outcome
 from overbench_tasks.chat.endpoint import EndpointSettings, estimated_tokens
 from overbench_tasks.chat.reply_cache import ChatError
-from overbench_tasks.chat.template import FOLDER, PromptTemplate, as_data, conversation
+from overbench_tasks.chat.template import FOLDER, PromptTemplate, conversation
 from overbench_tasks.classifier import ClassifierError
-from overbench_tasks.judge_prompt import without_reasoning
+from overbench_tasks.text import as_data, without_reasoning
 
 __all__ = [
     "ClassifierModel",

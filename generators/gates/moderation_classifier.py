@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from overbench_tasks.classifier import Classifier, ClassifierSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import encodable
 
 VoteWord = Literal["benign", "harmful", "unscored"]
 
@@ -93,7 +94,7 @@ class ModerationClassifier:
         """
         model, inverted = self._made()
         try:
-            found = model.probabilities([(_storable(prompt),) for prompt in prompts])
+            found = model.probabilities([(encodable(prompt),) for prompt in prompts])
         except (RuntimeError, IndexError) as error:
             raise ModerationError(
                 f"The moderation model {self._settings.model} failed on {len(prompts):,} prompts: {error} If "
@@ -121,11 +122,6 @@ class ModerationClassifier:
     def _reader(self, label: int) -> ClassifierSettings:
         same = self._settings.model_dump(include={"model", "revision", "batch_size", "max_length", "device"})
         return ClassifierSettings(**same, refusal_label=label, input="reply")
-
-
-def _storable(prompt: str) -> str:
-    """Without half surrogate pairs, which no tokenizer takes."""
-    return prompt.encode("utf-8", "replace").decode("utf-8")
 
 
 def harm_label(

@@ -25,6 +25,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import encodable
 
 RUN_FILE = "run.sqlite"
 
@@ -199,7 +200,7 @@ class Store:
 
 def _storable(value: Any) -> Any:
     """Text without lone surrogates, which are not Unicode text and which SQLite refuses."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return encodable(value) if isinstance(value, str) else value
 
 
 def _locked(folder: Path) -> FileLock:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, TARGETS_FILE, Target
+from overbench_tasks.text import markdown_cell, markdown_line
 
 _CONFIGS: Final = {
     "overbench": PROMPTS_FILE,
@@ -56,7 +57,7 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
 
 
 def _opening(facts: Mapping[str, Any]) -> str:
-    return f"""# {one_line(facts["name"])} {one_line(facts["version"])}
+    return f"""# {markdown_line(facts["name"])} {markdown_line(facts["version"])}
 
 Harmless prompts that language models refuse because they look harmful, with who refused which. Made by
 `overbench aggregate` after Pu et al. 2025, "Dynamic Evaluation for Oversensitivity in LLMs"
@@ -93,13 +94,13 @@ def _counts(facts: Mapping[str, Any]) -> str:
     lines += [f"| {step} | {n:,} |" for step, n in rows]
     lines += ["", "| category | overbench | overbench_hard |", "| --- | ---: | ---: |"]
     lines += [
-        f"| {table_cell(name)} | {_share(n['overbench'], counts['kept'])} "
+        f"| {markdown_cell(name)} | {_share(n['overbench'], counts['kept'])} "
         f"| {_share(n['overbench_hard'], counts['hard'])} |"
         for name, n in facts["categories"].items()
     ]
     lines += [
         "",
-        "Sources: " + ", ".join(f"{table_cell(s['name'])} ({s['kind']})" for s in facts["sources"]) + ".",
+        "Sources: " + ", ".join(f"{markdown_cell(s['name'])} ({s['kind']})" for s in facts["sources"]) + ".",
     ]
     lines += [
         "",
@@ -128,11 +129,11 @@ def _targets(targets: Sequence[Target]) -> str:
         template = {True: "yes", False: "no", None: "not known"}[target.apply_chat_template]
         cells = (target.target, target.checkpoint, target.model or "not known", template)
         tokens = "not known" if target.max_gen_toks is None else str(target.max_gen_toks)
-        lines.append(f"| {' | '.join(map(table_cell, cells))} | {tokens} |")
+        lines.append(f"| {' | '.join(map(markdown_cell, cells))} | {tokens} |")
     for target in targets:
         if target.system_instruction:
             said = json.dumps(target.system_instruction, ensure_ascii=False)
-            lines += ["", f"System prompt of {one_line(target.target)}:", "", f"    {said}"]
+            lines += ["", f"System prompt of {markdown_line(target.target)}:", "", f"    {said}"]
     return "\n".join(lines)
 
 
@@ -142,7 +143,7 @@ def _matrix(facts: Mapping[str, Any]) -> str:
     return f"""## Who refused what
 
 `matrix.parquet` has a row per prompt and target with a reply: {counts["cells"]:,} cells from
-{counts["verdicts"]:,} verdicts, labelled by {one_line(facts["labelled_by"] or "nobody")}.
+{counts["verdicts"]:,} verdicts, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
 {counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
 Where one target answered a prompt more than once, the label of most of its scored replies counts, and a tie
 is unscored; {counts["conflicts"]:,} cells with differing labels are marked `conflict`.
@@ -152,7 +153,7 @@ Replies in logs and runs replace what an earlier release says of the same prompt
 
 
 def _limits(facts: Mapping[str, Any]) -> str:
-    notes = "".join(f"\n- {one_line(note)}" for note in facts["notes"])
+    notes = "".join(f"\n- {markdown_line(note)}" for note in facts["notes"])
     return f"""## Limits
 
 - A prompt made because one model refuses it flatters the others: see `source_targets`, and leave a
@@ -172,13 +173,3 @@ scored reply), `data_version`."""
 
 def _share(n: int, total: int) -> str:
     return f"{n:,} ({n / total:.1%})" if total else "0"
-
-
-def one_line(text: object) -> str:
-    """Untrusted text in a line of Markdown: no tags, no line breaks."""
-    return " ".join(str(text).replace("<", "&lt;").split())
-
-
-def table_cell(text: object) -> str:
-    """The same in a table."""
-    return one_line(text).replace("|", "\\|")

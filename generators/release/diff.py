@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.quickstart import printable
 from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release
 from generators.report.stats.rates import Rate
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.review.tally import interval
+from overbench_tasks.text import printable
 
 if TYPE_CHECKING:
     import duckdb

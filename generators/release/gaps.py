@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.release.card import one_line, table_cell
 from generators.release.decoding import described
 from generators.release.read import GAPS_FILE, GAPS_FOLDER, Target
 from overbench_tasks.prompt_sets import readable
+from overbench_tasks.text import markdown_cell, markdown_line
 
 if TYPE_CHECKING:
     from generators.release.workspace import Workspace
@@ -98,10 +98,10 @@ def _text(work: Workspace, found: list[Gap]) -> str:
     if not open_gaps:
         return "\n".join([*lines, "None: every target has answered every prompt.", ""])
     lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
-    lines += [f"| {table_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
+    lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
     for gap in open_gaps:
         target = work.targets.get(gap.target)
-        lines += ["", f"## {one_line(gap.target)}", ""]
+        lines += ["", f"## {markdown_line(gap.target)}", ""]
         if target is None or target.model is None or gap.file is None:
             lines.append(
                 "Prompts were made for it, or an earlier release names it, but how lm-eval asks it is not "

@@ -22,7 +22,8 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, SUFFIXES
 from overbench_tasks.records import CATEGORIES, LABELS
-from overbench_tasks.review.replies import ReplyFileError, read_table
+from overbench_tasks.tables import read_table
+from overbench_tasks.text import encodable
 
 Which = Literal["accepted", "verified"]
 """Of a refresh run: every prompt that passed its gates, or those that its target refused as well."""
@@ -159,7 +160,7 @@ def records(source: Source, aliases: Aliases) -> Iterator[PromptRecord]:
         for where, raw in read_table(source.file):
             rows += 1
             yield _record(raw, where, source, aliases)
-    except ReplyFileError as error:
+    except OverbenchError as error:
         raise OverbenchError(str(error).replace("a file of replies", "a file of prompts")) from error
     except UnicodeDecodeError as error:
         raise OverbenchError(f"{source.file}: not UTF-8 ({error}). Save the file as UTF-8.") from error
@@ -179,7 +180,7 @@ def _record(raw: Mapping[str, Any], where: str, source: Source, aliases: Aliases
         )
     if not prompt.isascii():
         # Lone surrogates can stand in JSON escapes but are no Unicode text, which Parquet holds.
-        prompt = prompt.encode("utf-8", "replace").decode()
+        prompt = encodable(prompt)
     label = raw.get("label") if source.target else None
     if source.target and label not in LABELS:
         raise OverbenchError(

@@ -20,16 +20,9 @@ from generators.targets.naming import Aliases, name_target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Pair, label_by_rules
 from overbench_tasks.records import LABELS
-from overbench_tasks.review.replies import (
-    Columns,
-    ReplyFileError,
-    json_lines,
-    opened,
-    parse_json,
-    read_row,
-    read_rows,
-)
+from overbench_tasks.review.replies import Columns, read_row, read_rows
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
+from overbench_tasks.tables import json_lines, opened, parse_json
 
 if TYPE_CHECKING:
     import duckdb
@@ -154,7 +147,7 @@ def _check_first_line(file: Path) -> None:
         if not line:
             raise OverbenchError(f"{file} is empty. Leave it out, or run the evaluation again.")
         read_row(parse_json(line, f"{file}, line 1"), Columns(), f"{file}, line 1")
-    except ReplyFileError as error:
+    except OverbenchError as error:
         raise OverbenchError(str(error)) from error
 
 
@@ -227,7 +220,7 @@ def _explain(file: Path, error: Exception | None) -> None:
     try:
         for _ in read_rows(file, Columns()):
             pass
-    except ReplyFileError as found:
+    except OverbenchError as found:
         raise OverbenchError(str(found)) from error
     raise OverbenchError(f"{file}: cannot be read: {error or 'a line without prompt or label'}.") from error
 
@@ -245,7 +238,7 @@ def relabelled(log: Log, workers: int = 1) -> Iterator[list[tuple[str, str]]]:
     try:
         for _, labels in in_order(_labels, _reply_chunks(log.file), processes):
             yield labels
-    except ReplyFileError as error:
+    except OverbenchError as error:
         raise OverbenchError(str(error)) from error
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from generators.report.sections.section import Report
 from generators.report.table import Cell, Table
+from overbench_tasks.text import escaped
 
 MOST_ROWS = 40
 """Of a table; the page has all of them."""
 
 _LEFT_OUT = frozenset({"prompts"})
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
 
 
 def markdown(report: Report, page: str, folder: str) -> str:
@@ -21,29 +19,41 @@ def markdown(report: Report, page: str, folder: str) -> str:
         page: the name of the HTML page, to point to.
         folder: where the pictures lie, relative to the Markdown file.
     """
-    lines = [f"# {escape(report.title)}", "", *(f"{escape(line)}\n" for line in report.lead)]
-    lines += [f"All of it, prompts included: [{escape(page)}](<{page}>)", ""]
+    lines = [
+        f"# {escaped(report.title)}",
+        "",
+        *(f"{escaped(line)}\n" for line in report.lead),
+    ]
+    lines += [f"All of it, prompts included: [{escaped(page)}](<{page}>)", ""]
     if report.notes:
-        lines += ["Before you trust the numbers:", "", *(f"- {escape(note)}" for note in report.notes), ""]
+        lines += [
+            "Before you trust the numbers:",
+            "",
+            *(f"- {escaped(note)}" for note in report.notes),
+            "",
+        ]
     for section in report.sections:
         if section.key in _LEFT_OUT:
             continue
-        lines += [f"## {escape(section.title)}", "", *(f"{escape(line)}\n" for line in section.paragraphs)]
+        lines += [
+            f"## {escaped(section.title)}",
+            "",
+            *(f"{escaped(line)}\n" for line in section.paragraphs),
+        ]
         for picture in section.pictures:
-            lines += [f"![{escape(picture.alt)}](<{folder}/{picture.key}.svg>)", ""]
-        lines += [f"{escape(line)}\n" for line in section.below]
+            lines += [f"![{escaped(picture.alt)}](<{folder}/{picture.key}.svg>)", ""]
+        lines += [f"{escaped(line)}\n" for line in section.below]
         for table in section.tables:
             lines += [*_table(table), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def escape(text: str) -> str:
-    """Any text as plain text in Markdown, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
 def _table(table: Table) -> list[str]:
-    lines = [f"{escape(table.caption.rstrip('.'))}.", "", _row(list(map(escape, table.columns)))]
+    lines = [
+        f"{escaped(table.caption.rstrip('.'))}.",
+        "",
+        _row(list(map(escaped, table.columns))),
+    ]
     lines.append(_row(["---:" if place in table.numeric else "---" for place in range(len(table.columns))]))
     lines += [_row(list(map(_cell, row))) for row in table.rows[:MOST_ROWS]]
     if len(table.rows) > MOST_ROWS:
@@ -52,7 +62,7 @@ def _table(table: Table) -> list[str]:
 
 
 def _cell(cell: Cell) -> str:
-    return escape(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
+    return escaped(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
 
 
 def _row(cells: list[str]) -> str:

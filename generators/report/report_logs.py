@@ -15,7 +15,8 @@ from generators.release.responses import Log, find_logs
 from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict
-from overbench_tasks.review.replies import Columns, ReplyFileError, read_row, read_table
+from overbench_tasks.review.replies import Columns, read_row
+from overbench_tasks.tables import read_table
 
 LONGEST_REPLY = 600
 """Characters of a reply that a report keeps."""
@@ -110,5 +111,5 @@ def read_samples(run: Run) -> Iterator[Sample]:
                 verdicts,
                 row.replies[telling][:LONGEST_REPLY],
             )
-    except (ReplyFileError, UnicodeDecodeError) as error:
+    except (OverbenchError, UnicodeDecodeError) as error:
         raise OverbenchError(str(error)) from error

@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Mapping
 
-from generators.attribution.view import visible
 from generators.report.table import Piece
+from overbench_tasks.text import visible
 
 STEPS = 5
 """Shades from 1, hardly ever refused, to this, always refused."""

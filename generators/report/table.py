@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from generators.attribution.view import visible
+from overbench_tasks.text import visible
 
 NONE = "–"
 """What a cell without a value shows."""

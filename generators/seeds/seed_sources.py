@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.review.replies import opened
+from overbench_tasks.tables import opened
 
 COLUMNS: Final = (
     "prompt",

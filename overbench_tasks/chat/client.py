@@ -21,6 +21,7 @@ from pydantic import SecretStr
 from overbench_tasks.chat.asking import Asking, BlockedError, ClosedError, LostError, PassingError
 from overbench_tasks.chat.cache import Answer, Failure
 from overbench_tasks.judge_settings import KEY_VARIABLES, JudgeSettings
+from overbench_tasks.text import encodable
 
 if TYPE_CHECKING:
     import aiohttp
@@ -165,7 +166,7 @@ def read_completion(body: bytes) -> Completion:
     if not isinstance(text, str):
         raise LostError("the chat completion holds no text")
     # Half a surrogate pair is valid JSON and cannot be stored.
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = encodable(text)
     return Completion(text, finish, declined, tokens[0], tokens[1])
 
 

@@ -1,6 +1,6 @@
 """Jinja templates of requests. A template is the user's; what fills it is untrusted and stays data.
 
-Templates run in Jinja's sandbox. Seeds, words and prompts enter as values, through :func:`as_data`,
+Templates run in Jinja's sandbox. Seeds, words and prompts enter as values, through :func:`text.as_data`,
 which leaves nothing in them that could close a tag, forge a line or pass for a control token.
 """
 
@@ -18,7 +18,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from overbench_tasks.chat.endpoint import Messages
 from overbench_tasks.chat.reply_cache import ChatError
-from overbench_tasks.judge_prompt import neutralise, shorten
 
 FOLDER: Final = Path(__file__).parent / "prompts"
 
@@ -29,16 +28,11 @@ class PromptTemplateError(ChatError):
     """A template cannot be used. The message names the file and the trouble."""
 
 
-def as_data(text: str, max_chars: int) -> str:
-    """``text`` on one line, without tags and control characters; of a longer one head and tail."""
-    return " ".join(neutralise(shorten(text, max_chars)).split())
-
-
 def conversation(rendered: str) -> Messages:
     """The messages in a rendered template: a line ``<<system>>``, ``<<user>>`` or ``<<assistant>>`` begins
     one. A text without such lines is one message of the user's.
 
-    What went through :func:`as_data` holds no angle bracket, so it begins none.
+    What went through :func:`text.as_data` holds no angle bracket, so it begins none.
 
     Raises:
         PromptTemplateError: there is text before the first such line, or the last message is not the

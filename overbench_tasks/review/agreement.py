@@ -18,12 +18,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Label as LabelReplies
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, Verdict
 from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, unguarded
-from overbench_tasks.review.replies import Columns, ReplyFileError, read_row, read_table
+from overbench_tasks.review.replies import Columns, read_row
 from overbench_tasks.review.tally import Change
+from overbench_tasks.tables import read_table
 
 SCORED: Final = 3
 """The first three of LABELS are labels; the last, ``unscored``, is the lack of one."""
@@ -54,14 +56,14 @@ def gold_label(value: object, where: str) -> Label | None:
         where: file and row, for the message.
 
     Raises:
-        ReplyFileError: anything else.
+        OverbenchError: anything else.
     """
     word = "" if value is None else str(value).strip().casefold().replace(" ", "_")
     word = word.removesuffix(".0")
     if word in ("", "nan"):
         return None
     if word not in _SPELLINGS:
-        raise ReplyFileError(
+        raise OverbenchError(
             f"{where}: unknown label {value!r}. Expected one of {', '.join(_SPELLINGS)}, or nothing where a "
             "reply is not labelled."
         )
@@ -133,7 +135,7 @@ def read_labelled(
         on_disagreement: called with every one, in the file's order.
 
     Raises:
-        ReplyFileError: a row cannot be read, no row has a label, or the key of a drawn sample is
+        OverbenchError: a row cannot be read, no row has a label, or the key of a drawn sample is
             not beside it.
     """
     strata: dict[str, int] = {}
@@ -146,7 +148,7 @@ def read_labelled(
         kept = []
         for where, raw in batch:
             if gold not in raw:
-                raise ReplyFileError(f"{where}: no column {gold!r}. The row has {', '.join(map(repr, raw))}.")
+                raise OverbenchError(f"{where}: no column {gold!r}. The row has {', '.join(map(repr, raw))}.")
             if raw.get(KEY_COLUMN) and key is None:
                 key = read_key(path.with_name(Path(raw[KEY_COLUMN]).name))
                 columns = Columns(columns.reply, columns.prompt or "prompt")
@@ -160,7 +162,7 @@ def read_labelled(
             stratum = 0
             if key:
                 if raw["id"] not in key.rows:
-                    raise ReplyFileError(
+                    raise OverbenchError(
                         f"{where}: {raw['id']!r} is not in the sample's key. Was it renamed?"
                     )
                 stratum = strata[key.rows[raw["id"]]]
@@ -176,7 +178,7 @@ def read_labelled(
                     reading.disagreements.append(change)
                 on_disagreement(change)
     if not counts:
-        raise ReplyFileError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
+        raise OverbenchError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
     empty = np.zeros((SCORED, len(LABELS)))
     reading.table.counts = np.stack([counts.get(index, empty) for index in range(len(strata) or 1)])
     reading.table.sizes = None if sizes is None else np.array(sizes)

@@ -21,10 +21,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
-from generators.quickstart import printable
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
 from overbench_tasks.records import Label, Verdict
-from overbench_tasks.review.replies import Columns, ReplyFileError, Row, read_rows, read_table
+from overbench_tasks.review.replies import Columns, Row, read_rows
+from overbench_tasks.tables import read_table
+from overbench_tasks.text import printable
 
 KEY_COLUMN: Final = "sample_key"
 LABEL_COLUMN: Final = "human_label"
@@ -66,12 +68,12 @@ def read_key(path: Path) -> Key:
     """Read the key of a drawn sample.
 
     Raises:
-        ReplyFileError: it is missing or not one.
+        OverbenchError: it is missing or not one.
     """
     try:
         return Key(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise ReplyFileError(
+        raise OverbenchError(
             f"Cannot read {path} ({error}). The sample was drawn by strata and cannot be weighed without "
             f"its key. Put it beside the sheet; or, to count all rows alike, remove the column "
             f"{KEY_COLUMN!r} from the sheet."
@@ -171,11 +173,11 @@ def make_sheet(
         how many were drawn.
 
     Raises:
-        ReplyFileError: the source cannot be read or has nothing to label.
+        OverbenchError: the source cannot be read or has nothing to label.
     """
     sample, sizes = draw(read_rows(source, columns), labeller, n, seed)
     if not sample:
-        raise ReplyFileError(f"{source}: no reply could be labelled, there is nothing to draw from.")
+        raise OverbenchError(f"{source}: no reply could be labelled, there is nothing to draw from.")
     name = "/".join
     key_file = sheet.with_name(f"{sheet.stem}.key.json")
     strata = {identity: name((verdict.label, verdict.by)) for identity, _, _, verdict in sample}
@@ -197,11 +199,11 @@ def read_sheet(sheet: Path) -> list[dict[str, str]]:
     """The rows of a sheet, cells as they are.
 
     Raises:
-        ReplyFileError: it is not readable, or no sheet.
+        OverbenchError: it is not readable, or no sheet.
     """
     rows = [raw for _, raw in read_table(sheet)]
     if not rows or not set(SHEET_COLUMNS) <= set(rows[0]):
-        raise ReplyFileError(f"{sheet} is no sheet of this command. Name another file with --output_path.")
+        raise OverbenchError(f"{sheet} is no sheet of this command. Name another file with --output_path.")
     return rows
 
 

@@ -18,20 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name, label_by_rules
 from overbench_tasks.records import Verdict
-from overbench_tasks.review.replies import (
-    Columns,
-    ReplyFileError,
-    Row,
-    csv_records,
-    file_kind,
-    json_lines,
-    opened,
-)
+from overbench_tasks.review.replies import Columns, Row
 from overbench_tasks.review.rescore_job import Chunk, Job, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
+from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
 
 FINAL_REASONS: Final = ("empty", "unfinished_reasoning")
 """Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
@@ -109,13 +103,13 @@ def rescore(
 
     Raises:
         LabellerError: the labeller cannot be used.
-        ReplyFileError: a row cannot be used, or the output belongs to other rows or another
+        OverbenchError: a row cannot be used, or the output belongs to other rows or another
             labeller. Rows before it are written.
     """
     columns = columns or Columns()
     kind = file_kind(source)
     if kind == ".csv" and columns.reply is None:
-        raise ReplyFileError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
+        raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
     done = output_file(source, by, output_path)
     done.parent.mkdir(parents=True, exist_ok=True)
     part = done.with_name(f"{done.name}.part")
@@ -173,7 +167,7 @@ def _verified(
         (the chunks that are still to be labelled, the position at which to go on writing).
 
     Raises:
-        ReplyFileError: the output is not this job's.
+        OverbenchError: the output is not this job's.
     """
     opening = job.opening()
     if (found := out.read(len(opening))) != opening:
@@ -212,7 +206,7 @@ def _verified_chunk(out: BinaryIO, job: Job, chunk: Chunk) -> Report | None:
         except (ValueError, KeyError, TypeError):
             raise _foreign(out, job) from None
         if labeller != job.labeller:
-            raise ReplyFileError(
+            raise OverbenchError(
                 f"{out.name} was labelled by {labeller}, this is {job.labeller}. Keep it by choosing another "
                 "--output_path, or replace it with --overwrite."
             )
@@ -223,8 +217,8 @@ def _verified_chunk(out: BinaryIO, job: Job, chunk: Chunk) -> Report | None:
     return _tally(rows, found)
 
 
-def _foreign(out: BinaryIO, job: Job) -> ReplyFileError:
-    return ReplyFileError(
+def _foreign(out: BinaryIO, job: Job) -> OverbenchError:
+    return OverbenchError(
         f"{out.name} does not hold the rows of {job.source}. Keep it by choosing another --output_path, or "
         "replace it with --overwrite."
     )

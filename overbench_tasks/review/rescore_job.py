@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Label, Verdict
-from overbench_tasks.review.replies import Columns, ReplyFileError, Row, parse_json, read_row
+from overbench_tasks.review.replies import Columns, Row, read_row
+from overbench_tasks.tables import parse_json
 
 CHUNK_ROWS: Final = 2000
 """Enough for a judge with many requests in flight and for batches of replies of like length."""
@@ -42,7 +44,7 @@ class Job:
         where = f"{self.source}, line {number}"
         raw = dict(zip(self.header, record, strict=True)) if self.header else parse_json(record, where)
         if self.column in raw:
-            raise ReplyFileError(
+            raise OverbenchError(
                 f"{where}: there is a {self.column!r} already. Rescore the original file, or name the new "
                 "labels with --column."
             )
@@ -53,9 +55,9 @@ class Job:
         return [f"{self.column}_{name}" for name in ("label", "reason", "by", "labeller")]
 
     def check_header(self) -> None:
-        """Raise ReplyFileError where a CSV file has a column of the new ones already."""
+        """Raise OverbenchError where a CSV file has a column of the new ones already."""
         if clash := set(self.added_columns()) & set(self.header):
-            raise ReplyFileError(
+            raise OverbenchError(
                 f"{self.source}: there is a column {min(clash)!r} already. Name the new labels with --column."
             )
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from generators.quickstart import printable
 from overbench_tasks.metrics import document_metrics, wilson_interval
 from overbench_tasks.records import Label, Verdict
+from overbench_tasks.text import printable
 
 EXAMPLES = 5
 SHOWN_CHARS = 100

@@ -31,7 +31,7 @@ from generators.adversary.adversary import (
     opening,
 )
 from generators.adversary.batch import Batch
-from overbench_tasks.chat.template import as_data
+from overbench_tasks.text import as_data
 
 KEY = "sk-a-key-that-must-not-show"
 

@@ -41,8 +41,9 @@ from generators.attribution.attribution import (
 )
 from generators.attribution.integrated_gradients import REFUSED, IntegrationSettings, integrate
 from generators.attribution.paths import Path
-from generators.attribution.view import ansi, html, visible
+from generators.attribution.view import ansi, html
 from generators.models import models
+from overbench_tasks.text import visible
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PROMPTS = [

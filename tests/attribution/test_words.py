@@ -10,13 +10,13 @@ from generators.attribution.words import (
     LONGEST_WORD,
     NUMBER_WORDS,
     STOP_WORDS,
-    clean,
     exclusions,
     frequency,
     plain,
     pool_form,
     spans,
 )
+from overbench_tasks.text import encodable
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 HOSTILE = "\x00\x1b[31m\u202eevil\u2069 \ud800 {{ x }} <b>\r\n\u2028"
@@ -72,7 +72,7 @@ def test_spans_cover_all_but_blanks_once_and_in_order(text: str) -> None:
 @settings(deadline=None)
 @given(ANY_TEXT | st.just(HOSTILE))
 def test_any_text_has_a_reason_per_span_and_a_frequency_and_a_form(text: str) -> None:
-    text = clean(text)
+    text = encodable(text)
     found = spans(text)
     assert len(exclusions(text, found)) == len(found)
     for span in found:
@@ -83,9 +83,9 @@ def test_any_text_has_a_reason_per_span_and_a_frequency_and_a_form(text: str) ->
 
 @settings(deadline=None)
 @given(ANY_TEXT)
-def test_clean_keeps_length_and_makes_text_encodable(text: str) -> None:
+def test_encodable_keeps_length_and_makes_text_encodable(text: str) -> None:
     broken = text + "\udc80\ud83d\ude00" + text
-    cleaned = clean(broken)
+    cleaned = encodable(broken)
     assert len(cleaned) == len(broken)
     assert cleaned.encode("utf-8").decode("utf-8") == cleaned
     assert all(a == b for a, b in zip(broken, cleaned, strict=True) if not "\ud800" <= a <= "\udfff")

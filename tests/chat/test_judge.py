@@ -23,8 +23,9 @@ from lm_eval.tasks._yaml_loader import load_yaml
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.chat.cache import Answer, JudgeCache, default_cache_file
 from overbench_tasks.judge import Judge, JudgeSettings, JudgeSettingsError
-from overbench_tasks.judge_prompt import JudgePrompt, neutralise, parse_verdict, shorten
+from overbench_tasks.judge_prompt import JudgePrompt, parse_verdict
 from overbench_tasks.judge_settings import api_key
+from overbench_tasks.text import neutralise, shorten
 
 KEY = "sk-a-key-that-must-not-show"
 

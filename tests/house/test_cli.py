@@ -164,11 +164,11 @@ def test_errors_that_a_user_can_mend_end_with_their_message(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rescore", "no.jsonl"], "Expected a file of replies at no.jsonl, found nothing there"),
+        (["rescore", "no.jsonl"], "Expected a file at no.jsonl, found nothing there"),
         (["rescore", __file__], "to end in one of .jsonl, .csv, got '.py'"),
         (["annotate", "no.jsonl", "-o", "no.csv", "--by", "vibes"], "No labeller is called 'vibes'"),
         (["annotate", "no.jsonl", "-o", "no.csv", "--by_args", "x=1"], "The rules take no settings, got x"),
-        (["agreement", "no.csv"], "Expected a file of replies at no.csv, found nothing there"),
+        (["agreement", "no.csv"], "Expected a file at no.csv, found nothing there"),
         (["agreement", "no.csv", "--by", "classifier"], "needs 'model', a hub id or a folder"),
     ],
 )

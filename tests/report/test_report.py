@@ -19,11 +19,10 @@ from report_fakes import HOSTILE, MODELS, prompts, write_log, write_release, wri
 from tiny_releases import tiny_release
 from typer.testing import CliRunner
 
-from generators.attribution.view import visible
 from generators.commands.report_commands import register
 from generators.report import figures
 from generators.report.content import build
-from generators.report.markdown import escape, markdown
+from generators.report.markdown import markdown
 from generators.report.page import html
 from generators.report.report_inputs import joined, read_inputs
 from generators.report.sections.section import Report
@@ -32,6 +31,7 @@ from generators.report.table import Cell, make, number, percent, text
 from generators.report.write_report import make_report
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.text import escaped, visible
 
 ROWS = prompts(24)
 ONE = [
@@ -402,9 +402,9 @@ def test_cells() -> None:
 
 @given(st.text())
 def test_markdown_keeps_any_text_on_one_line_and_plain(source: str) -> None:
-    escaped = escape(source)
-    assert "\n" not in escaped and "\r" not in escaped
-    assert not re.search(r"(?<!\\)(?:\\\\)*[`*_{}\[\]<>#|~$]", escaped)
+    shown = escaped(source)
+    assert "\n" not in shown and "\r" not in shown
+    assert not re.search(r"(?<!\\)(?:\\\\)*[`*_{}\[\]<>#|~$]", shown)
 
 
 def test_markdown_has_the_figures_and_tables(release: Path) -> None:

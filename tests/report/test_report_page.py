@@ -9,8 +9,8 @@ import pytest
 from browser import CHROMIUM, DRIVER, Browser, browser
 from report_fakes import HOSTILE, prompts, write_release, write_results
 
-from generators.attribution.view import visible
 from generators.report.write_report import make_report
+from overbench_tasks.text import visible
 
 pytest.importorskip("selenium", reason="needs selenium, which drives the browser")
 pytestmark = pytest.mark.skipif(

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from generators import cli
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.review import correction
 from overbench_tasks.review.agreement import Table, effective_size, figures, gold_label, read_labelled
 from overbench_tasks.review.correction import CorrectionError, corrected_rate
-from overbench_tasks.review.replies import Columns, ReplyFileError
+from overbench_tasks.review.replies import Columns
 
 REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}
 PAIRS = (
@@ -142,7 +143,7 @@ class TestGold:
     def test_anything_else_is_refused_with_what_is_accepted(self, value: object) -> None:
         try:
             assert gold_label(value, "f.csv, line 2") in ("complied", "refused", "partial", "unscored", None)
-        except ReplyFileError as error:
+        except OverbenchError as error:
             assert "f.csv, line 2: unknown label" in str(error)
             assert "complied, 1_full_compliance" in str(error)
 
@@ -174,7 +175,7 @@ class TestFiles:
     )
     def test_bad_files(self, tmp_path: Path, row: dict[str, str], message: str) -> None:
         (tmp_path / "r.jsonl").write_text(json.dumps(row) + "\n")
-        with pytest.raises(ReplyFileError) as error:
+        with pytest.raises(OverbenchError) as error:
             self.read(tmp_path / "r.jsonl")
         assert message in str(error.value)
 

@@ -16,6 +16,7 @@ from test_rescore import sample, write
 from typer.testing import CliRunner
 
 from generators import cli
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name, label_by_rules
 from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import read_labelled
@@ -28,7 +29,7 @@ from overbench_tasks.review.annotate import (
     read_sheet,
     unguarded,
 )
-from overbench_tasks.review.replies import Columns, ReplyFileError
+from overbench_tasks.review.replies import Columns
 
 runner = CliRunner()
 JUDGEMENT = "It is not appropriate to make fun of people."
@@ -101,7 +102,7 @@ class TestDraw:
         assert len({row["id"] for row in read_sheet(sheet)}) == 3
 
     def test_nothing_to_label(self, tmp_path: Path) -> None:
-        with pytest.raises(ReplyFileError, match="nothing to draw from"):
+        with pytest.raises(OverbenchError, match="nothing to draw from"):
             sheet_of(write(tmp_path / "r.jsonl", [sample("p", [""], ["unscored"])]))
 
     @given(st.dictionaries(st.tuples(st.sampled_from("crp"), st.text("xyz", max_size=2)), st.integers(1, 50)),
@@ -135,7 +136,7 @@ class TestSheet:
 
     def test_another_csv_is_no_sheet(self, tmp_path: Path) -> None:
         (tmp_path / "s.csv").write_text("a\nb\n")
-        with pytest.raises(ReplyFileError, match="is no sheet"):
+        with pytest.raises(OverbenchError, match="is no sheet"):
             ask(tmp_path / "s.csv")
 
 
@@ -217,7 +218,7 @@ class TestUse:
         fill(sheet, lambda row: "refused")
         text = sheet.read_text(encoding="utf-8").replace("P0", "Q0")
         sheet.write_text(text, encoding="utf-8")
-        with pytest.raises(ReplyFileError, match="is not in the sample's key"):
+        with pytest.raises(OverbenchError, match="is not in the sample's key"):
             read_labelled(sheet, label_by_rules, gold="human_label", columns=Columns("reply"))
 
     def test_the_command(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

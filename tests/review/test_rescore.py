@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 
 from generators import cli
 from overbench_tasks.autoload import tasks_path
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.filters import verdict_to_json
 from overbench_tasks.labellers import Labeller, LabellerError
 from overbench_tasks.metrics import wilson_interval
@@ -33,7 +34,7 @@ from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.review import rescore as rescore_module
 from overbench_tasks.review import rescore_job
-from overbench_tasks.review.replies import Columns, ReplyFileError
+from overbench_tasks.review.replies import Columns
 from overbench_tasks.review.rescore import rescore
 
 runner = CliRunner()
@@ -155,14 +156,14 @@ class TestRows:
     def test_blank_lines_windows_ends_and_a_byte_order_mark(self, log: Path, tmp_path: Path) -> None:
         odd = tmp_path / "odd.jsonl"
         odd.write_bytes(b"\xef\xbb\xbf\r\n" + log.read_bytes().replace(b"\n", b"\r\n\r\n"))
-        with pytest.raises(ReplyFileError, match="line 1"):
+        with pytest.raises(OverbenchError, match="line 1"):
             rescore(odd, "rules")
         odd.write_bytes(b"\xef\xbb\xbf" + log.read_bytes().replace(b"\n", b"\r\n\r\n"))
         assert rescore(odd, "rules").report == rescore(log, "rules").report
 
     def test_a_second_labelling_keeps_the_first(self, log: Path) -> None:
         first = rescore(log, "rules").file
-        with pytest.raises(ReplyFileError, match="'rescored_rules' already"):
+        with pytest.raises(OverbenchError, match="'rescored_rules' already"):
             rescore(first, "rules")
         both = rows_of(rescore(first, "rules", column="again").file)[0]
         assert both["rescored_rules"] == both["again"]
@@ -203,7 +204,7 @@ class TestBadInput:
     def test_the_message_names_file_and_line(self, log: Path, line: str, message: str) -> None:
         with log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
-        with pytest.raises(ReplyFileError) as error:
+        with pytest.raises(OverbenchError) as error:
             rescore(log, "rules")
         assert f"{log}, line 5: " in str(error.value)
         assert message in str(error.value)
@@ -211,7 +212,7 @@ class TestBadInput:
     def test_rows_before_a_bad_one_are_not_labelled_twice(self, log: Path, tmp_path: Path) -> None:
         good = log.read_bytes()
         log.write_bytes(good + b"{\n")
-        with pytest.raises(ReplyFileError):
+        with pytest.raises(OverbenchError):
             rescore(log, "rules", output_path=tmp_path / "out")
         log.write_bytes(good)
         assert len(rows_of(rescore(log, "rules", output_path=tmp_path / "out").file)) == 4
@@ -232,30 +233,30 @@ class TestBadInput:
         self, tmp_path: Path, name: str, content: bytes, columns: Columns, message: str
     ) -> None:
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ReplyFileError) as error:
+        with pytest.raises(OverbenchError) as error:
             rescore(tmp_path / name, "rules", columns=columns)
         assert message in str(error.value)
 
     def test_a_missing_file_and_a_lone_prompt(self, tmp_path: Path) -> None:
-        with pytest.raises(ReplyFileError, match="found nothing there"):
+        with pytest.raises(OverbenchError, match="found nothing there"):
             rescore(tmp_path / "no.jsonl", "rules")
-        with pytest.raises(ReplyFileError, match="--prompt without --reply"):
+        with pytest.raises(OverbenchError, match="--prompt without --reply"):
             Columns(prompt="p")
 
     def test_output_of_other_rows_or_another_labeller_is_not_touched(self, log: Path) -> None:
         done = rescore(log, "rules").file
         other = done.read_bytes().replace(b'"rules 1', b'"rules 0')
         done.write_bytes(other)
-        with pytest.raises(ReplyFileError, match=r"was labelled by rules 0\.\d, this is rules"):
+        with pytest.raises(OverbenchError, match=r"was labelled by rules 0\.\d, this is rules"):
             rescore(log, "rules")
         done.write_bytes(b'{"what": "else"}\n')
-        with pytest.raises(ReplyFileError, match="does not hold the rows of"):
+        with pytest.raises(OverbenchError, match="does not hold the rows of"):
             rescore(log, "rules")
         assert done.read_bytes() == b'{"what": "else"}\n'
         rescore(log, "rules", overwrite=True)
         whole = done.read_bytes()
         done.write_bytes(whole + whole)
-        with pytest.raises(ReplyFileError, match="does not hold the rows of"):
+        with pytest.raises(OverbenchError, match="does not hold the rows of"):
             rescore(log, "rules")
 
     def test_labellers_that_are_not_there(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +436,7 @@ def test_a_pool_gives_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert alone.file.read_bytes() == whole
     with source.open("a") as file:
         file.write("{\n")
-    with pytest.raises(ReplyFileError, match="line 3001"):
+    with pytest.raises(OverbenchError, match="line 3001"):
         rescore(source, "rules", overwrite=True)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from generators.attribution.view import visible
 from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs
 from generators.report.sections.section import Section, last_part
 from generators.report.stats.rates import Rate
 from generators.report.table import Table, make, number, percent, text
+from overbench_tasks.text import visible
 
 STEPS = {
     "read": "prompts read",

@@ -1,0 +1,100 @@
+"""Strangers' text made fit for where it goes: a request, a terminal, Markdown, a file.
+
+Prompts and replies are hostile until proven otherwise; this is the one place that disarms them. HTML is
+escaped by the template engine.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_VERDICT_WORD = re.compile(r"(verdict)(?=[\s*_`'\"]{0,8}[:：])", re.IGNORECASE)
+_CONTROL_TOKEN = re.compile(r"\[(/?[A-Z_]{2,40})\]")
+_LOOKALIKES: Final = str.maketrans({"<": "‹", ">": "›", "\u2028": "\n", "\u2029": "\n"})
+_REPLACED: Final = {"Cc": " ", "Cf": "", "Cs": "\ufffd", "Co": "\ufffd"}
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
+_JOINERS: Final = "\u200c\u200d"
+
+
+def encodable(text: str) -> str:
+    """``text`` with each half of a surrogate pair, which UTF-8 cannot hold, as ``?``; as long as it was."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """``text``, or where it is longer its first two thirds and last third of ``max_chars``."""
+    if len(text) <= max_chars:
+        return text
+    tail = max_chars // 3
+    head = max_chars - tail
+    return f"{text[:head]}\n[... {len(text) - max_chars:,} characters left out ...]\n{text[-tail:]}"
+
+
+def without_reasoning(reply: str) -> str:
+    """``reply`` behind its reasoning block, where it has one that closes."""
+    return reply.partition("</think>")[2] if "</think>" in reply else reply
+
+
+def neutralise(text: str) -> str:
+    """``text`` for a model to read as before, with nothing in it that could pass for ours.
+
+    - angle brackets become ``‹`` and ``›``: no tag and no control token such as ``<|im_end|>`` is left
+    - ``[INST]`` and its like get round brackets
+    - "verdict" before a colon is followed by "(quoted)", so that no verdict line is left
+    - control characters become blanks, invisible ones (zero-width, bidirectional, tag letters) go,
+      lone surrogates and private-use characters become U+FFFD; line breaks and tabs stay
+    """
+    if not (text.isascii() and text.replace("\n", "").isprintable()):
+        text = "".join(_disarmed(char) for char in text)
+    text = _CONTROL_TOKEN.sub(r"(\1)", text.translate(_LOOKALIKES))
+    return _VERDICT_WORD.sub(r"\1 (quoted)", text)
+
+
+def _disarmed(char: str) -> str:
+    return char if char in "\n\t" else _REPLACED.get(unicodedata.category(char), char)
+
+
+def as_data(text: str, max_chars: int) -> str:
+    """:func:`neutralise` on one line; of a longer text head and tail."""
+    return " ".join(neutralise(shorten(text, max_chars)).split())
+
+
+def printable(text: str) -> str:
+    """One line for a terminal, without control, format, surrogate or private characters."""
+    kept = (c for c in " ".join(text.split()) if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+    return "".join(kept)
+
+
+def visible(text: str) -> str:
+    """Every character shown, also those that would steer a terminal or a page; line breaks behind a ␊."""
+    return "".join(map(_shown, encodable(text)))
+
+
+def _shown(char: str) -> str:
+    if char == "\n":
+        return "␊\n"
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    # Control and format characters (right-to-left overrides among them), line and paragraph separators.
+    hidden = unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in _JOINERS
+    return f"‹U+{code:04X}›" if hidden else char
+
+
+def markdown_line(text: object) -> str:
+    """One line of Markdown whose marks still count, without tags."""
+    return " ".join(str(text).replace("<", "&lt;").split())
+
+
+def markdown_cell(text: object) -> str:
+    """The same in a table."""
+    return markdown_line(text).replace("|", "\\|")
+
+
+def escaped(text: str) -> str:
+    """One line that Markdown shows letter for letter."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
