@@ -683,7 +683,7 @@ def test_nothing_of_a_prompt_steers_the_terminal(text: str) -> None:
 
 
 def test_control_characters_are_seen() -> None:
-    assert visible("a\x1b[0m\x00\x7f\x9b\u202e\ud800\n\tb") == "a␛[0m␀␡‹U+009B›‹U+202E›\ufffd␊\n␉b"
+    assert visible("a\x1b[0m\x00\x7f\x9b\u202e\ud800\n\tb") == "a␛[0m␀␡‹U+009B›‹U+202E›?␊\n␉b"
     assert visible("می\u200cروم 👩\u200d👧") == "می\u200cروم 👩\u200d👧"
 
 
