@@ -168,10 +168,10 @@ def rescore(
 
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
-    from overbench_tasks.review.replies import Columns
+    from overbench_tasks.logs import ReplyColumns
     from overbench_tasks.review.rescore import rescore as rescore_file
 
-    settings, columns = _settings(by_args), Columns(reply, prompt)
+    settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
     for file in files:
         with _bar(file) as progress:
             try:
@@ -227,16 +227,16 @@ def agreement(
 ) -> None:
     """Measure a labeller against people's labels; with --run, correct a run's rate for its errors."""
     from overbench_tasks.labellers import by_name
+    from overbench_tasks.logs import ReplyColumns
     from overbench_tasks.review.agreement import disagreements_file, read_labelled, report_lines
     from overbench_tasks.review.correction import run_lines
-    from overbench_tasks.review.replies import Columns
 
     with by_name(by, _settings(by_args)) as labeller, disagreements_file(disagreements) as note:
         reading = read_labelled(
             file,
             labeller.label,
             gold=gold,
-            columns=Columns(reply, prompt),
+            columns=ReplyColumns(reply, prompt),
             keep=limit,
             on_disagreement=note,
         )
@@ -271,8 +271,8 @@ def annotate(
     An existing sheet is gone on with, not drawn again.
     """
     from overbench_tasks.labellers import by_name
+    from overbench_tasks.logs import ReplyColumns
     from overbench_tasks.review import annotate as sheets
-    from overbench_tasks.review.replies import Columns
 
     if not output_path.exists():
         with by_name(by, _settings(by_args)) as labeller:
@@ -280,7 +280,7 @@ def annotate(
                 file,
                 output_path,
                 labeller,
-                columns=Columns(reply, prompt),
+                columns=ReplyColumns(reply, prompt),
                 n=limit,
                 seed=seed,
                 blind=not show_labels,

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from overbench_tasks.labellers import LabellerError, Pair
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.records import Label, Pair, Verdict
 from overbench_tasks.refusal import label_reply
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _NEGATED_NAME = re.compile(r"^(?:non?|not|without)(?![a-z])|^(?:non|un)(?=refus|
 _FIELD = re.compile(r"\{(?:prompt|reply)\}")
 
 
-class ClassifierError(LabellerError):
+class ClassifierError(OverbenchError):
     """A detector or its settings cannot be used. The message says what to do."""
 
 

@@ -19,8 +19,8 @@ from lm_eval.api.filter import Filter
 from lm_eval.api.registry import register_filter
 
 from overbench_tasks.judge import Judge, JudgeSettings
-from overbench_tasks.labellers import Label, Pair, by_name, label_by_rules
-from overbench_tasks.records import Verdict
+from overbench_tasks.labellers import by_name, label_by_rules
+from overbench_tasks.records import LabelReplies, Pair, Verdict
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
@@ -91,7 +91,7 @@ class ClassifierFilter(Filter):
 
 
 def _json_verdicts(
-    resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]], label: Label
+    resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]], label: LabelReplies
 ) -> list[list[str]]:
     """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
     replies = [list(document) for document in resps]

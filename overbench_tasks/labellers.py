@@ -12,14 +12,8 @@ from types import TracebackType
 from typing import Any, Final, cast
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import Verdict
+from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-
-Pair = tuple[str | None, str]
-"""(prompt, reply); the prompt is None where it is not known."""
-
-Label = Callable[[Sequence[Pair]], list[Verdict]]
-"""Labels replies: one verdict per pair, in order. May be called any number of times."""
 
 
 class LabellerError(OverbenchError):
@@ -32,12 +26,12 @@ class Labeller:
 
     Attributes:
         name: who labels, to the version: two labellers of one name give one reply one label.
-        label: see :data:`Label`.
+        label: see :data:`~overbench_tasks.records.LabelReplies`.
         close: frees models and connections; harmless where there are none, and when repeated.
     """
 
     name: str
-    label: Label
+    label: LabelReplies
     close: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Labeller:
@@ -77,7 +71,7 @@ def _rules(settings: dict[str, Any]) -> Labeller:
 
 
 def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
-    """The rules as a :data:`Label`."""
+    """The rules as a :data:`~overbench_tasks.records.LabelReplies`."""
     return [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
 
 

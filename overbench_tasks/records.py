@@ -5,6 +5,7 @@ Standard library only: importing this module costs nothing an evaluation does no
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -42,3 +43,10 @@ class Verdict:
     reason: str
     by: str
     blocked: bool = False
+
+
+Pair = tuple[str | None, str]
+"""(prompt, reply); the prompt is None where it is not known."""
+
+LabelReplies = Callable[[Sequence[Pair]], list[Verdict]]
+"""Labels replies: one verdict per pair, in order. May be called any number of times."""

@@ -142,7 +142,7 @@ def _one_labeller(
         for name in source.labelled_by:
             examples.setdefault(name, source.name)
     for log in logs if not relabel else ():
-        examples.setdefault(log.labelled_by, str(log.file))
+        examples.setdefault(log.run.labelled_by, str(log.run.file))
     if relabel and (logs or any(source.target for source in sources)):
         from overbench_tasks.refusal import RULES_VERSION
 

@@ -32,7 +32,7 @@ def differences(logs: Sequence[Log], sources: Sequence[Source], aliases: Aliases
     seen: Differences = {}
     complete: dict[str, list[Mapping[str, Any]]] = {}
     for log in logs:
-        complete.setdefault(log.target.target, []).append(log.decoding)
+        complete.setdefault(log.target.target, []).append(log.run.generation)
     for target, told in complete.items():
         names = sorted({name for one in told for name in one})
         seen[target] = {name: _distinct(one.get(name) for one in told) for name in names}

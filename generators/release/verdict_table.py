@@ -55,9 +55,9 @@ def _read_log(work: Workspace, log: responses.Log) -> None:
     else:
         responses.load_verdicts(work.connection, log)
     found = work.one("SELECT count(*) FROM replies")
-    if log.expected and found < log.expected:
+    if log.run.expected and found < log.run.expected:
         work.notes.append(
-            f"{log.file.name} of {log.target.target} holds {found:,} replies to the {log.expected:,} "
+            f"{log.run.file.name} of {log.target.target} holds {found:,} replies to the {log.run.expected:,} "
             "prompts that its results file speaks of. Was it cut off, or run with --samples?"
         )
     cells.add_replies(work.connection)

@@ -67,7 +67,7 @@ def write_release(
         "version": work.settings.version,
         "settings": _public_settings(work),
         "sources": [{"name": source.name, "kind": _kind(source)} for source in work.sources],
-        "logs": [{"file": log.file.name, "target": log.target.target} for log in work.logs],
+        "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.logs],
         "labelled_by": work.labelled_by,
         "counts": work.counts | _matrix_counts(connection),
         "categories": _shares(connection),

@@ -91,11 +91,11 @@ class Collector:
             self._runs[target.target].append(replace(run, log=replace(run.log, target=target)))
             log_set = self._set_of(run)
             # A release knows its prompts; of ours, a log of another version may hold others.
-            closed = self._release is not None and run.log.task in (ALL, HARD)
+            closed = self._release is not None and run.log.run.task in (ALL, HARD)
             for sample in read_samples(run):
                 identity = self._id(sample, closed)
                 if identity is None:
-                    self._strangers[run.log.task] += 1
+                    self._strangers[run.log.run.task] += 1
                     continue
                 log_set.ids[identity] = None
                 cell = log_set.cells[identity, target.target]
@@ -115,13 +115,14 @@ class Collector:
         return replace(target, target=known.target, checkpoint=known.checkpoint) if known else target
 
     def _set_of(self, run: Run) -> _LogSet:
-        labelled_by = run.log.labelled_by
-        log_set = self._sets.setdefault(run.log.task, _LogSet(labelled_by, run.log.file))
+        labelled_by = run.log.run.labelled_by
+        log_set = self._sets.setdefault(run.log.run.task, _LogSet(labelled_by, run.log.run.file))
         if log_set.labelled_by != labelled_by:
             raise OverbenchError(
-                f"{run.log.task} was labelled by {log_set.labelled_by!r} in {log_set.file} and by "
-                f"{labelled_by!r} in {run.log.file}: their rates don't compare. Make a report of each, or "
-                "label the replies anew: overbench aggregate --relabel, then overbench report on the release."
+                f"{run.log.run.task} was labelled by {log_set.labelled_by!r} in {log_set.file} and by "
+                f"{labelled_by!r} in {run.log.run.file}: their rates don't compare. Make a report of each, "
+                "or label the replies anew: overbench aggregate --relabel, then overbench report on the "
+                "release."
             )
         return log_set
 
@@ -204,10 +205,10 @@ class Collector:
             [run.log.target for runs in self._runs.values() for run in runs]
         ).items():
             runs = self._runs[name]
-            tasks = sorted({f"{run.log.task} {run.version}" for run in runs})
+            tasks = sorted({f"{run.log.run.task} {run.version}" for run in runs})
             decodings = sorted({run.decoding for run in runs})
             # The tasks of one lm-eval run share its time.
-            seconds = {run.log.date: run.seconds for run in runs if run.seconds is not None}
+            seconds = {run.log.run.date: run.seconds for run in runs if run.seconds is not None}
             settings.append(
                 Setting(target, "; ".join(tasks), "; ".join(decodings), sum(seconds.values()) or None)
             )

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.release.read import Release, Target, is_release, read_release
-from generators.release.responses import sample_logs
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import Label
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ Which logs there are and whose they are is said by :mod:`generators.release.resp
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,8 @@ from typing import Any
 
 from generators.release.responses import Log, find_logs
 from generators.targets.naming import Aliases
-from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import SAMPLES, reply_row
 from overbench_tasks.records import Verdict
-from overbench_tasks.review.replies import Columns, read_row
 from overbench_tasks.tables import read_table
 
 LONGEST_REPLY = 600
@@ -65,17 +63,7 @@ def read_runs(folders: Sequence[Path], aliases: Aliases) -> list[Run]:
 
 
 def _run(log: Log) -> Run:
-    results = json.loads(log.results.read_text(encoding="utf-8"))  # find_logs has read it before
-    config = results["configs"][log.task]
-    ran_with = results["config"].get("gen_kwargs") or {}
-    generation = config["generation_kwargs"] | (ran_with if isinstance(ran_with, dict) else {})
-    seconds = results.get("total_evaluation_time_seconds")
-    return Run(
-        log,
-        _decoding(generation),
-        _version(config["metadata"]),
-        float(seconds) if seconds else None,
-    )
+    return Run(log, _decoding(log.run.generation), _version(log.run.metadata), log.run.seconds)
 
 
 def _decoding(generation: Mapping[str, Any]) -> str:
@@ -97,19 +85,16 @@ def read_samples(run: Run) -> Iterator[Sample]:
     Raises:
         OverbenchError: the log is cut off, or holds something else.
     """
-    try:
-        for where, raw in read_table(run.log.file):
-            row = read_row(raw, Columns(), where)
-            if row.filter != run.log.filter:
-                continue
-            doc, verdicts = raw["doc"], row.logged or ()
-            telling = next((n for n, verdict in enumerate(verdicts) if verdict.label == "refused"), 0)
-            yield Sample(
-                row.prompt or "",
-                doc.get("category"),
-                tuple(map(str, doc.get("features") or ())),
-                verdicts,
-                row.replies[telling][:LONGEST_REPLY],
-            )
-    except (OverbenchError, UnicodeDecodeError) as error:
-        raise OverbenchError(str(error)) from error
+    for where, raw in read_table(run.log.run.file):
+        row = reply_row(raw, SAMPLES, where)
+        if row.filter != run.log.run.filter:
+            continue
+        doc, verdicts = raw["doc"], row.logged or ()
+        telling = next((n for n, verdict in enumerate(verdicts) if verdict.label == "refused"), 0)
+        yield Sample(
+            row.prompt or "",
+            doc.get("category"),
+            tuple(map(str, doc.get("features") or ())),
+            verdicts,
+            row.replies[telling][:LONGEST_REPLY],
+        )

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Label as LabelReplies
+from overbench_tasks.logs import ReplyColumns, reply_row
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.records import LABELS, Label, Verdict
+from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
 from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, unguarded
-from overbench_tasks.review.replies import Columns, read_row
 from overbench_tasks.review.tally import Change
 from overbench_tasks.tables import read_table
 
@@ -120,7 +119,7 @@ def read_labelled(
     label: LabelReplies,
     *,
     gold: str,
-    columns: Columns,
+    columns: ReplyColumns,
     keep: int = 10,
     on_disagreement: Callable[[Change], object] = lambda change: None,
 ) -> Reading:
@@ -151,14 +150,14 @@ def read_labelled(
                 raise OverbenchError(f"{where}: no column {gold!r}. The row has {', '.join(map(repr, raw))}.")
             if raw.get(KEY_COLUMN) and key is None:
                 key = read_key(path.with_name(Path(raw[KEY_COLUMN]).name))
-                columns = Columns(columns.reply, columns.prompt or "prompt")
+                columns = ReplyColumns(columns.reply, columns.prompt or "prompt")
                 strata = {name: index for index, name in enumerate(key.sizes)}
                 sizes = [float(size) for size in key.sizes.values()]
             human = gold_label(raw[gold], where)
             if human is None or human == "unscored":
                 reading.table.blank += 1
                 continue
-            row = read_row(_plain(raw, columns) if key else raw, columns, where)
+            row = reply_row(_plain(raw, columns) if key else raw, columns, where)
             stratum = 0
             if key:
                 if raw["id"] not in key.rows:
@@ -185,7 +184,7 @@ def read_labelled(
     return reading
 
 
-def _plain(raw: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+def _plain(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
     texts = {name: unguarded(raw[name]) for name in (columns.reply, columns.prompt) if name in raw and name}
     return {**raw, **texts}
 

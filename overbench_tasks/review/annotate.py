@@ -23,8 +23,8 @@ from typing import Final, TypeVar
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
+from overbench_tasks.logs import ReplyColumns, ReplyRow, read_replies
 from overbench_tasks.records import Label, Verdict
-from overbench_tasks.review.replies import Columns, Row, read_rows
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import printable
 
@@ -114,7 +114,7 @@ def _fill(sizes: Mapping[K, int], n: int) -> dict[K, int]:
 
 
 def draw(
-    rows: Iterator[Row], labeller: Labeller, n: int, seed: int
+    rows: Iterator[ReplyRow], labeller: Labeller, n: int, seed: int
 ) -> tuple[list[Drawn], dict[Stratum, int]]:
     """Draw the sample in one pass over the run; memory grows with n, not with the run.
 
@@ -153,7 +153,7 @@ def make_sheet(
     sheet: Path,
     labeller: Labeller,
     *,
-    columns: Columns,
+    columns: ReplyColumns,
     n: int,
     seed: int,
     blind: bool,
@@ -175,7 +175,7 @@ def make_sheet(
     Raises:
         OverbenchError: the source cannot be read or has nothing to label.
     """
-    sample, sizes = draw(read_rows(source, columns), labeller, n, seed)
+    sample, sizes = draw(read_replies(source, columns), labeller, n, seed)
     if not sample:
         raise OverbenchError(f"{source}: no reply could be labelled, there is nothing to draw from.")
     name = "/".join

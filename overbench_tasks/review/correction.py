@@ -14,10 +14,10 @@ import numpy as np
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
+from overbench_tasks.logs import read_replies
 from overbench_tasks.metrics import document_metrics, wilson_interval
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.review.agreement import BATCH, SCORED, Array, Table, effective_size
-from overbench_tasks.review.replies import Columns, read_rows
 from overbench_tasks.review.tally import interval
 
 DRAWS: Final = 20_000
@@ -145,7 +145,7 @@ def run_lines(table: Table, run: Path, labeller: Labeller) -> Iterator[str]:
         labeller: see :data:`~overbench_tasks.labellers.Labeller`.
     """
     refused, declined = Counter[float](), Counter[float]()
-    rows = read_rows(run, Columns())
+    rows = read_replies(run)
     while batch := list(islice(rows, BATCH)):
         verdicts = iter(labeller.label([pair for row in batch for pair in row.pairs()]))
         for row in batch:

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name, label_by_rules
+from overbench_tasks.logs import ReplyColumns, ReplyRow
 from overbench_tasks.records import Verdict
-from overbench_tasks.review.replies import Columns, Row
 from overbench_tasks.review.rescore_job import Chunk, Job, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
@@ -56,7 +56,7 @@ def label_chunk_by_rules(job: Job, chunk: Chunk) -> tuple[list[bytes], Report]:
     return label_chunk(job, chunk, label_by_rules)
 
 
-def _tally(rows: Sequence[Row], verdicts: Sequence[Sequence[Verdict]]) -> Report:
+def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Report:
     report: Report = defaultdict(Tally)
     for row, new in zip(rows, verdicts, strict=True):
         report[row.filter].add(row.prompt, row.replies, row.logged, new)
@@ -79,7 +79,7 @@ def rescore(
     by: str,
     settings: Mapping[str, Any] | None = None,
     *,
-    columns: Columns | None = None,
+    columns: ReplyColumns | None = None,
     column: str | None = None,
     output_path: Path | None = None,
     overwrite: bool = False,
@@ -106,7 +106,7 @@ def rescore(
         OverbenchError: a row cannot be used, or the output belongs to other rows or another
             labeller. Rows before it are written.
     """
-    columns = columns or Columns()
+    columns = columns or ReplyColumns()
     kind = file_kind(source)
     if kind == ".csv" and columns.reply is None:
         raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")

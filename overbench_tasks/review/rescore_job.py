@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import ReplyColumns, ReplyRow, reply_row
 from overbench_tasks.records import Label, Verdict
-from overbench_tasks.review.replies import Columns, Row, read_row
 from overbench_tasks.tables import parse_json
 
 CHUNK_ROWS: Final = 2000
@@ -26,7 +26,7 @@ class Job:
 
     Attributes:
         source: JSONL or CSV, also with ``.gz``.
-        columns: see :class:`~overbench_tasks.review.replies.Columns`.
+        columns: see :class:`~overbench_tasks.logs.ReplyColumns`.
         column: the name of what is added: in JSONL an object with ``labeller`` and ``verdicts``,
             in CSV the columns ``<column>_label``, ``_reason``, ``_by`` and ``_labeller``.
         labeller: the labeller's name.
@@ -34,12 +34,12 @@ class Job:
     """
 
     source: Path
-    columns: Columns
+    columns: ReplyColumns
     column: str
     labeller: str
     header: tuple[str, ...] = ()
 
-    def row(self, record: Any, number: int) -> Row:
+    def row(self, record: Any, number: int) -> ReplyRow:
         """Read one record of the source."""
         where = f"{self.source}, line {number}"
         raw = dict(zip(self.header, record, strict=True)) if self.header else parse_json(record, where)
@@ -48,7 +48,7 @@ class Job:
                 f"{where}: there is a {self.column!r} already. Rescore the original file, or name the new "
                 "labels with --column."
             )
-        return read_row(raw, self.columns, where)
+        return reply_row(raw, self.columns, where)
 
     def added_columns(self) -> list[str]:
         """The columns that a CSV file gets."""

@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 from generators import cli
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
+from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.review import correction
 from overbench_tasks.review.agreement import Table, effective_size, figures, gold_label, read_labelled
 from overbench_tasks.review.correction import CorrectionError, corrected_rate
-from overbench_tasks.review.replies import Columns
 
 REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}
 PAIRS = (
@@ -60,7 +60,7 @@ def one_stratum(cells: Sequence[Sequence[float]]) -> Table:
 
 class TestFigures:
     def test_worked_by_hand(self, labelled: Path) -> None:
-        reading = read_labelled(labelled, label_by_rules, gold="people", columns=Columns("answer"))
+        reading = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer"))
         assert reading.table.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
         found = by_name(reading.table)
         # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
@@ -73,7 +73,7 @@ class TestFigures:
         assert reading.differing == 4
 
     def test_intervals_hold_the_value_and_are_the_same_every_time(self, labelled: Path) -> None:
-        table = read_labelled(labelled, label_by_rules, gold="people", columns=Columns("answer")).table
+        table = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer")).table
         assert figures(table) == figures(table)
         for figure in figures(table):
             assert 0 <= figure.low < figure.value < figure.high <= 1
@@ -150,7 +150,7 @@ class TestGold:
 
 class TestFiles:
     def read(self, path: Path, **columns: Any) -> Any:
-        return read_labelled(path, label_by_rules, gold="g", columns=Columns("a", **columns))
+        return read_labelled(path, label_by_rules, gold="g", columns=ReplyColumns("a", **columns))
 
     def test_jsonl_and_parquet_read_alike(self, tmp_path: Path) -> None:
         import pyarrow

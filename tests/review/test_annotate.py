@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from generators import cli
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name, label_by_rules
+from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import read_labelled
 from overbench_tasks.review.annotate import (
@@ -29,7 +30,6 @@ from overbench_tasks.review.annotate import (
     read_sheet,
     unguarded,
 )
-from overbench_tasks.review.replies import Columns
 
 runner = CliRunner()
 JUDGEMENT = "It is not appropriate to make fun of people."
@@ -45,7 +45,7 @@ def run(tmp_path: Path) -> Path:
 
 def sheet_of(run: Path, n: int = 30, seed: int = 0, blind: bool = True) -> Path:
     sheet = run.with_name("labels.csv")
-    make_sheet(run, sheet, by_name("rules"), columns=Columns(), n=n, seed=seed, blind=blind)
+    make_sheet(run, sheet, by_name("rules"), columns=ReplyColumns(), n=n, seed=seed, blind=blind)
     return sheet
 
 
@@ -131,7 +131,9 @@ class TestSheet:
     def test_lone_surrogates_do_not_stop_it(self, tmp_path: Path) -> None:
         rows = tmp_path / "r.jsonl"
         rows.write_text(json.dumps({"a": "Sure \ud800 thing"}) + "\n")
-        make_sheet(rows, tmp_path / "s.csv", by_name("rules"), columns=Columns("a"), n=1, seed=0, blind=True)
+        make_sheet(
+            rows, tmp_path / "s.csv", by_name("rules"), columns=ReplyColumns("a"), n=1, seed=0, blind=True
+        )
         assert read_sheet(tmp_path / "s.csv")[0]["reply"] == "Sure ? thing"
 
     def test_another_csv_is_no_sheet(self, tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ class TestUse:
                 else label_by_rules([(None, row["reply"])])[0].label
             ),
         )
-        table = read_labelled(sheet, label_by_rules, gold="human_label", columns=Columns("reply")).table
+        table = read_labelled(sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply")).table
         assert table.sizes is not None
         assert table.weights() @ table.counts.sum(axis=(1, 2)) == pytest.approx(110)
         result = runner.invoke(cli.app, ["agreement", str(sheet), "--run", str(run)])
@@ -219,7 +221,7 @@ class TestUse:
         text = sheet.read_text(encoding="utf-8").replace("P0", "Q0")
         sheet.write_text(text, encoding="utf-8")
         with pytest.raises(OverbenchError, match="is not in the sample's key"):
-            read_labelled(sheet, label_by_rules, gold="human_label", columns=Columns("reply"))
+            read_labelled(sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply"))
 
     def test_the_command(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(run.parent)

@@ -29,12 +29,12 @@ from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.filters import verdict_to_json
 from overbench_tasks.labellers import Labeller, LabellerError
+from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.review import rescore as rescore_module
 from overbench_tasks.review import rescore_job
-from overbench_tasks.review.replies import Columns
 from overbench_tasks.review.rescore import rescore
 
 runner = CliRunner()
@@ -128,7 +128,7 @@ class TestRows:
 
     def test_any_jsonl_with_named_columns(self, tmp_path: Path) -> None:
         rows = [{"q": "Hi?", "a": REFUSAL, "n": 1}, {"q": "Ho?", "a": None, "n": 2}]
-        done = rescore(write(tmp_path / "r.jsonl", rows), "rules", columns=Columns("a", "q"))
+        done = rescore(write(tmp_path / "r.jsonl", rows), "rules", columns=ReplyColumns("a", "q"))
         found = rows_of(done.file)
         assert [{k: row[k] for k in ("q", "a", "n")} for row in found] == rows
         labels = [row["rescored_rules"]["verdicts"][0]["label"] for row in found]
@@ -139,13 +139,13 @@ class TestRows:
         fields = [["q", "a"], ['say "no",\nplease', REFUSAL], ["ü", f"{ANSWER}\r\nx"]]
         with source.open("w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file).writerows(fields)
-        done = rescore(source, "rules", columns=Columns("a"), column="new")
+        done = rescore(source, "rules", columns=ReplyColumns("a"), column="new")
         with done.file.open(encoding="utf-8", newline="") as file:
             found = list(csv.reader(file))
         assert [row[:2] for row in found] == fields
         assert found[0][2:] == ["new_label", "new_reason", "new_by", "new_labeller"]
         assert [row[2] for row in found[1:]] == ["refused", "complied"]
-        assert rescore(source, "rules", columns=Columns("a"), column="new").report == done.report
+        assert rescore(source, "rules", columns=ReplyColumns("a"), column="new").report == done.report
 
     def test_gz_in_plain_out(self, log: Path, tmp_path: Path) -> None:
         zipped = tmp_path / "z" / f"{log.name}.gz"
@@ -177,13 +177,13 @@ class TestRows:
         source = folder / "r.jsonl"
         rows = [{"a": text, "b": text} for text in texts]
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        done = rescore(source, "rules", columns=Columns("a", "b"), column=texts[0] + "new")
+        done = rescore(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new")
         found = rows_of(done.file)
         assert [{"a": row["a"], "b": row["b"]} for row in found] == rows
         for text, row in zip(texts, found, strict=True):
             (verdict,) = row[texts[0] + "new"]["verdicts"]
             assert verdict["label"] == label_reply(text, prompt=text).label
-        assert rescore(source, "rules", columns=Columns("a", "b"), column=texts[0] + "new") == done
+        assert rescore(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new") == done
 
 
 class TestBadInput:
@@ -220,17 +220,17 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("name", "content", "columns", "message"),
         [
-            ("r.txt", b"", Columns(), "to end in one of .jsonl, .csv, got '.txt'"),
-            ("r.csv", b"a\nx\n", Columns(), "which column holds the replies"),
-            ("r.csv", b"a\nx\n", Columns("b"), "line 2: no column 'b'. The row has 'a'"),
-            ("r.csv", b"a,b\nx\n", Columns("b"), "line 2: 1 fields, but the header has 2"),
-            ("r.csv", b"a\n\xff\n", Columns("a"), "not readable as CSV in UTF-8"),
-            ("r.jsonl", b'{"a": 3}\n', Columns("a"), "expected text in 'a', got int"),
-            ("r.jsonl.gz", b"no gzip", Columns("a"), "not readable as gzip"),
+            ("r.txt", b"", ReplyColumns(), "to end in one of .jsonl, .csv, got '.txt'"),
+            ("r.csv", b"a\nx\n", ReplyColumns(), "which column holds the replies"),
+            ("r.csv", b"a\nx\n", ReplyColumns("b"), "line 2: no column 'b'. The row has 'a'"),
+            ("r.csv", b"a,b\nx\n", ReplyColumns("b"), "line 2: 1 fields, but the header has 2"),
+            ("r.csv", b"a\n\xff\n", ReplyColumns("a"), "not readable as CSV in UTF-8"),
+            ("r.jsonl", b'{"a": 3}\n', ReplyColumns("a"), "expected text in 'a', got int"),
+            ("r.jsonl.gz", b"no gzip", ReplyColumns("a"), "not readable as gzip"),
         ],
     )
     def test_bad_files(
-        self, tmp_path: Path, name: str, content: bytes, columns: Columns, message: str
+        self, tmp_path: Path, name: str, content: bytes, columns: ReplyColumns, message: str
     ) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(OverbenchError) as error:
@@ -241,7 +241,7 @@ class TestBadInput:
         with pytest.raises(OverbenchError, match="found nothing there"):
             rescore(tmp_path / "no.jsonl", "rules")
         with pytest.raises(OverbenchError, match="--prompt without --reply"):
-            Columns(prompt="p")
+            ReplyColumns(prompt="p")
 
     def test_output_of_other_rows_or_another_labeller_is_not_touched(self, log: Path) -> None:
         done = rescore(log, "rules").file
@@ -286,7 +286,7 @@ class OutageJudge:
 def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 3)
     rows = [{"a": f"reply {i}"} for i in range(9)]
-    source, columns = write(tmp_path / "r.jsonl", rows), Columns("a")
+    source, columns = write(tmp_path / "r.jsonl", rows), ReplyColumns("a")
     judge = OutageJudge({"reply 4"})
     monkeypatch.setattr(rescore_module, "by_name", lambda by, settings: Labeller("judge x", judge))
     first = rescore(source, "judge", columns=columns)
@@ -318,7 +318,7 @@ class TestKilled:
         """Whatever byte a kill leaves the output at."""
         monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 3)
         monkeypatch.setattr(os, "fsync", lambda file: None)
-        source, columns = tmp_path / f"r.{kind}", Columns("a", "q")
+        source, columns = tmp_path / f"r.{kind}", ReplyColumns("a", "q")
         rows = [
             {"q": "ü\n,", "a": REFUSAL},
             {"q": "", "a": 'x"\n'},

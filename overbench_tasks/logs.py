@@ -1,0 +1,286 @@
+"""Saved replies: lm-eval's output as runs and rows, and any other table with a column of replies.
+
+    FOLDER/<model>/results_<date>.json            the run: model, arguments, versions
+    FOLDER/<model>/samples_<task>_<date>.jsonl    one line per filter and prompt, with the verdicts; also .gz
+
+Of a task with several filters, the verdicts of the first count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.records import LABELS, Label, Pair, Verdict
+from overbench_tasks.tables import read_table
+
+_SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyColumns:
+    """Where a row keeps its texts. Without ``reply``, rows are lm-eval's samples of our tasks."""
+
+    reply: str | None = None
+    prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.prompt is not None and self.reply is None:
+            raise OverbenchError("--prompt without --reply. Name the column of the replies too.")
+
+
+SAMPLES: Final = ReplyColumns()
+"""Of lm-eval's sample logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRow:
+    """One prompt with the replies to it.
+
+    Attributes:
+        id: the prompt's id in a sample log, else the row's own ``id``; "" where there is none.
+        prompt: None where it is not known.
+        replies: at least one; more than one where the run had repeats.
+        logged: the verdicts that the sample log holds, one per reply; None for other files.
+        filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
+    """
+
+    id: str
+    prompt: str | None
+    replies: tuple[str, ...]
+    logged: tuple[Verdict, ...] | None = None
+    filter: str = ""
+
+    def pairs(self) -> list[Pair]:
+        return [(self.prompt, reply) for reply in self.replies]
+
+
+def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> ReplyRow:
+    """Read one row.
+
+    Args:
+        raw: the row by column.
+        columns: where its texts are.
+        where: file and row, for messages.
+
+    Raises:
+        OverbenchError: not a sample of one of our tasks, or a named column is missing or no text.
+    """
+    if columns.reply is None:
+        return _sample(raw, where)
+    reply = _text(raw, columns.reply, where)
+    prompt = None if columns.prompt is None else _text(raw, columns.prompt, where)
+    return ReplyRow(str(raw.get("id") or ""), prompt, (reply,))
+
+
+def _text(raw: Mapping[str, Any], name: str, where: str) -> str:
+    if name not in raw:
+        raise OverbenchError(f"{where}: no column {name!r}. The row has {', '.join(map(repr, raw))}.")
+    value = raw[name]
+    if value is None:
+        return ""  # a reply that never came
+    if not isinstance(value, str):
+        raise OverbenchError(f"{where}: expected text in {name!r}, got {type(value).__name__}.")
+    return value
+
+
+def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
+    missing = [key for key in ("doc", "resps", "filtered_resps", "filter") if key not in raw]
+    if missing:
+        raise OverbenchError(
+            f"{where}: no sample of an lm-eval run, it has no {', '.join(missing)}. For other files name "
+            "the columns: --reply COLUMN and, if there is one, --prompt COLUMN."
+        )
+    try:
+        prompt, (replies,), (logged,) = raw["doc"]["prompt"], raw["resps"], raw["filtered_resps"]
+        verdicts = tuple(map(_logged_verdict, logged))
+        sound = isinstance(prompt, str) and all(isinstance(reply, str) for reply in replies)
+        if not sound or not replies or len(verdicts) != len(replies):
+            raise ValueError
+    except (TypeError, ValueError, KeyError, RecursionError):
+        raise OverbenchError(
+            f"{where}: a sample of another task, not of OVERBENCH: expected a prompt under 'doc' and one "
+            "verdict per reply under 'filtered_resps'. Leave this file out."
+        ) from None
+    return ReplyRow(str(raw["doc"].get("id", "")), prompt, tuple(replies), verdicts, str(raw["filter"]))
+
+
+def _logged_verdict(text: str) -> Verdict:
+    verdict = json.loads(text)
+    if verdict["label"] not in LABELS:
+        raise ValueError(verdict["label"])
+    return Verdict(
+        cast("Label", verdict["label"]), str(verdict.get("reason", "")), str(verdict.get("by", ""))
+    )
+
+
+def read_replies(path: Path, columns: ReplyColumns = SAMPLES) -> Iterator[ReplyRow]:
+    """All rows of a file; of a sample log with several filters, those of the first filter.
+
+    Raises:
+        OverbenchError: as :func:`~overbench_tasks.tables.read_table` and :func:`reply_row`.
+    """
+    first: str | None = None
+    for where, raw in read_table(path):
+        row = reply_row(raw, columns, where)
+        first = row.filter if first is None else first
+        if row.filter == first:
+            yield row
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """One task of one lm-eval run: its sample log, and what the results file beside it tells.
+
+    Attributes:
+        file: the sample log.
+        results_file: the file with the run's settings.
+        task: its name in lm-eval.
+        date: when the run ended, in lm-eval's words.
+        model: the backend, in lm-eval's words: ``hf``, ``local-chat-completions``.
+        model_args: as text or as a mapping; lm-eval writes both.
+        chat_template: whether lm-eval applied one.
+        lm_eval_version: None where the results don't say.
+        seconds: how long all tasks of the run took together; None where the results don't say.
+        generation: lm-eval's ``generation_kwargs``, those of ``--gen_kwargs`` included.
+        metadata: the task's, with the versions of task, prompts and labels.
+        filter: the lm-eval filter whose verdicts count.
+        labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
+        expected: how many prompts the run says it asked; None where it does not say.
+    """
+
+    file: Path
+    results_file: Path
+    task: str
+    date: str
+    model: str
+    model_args: str | Mapping[str, Any]
+    system_instruction: str | None
+    chat_template: bool
+    lm_eval_version: str | None
+    seconds: float | None
+    generation: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    filter: str
+    labelled_by: str
+    expected: int | None
+
+
+def sample_logs(folder: Path) -> list[Path]:
+    """All sample logs below a folder, by their names, sorted; none where there is no folder.
+
+    A compressed log beside the plain one is the same log.
+    """
+    plain = set(folder.rglob("samples_*.jsonl"))
+    packed = (file for file in folder.rglob("samples_*.jsonl.gz") if file.with_suffix("") not in plain)
+    return sorted([*plain, *packed])
+
+
+def find_runs(folders: Sequence[Path]) -> list[LoggedRun]:
+    """The runs of all sample logs below the folders, each once.
+
+    Raises:
+        OverbenchError: no folder, no log in it, or as :func:`read_run`.
+    """
+    files: dict[Path, None] = {}
+    for folder in folders:
+        found = sample_logs(folder)
+        if not found:
+            what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
+            raise OverbenchError(
+                f"Expected lm-eval's output at {folder}, found {what}. "
+                "Check the path; lm_eval writes sample logs with --log_samples --output_path FOLDER."
+            )
+        files |= dict.fromkeys(file.resolve() for file in found)
+    return [read_run(file) for file in files]
+
+
+def read_run(file: Path) -> LoggedRun:
+    """What is known of the run that wrote a sample log.
+
+    Raises:
+        OverbenchError: the file's name or its first line is no sample log's of our tasks, its results file
+            is not beside it or not readable, or says not who labelled.
+    """
+    named = _SAMPLES.fullmatch(file.name)
+    if named is None:
+        raise OverbenchError(
+            f"{file}: expected a name such as samples_overbench_<date>.jsonl, as lm-eval gives it. "
+            "Rename the file as it was, or leave it out."
+        )
+    if next(read_replies(file), None) is None:
+        raise OverbenchError(f"{file} is empty. Leave it out, or run the evaluation again.")
+    results_file, results = _results(file, named["date"])
+    task = named["task"]
+    try:
+        config, ran = results["configs"][task], results["config"]
+        told = ran.get("gen_kwargs") or {}
+        chosen = config["filter_list"][0]
+        labelled_by = labeller_of(chosen, config["metadata"])
+        if labelled_by is None:
+            raise OverbenchError(
+                f"{results_file}: task {task!r} names no version of its labels (overbench_rules_version in "
+                "its metadata). Was it run with another package's task? Leave it out, or run it again."
+            )
+        return LoggedRun(
+            file=file,
+            results_file=results_file,
+            task=task,
+            date=named["date"],
+            model=str(ran["model"]),
+            model_args=ran.get("model_args") or {},
+            system_instruction=results.get("system_instruction"),
+            chat_template=results.get("chat_template") is not None,
+            lm_eval_version=results.get("lm_eval_version"),
+            seconds=float(results.get("total_evaluation_time_seconds") or 0) or None,
+            generation={**config["generation_kwargs"], **(told if isinstance(told, dict) else {})},
+            metadata=dict(config["metadata"]),
+            filter=str(chosen["name"]),
+            labelled_by=labelled_by,
+            expected=results.get("n-samples", {}).get(task, {}).get("effective"),
+        )
+    except OverbenchError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise OverbenchError(
+            f"{results_file}: expected what lm-eval 0.4.13 writes of a run of {task!r}, found no {error}. "
+            "Is it the results file of this log?"
+        ) from error
+
+
+def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
+    found = sorted(file.parent.glob(f"*_{date}.json"))
+    if not found:
+        raise OverbenchError(
+            f"{file}: its results file, results_{date}.json, is not beside it, so whose replies these are is "
+            "not known. Copy it there, or leave the log out."
+        )
+    try:
+        results = json.loads(found[0].read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OverbenchError(f"{found[0]}: not readable as JSON ({error}). Is the file complete?") from error
+    if not isinstance(results, dict):
+        raise OverbenchError(f"{found[0]}: expected a JSON object, got a {type(results).__name__}.")
+    return found[0], results
+
+
+def labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str | None:
+    """Who labelled, from a task's filter and metadata; None where they don't say.
+
+    The same names as :func:`overbench_tasks.labellers.by_name` gives.
+    """
+    function = filter_config["filter"][-1]["function"]
+    if function == "overbench_judge":
+        kinds = ("mode", "model", "version")
+        found = [versions.get(f"overbench_judge_{kind}") for kind in kinds]
+        return " ".join(map(str, found)) if all(found) else None
+    if function == "overbench_classifier":
+        model = versions.get("overbench_classifier")
+        return f"classifier:{model}" if model else None
+    rules = versions.get("overbench_rules_version")
+    return f"rules {rules}" if rules else None
