@@ -15,7 +15,7 @@ from pydantic import Field
 
 from generators.attribution.integrated_gradients import IntegrationSettings, TokenScores, integrate
 from generators.attribution.tokens import AttributionError
-from generators.attribution.words import Exclusion, Form, Span, exclusions, frequency, pool_form, spans
+from generators.words import Exclusion, Form, Span, exclusions, frequency, pool_form, spans
 from overbench_tasks.text import encodable
 
 __all__ = [
@@ -67,7 +67,7 @@ class WordScore:
         raw: its share of the log-odds (the sum over its tokens); 0 where the detector does not read it.
         frequency: its share of all English words, in [0, 1]; 0 if unseen, and for marks.
         adjusted: raw / max(frequency, floor)^beta, with the settings it was made with.
-        excluded: why it cannot be a feature (:data:`~generators.attribution.words.Exclusion`), or "".
+        excluded: why it cannot be a feature (:data:`~generators.words.Exclusion`), or "".
     """
 
     word: str

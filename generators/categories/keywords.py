@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from generators.attribution.words import LONGEST_WORD, pool_form
+from generators.words import LONGEST_WORD, pool_form
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import CATEGORIES, Category
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from generators.detector.baseline import baseline_log_odds
-from generators.detector.detector_model import RECORD, Detector, DetectorRecord, load_trained, read_record
+from generators.detector.detector_model import RECORD, Detector, DetectorRecord
 from generators.detector.detector_report import DetectorReport, PartCounts, model_card
 from generators.detector.detector_settings import (
     ID2LABEL,
@@ -33,11 +33,10 @@ from generators.detector.encoder import (
     device_of,
     load_encoder,
     load_tokenizer,
-    named_model,
     quiet_and_unseeded,
     tokenizable,
 )
-from generators.detector.pooling import add_mean_pooling, keep_mean_pooling
+from generators.detector.pooling import add_mean_pooling
 from generators.detector.scores import (
     Bools,
     Comparison,
@@ -65,7 +64,6 @@ __all__ = [
     "Example",
     "Part",
     "check_encoder",
-    "read_record",
     "tokenizable",
     "train",
 ]
@@ -73,15 +71,19 @@ __all__ = [
 _VERSIONED = ("overbench", "torch", "transformers", "scikit-learn")
 
 
-def check_encoder(settings: DetectorSettings) -> None:
+def check_encoder(settings: DetectorSettings, encoder: str | None = None) -> None:
     """What can be known before any prompt is labelled: encoder there, tokenizer fast, device there.
+
+    Args:
+        settings: what is to be trained.
+        encoder: see :func:`train`.
 
     Raises:
         DetectorError: one of them is not.
     """
     device_of(settings.device)
     with quiet_and_unseeded():
-        load_tokenizer(named_model(settings.model), settings.revision)
+        load_tokenizer(encoder or settings.model, settings.revision)
 
 
 def train(
@@ -89,7 +91,7 @@ def train(
     folder: Path,
     settings: DetectorSettings,
     *,
-    start_from: Path | None = None,
+    encoder: str | None = None,
     progress: bool = True,
 ) -> DetectorReport:
     """Train a detector into ``folder``.
@@ -105,9 +107,7 @@ def train(
     Args:
         examples: labelled prompts with their part. Keep the test part the same over the rounds.
         folder: is made, or replaced where it holds a detector.
-        start_from: the folder of an earlier detector, to continue from its weights instead of the
-            encoder's, with its tokenizer and pooling. None: start again from the encoder. It may
-            be ``folder``.
+        encoder: the folder that ``settings.model`` names, where it is neither a folder nor a hub id.
         progress: a bar on stderr.
 
     Returns:
@@ -116,7 +116,7 @@ def train(
     Raises:
         DetectorError: examples that cannot train a detector (``checked_parts``), an encoder that
             cannot be used (``load_encoder``), a training that diverges or outgrows the GPU
-            (``fine_tune``); ``folder`` holds something else; ``start_from`` holds no detector.
+            (``fine_tune``); ``folder`` holds something else.
         OSError: the disk is full, or the folder cannot be written.
     """
     parts = checked_parts(examples)
@@ -127,16 +127,9 @@ def train(
         from transformers import set_seed
 
         set_seed(settings.seed)  # the new layer's weights
-        if start_from is None:
-            model, tokenizer = load_encoder(settings.model, settings.revision, settings.max_length)
-            pooling = settings.pooling
-            if pooling == "mean":
-                add_mean_pooling(model)
-        else:
-            pooling = read_record(start_from).settings.pooling
-            model, tokenizer = load_trained(start_from)
-        if pooling == "mean":
-            keep_mean_pooling(model)
+        model, tokenizer = load_encoder(encoder or settings.model, settings.revision, settings.max_length)
+        if settings.pooling == "mean":
+            add_mean_pooling(model)
         work = folder.with_name(f".{folder.name}.training")
         shutil.rmtree(work, ignore_errors=True)  # of a training that was killed
         work.mkdir(parents=True)
@@ -146,9 +139,7 @@ def train(
                 model, tokenizer, parts["train"], parts["validation"], settings, scratch, progress=progress
             )
             shutil.rmtree(scratch, ignore_errors=True)
-            detector, report = _evaluated(
-                model.to(device), tokenizer, parts, settings, history, start_from is not None
-            )
+            detector, report = _evaluated(model.to(device), tokenizer, parts, settings, history)
             _save(detector, report, settings, work)
             _replace(folder, work)
         except SafetensorError as error:
@@ -164,7 +155,6 @@ def _evaluated(
     parts: dict[Part, list[Example]],
     settings: DetectorSettings,
     history: History,
-    continued: bool,
 ) -> tuple[Detector, DetectorReport]:
     """Calibrate and choose the threshold on validation, then look at the test part."""
     weights = example_weights(parts["train"], settings)
@@ -180,7 +170,6 @@ def _evaluated(
     refused, plain = _refused(parts["test"]), UNCALIBRATED.probabilities(test_log_odds)
     report = DetectorReport(
         encoder=settings.encoder_name,
-        continued=continued,
         counts={part: _counts(parts[part]) for part in PARTS},
         validation_auroc=history.validation_auroc,
         best_epoch=history.best_epoch,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from generators.detector.detector_settings import DetectorSettings, Part
 from generators.detector.scores import Comparison, Scores
@@ -30,7 +31,6 @@ class DetectorReport(BaseModel):
 
     Attributes:
         encoder: what it was trained from, without path.
-        continued: the weights started from an earlier round's detector, not from the encoder.
         counts: per part.
         validation_auroc: after each epoch.
         best_epoch: whose weights were kept, from 1.
@@ -47,7 +47,6 @@ class DetectorReport(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str
-    continued: bool
     counts: dict[Part, PartCounts]
     validation_auroc: tuple[float, ...]
     best_epoch: int
@@ -59,6 +58,14 @@ class DetectorReport(BaseModel):
     ece_uncalibrated: float
     test: dict[str, Comparison]
     notes: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_any_version(cls, fields: Any) -> Any:
+        """Version 0.1 also wrote whether the weights had started from an earlier detector's."""
+        if isinstance(fields, dict):
+            return {name: value for name, value in fields.items() if name != "continued"}
+        return fields
 
     @property
     def beats_baseline(self) -> bool:
@@ -73,8 +80,7 @@ class DetectorReport(BaseModel):
 
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
-        start = ", continued from an earlier detector" if self.continued else ""
-        yield f"detector: {self.encoder}{start}, epoch {self.best_epoch} of {len(self.validation_auroc)} kept"
+        yield f"detector: {self.encoder}, epoch {self.best_epoch} of {len(self.validation_auroc)} kept"
         for part, n in self.counts.items():
             generated = (
                 f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)" if n.in_domain else ""
@@ -164,8 +170,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "## Training",
         _settings_table(settings),
         f"Epoch {report.best_epoch} of {len(report.validation_auroc)} was kept; validation AUROC by epoch: "
-        f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}."
-        + (" The weights started from an earlier round's detector." if report.continued else ""),
+        f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}.",
         "## Intended use and limits",
         "- For filtering and attributing prompts in a search for harmless prompts that this target refuses. "
         "Not a moderation model: a refused prompt need not be harmful, nor an accepted one harmless.\n"

@@ -34,13 +34,12 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
     """Model with a two-label head, and its tokenizer, which truncates at ``model_max_length``.
 
     Args:
-        source: hub id, folder, or a name that ``overbench models`` lists.
+        source: hub id or folder.
         max_length: tokens; lowered to what the encoder can read.
 
     Raises:
         DetectorError: not found, not loadable, or without a fast tokenizer.
     """
-    source = named_model(source)
     tokenizer = load_tokenizer(source, revision)
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForSequenceClassification
@@ -116,23 +115,6 @@ def quiet_and_unseeded() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def named_model(source: str) -> str:
-    """The folder of a model that ``overbench models`` knows by this name, else ``source`` itself."""
-    from generators.models import models
-
-    if Path(source).exists() or source not in {model.name for model in models.MODELS}:
-        return source
-    model = models.find(source)
-    if model.gguf_file:
-        raise DetectorError(f"{source} writes text; a detector needs an encoder, such as minilm-l6-v2.")
-    folder = models.cached(model)
-    if folder is None:
-        raise DetectorError(
-            f"The encoder {source} is not fetched yet. Fetch it with: overbench models {source}"
-        )
-    return str(folder)
 
 
 def _not_loadable(source: str, error: Exception) -> DetectorError:

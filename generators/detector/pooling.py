@@ -23,7 +23,7 @@ def add_mean_pooling(model: Any) -> None:
 
     Attention with queries of zero looks at all tokens alike, padding aside; values and outputs are
     identities, times :data:`MEAN_WEIGHT`; the feed-forward part adds nothing; the pooler is an
-    identity, times :data:`POOLER_WEIGHT`. :func:`keep_mean_pooling` keeps training from changing that.
+    identity, times :data:`POOLER_WEIGHT`. Neither is trained, so that the mean stays one.
 
     Raises:
         DetectorError: the model is no BERT.
@@ -55,13 +55,7 @@ def add_mean_pooling(model: Any) -> None:
         model.bert.pooler.dense.bias.zero_()
     layers.append(layer)
     model.config.num_hidden_layers += 1
-
-
-def keep_mean_pooling(model: Any) -> None:
-    """Take the added layer and the pooler out of training, dropout included, so that the mean stays one."""
-    import torch
-
-    for part in (model.bert.encoder.layer[-1], model.bert.pooler):
+    for part in (layer, model.bert.pooler):
         part.requires_grad_(False)
         for module in part.modules():
             if isinstance(module, torch.nn.Dropout):

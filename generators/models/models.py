@@ -31,6 +31,7 @@ __all__ = [
     "Part",
     "cached",
     "describe",
+    "encoder_place",
     "fetch",
     "find",
     "model_args",
@@ -101,6 +102,25 @@ def cached(model: NamedModel, cache_dir: Path | None = None) -> Path | None:
     with suppress(OSError):  # a read-only cache serves as well; it is only hashed every time
         _write_stamp(model, folder)
     return folder
+
+
+def encoder_place(source: str) -> str:
+    """Where an encoder is loaded from: a named model's folder, else ``source`` itself (folder or hub id).
+
+    Raises:
+        OverbenchError: the named model is not fetched yet, or is no encoder.
+    """
+    if Path(source).exists() or source not in {model.name for model in MODELS}:
+        return source
+    model = find(source)
+    if model.gguf_file:
+        raise OverbenchError(f"{source} writes text; a detector needs an encoder, such as minilm-l6-v2.")
+    folder = cached(model)
+    if folder is None:
+        raise OverbenchError(
+            f"The encoder {source} is not fetched yet. Fetch it with: overbench models {source}"
+        )
+    return str(folder)
 
 
 def _say(message: str) -> None:

@@ -126,10 +126,11 @@ class Run:
         adversary and judges answer.
         """
         from generators.detector.detector import check_encoder
+        from generators.models.models import encoder_place
 
         _ = self.labeller
         if until not in ("seeds", "label") and self._parts.train is None:
-            check_encoder(self.settings.detector)
+            check_encoder(self.settings.detector, encoder_place(self.settings.detector.model))
         if until not in ("seeds", "label", "train", "attribute"):
             self.adversary.check()
             self.moderator.check()
@@ -137,9 +138,12 @@ class Run:
     def train(self, examples: Sequence[Example], round_number: int) -> DetectorReport:
         """Train the detector of a round."""
         from generators.detector.detector import train
+        from generators.models.models import encoder_place
 
-        folder = self.detector_folder(round_number)
-        return (self._parts.train or train)(examples, folder, self.settings.detector)
+        folder, settings = self.detector_folder(round_number), self.settings.detector
+        if self._parts.train is not None:
+            return self._parts.train(examples, folder, settings)
+        return train(examples, folder, settings, encoder=encoder_place(settings.model))
 
     def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
         """Attribute (id, prompt) pairs with the detector of a round."""

@@ -89,9 +89,10 @@ def embeddings(prompts: Sequence[str], encoder: str, batch: int = 64) -> NDArray
 def _loaded(encoder: str) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
-    from generators.detector.encoder import named_model, quiet_and_unseeded
+    from generators.detector.encoder import quiet_and_unseeded
+    from generators.models.models import encoder_place
 
-    folder = named_model(encoder)
+    folder = encoder_place(encoder)
     with quiet_and_unseeded():
         return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
 

@@ -170,6 +170,8 @@ def test_the_report_is_kept_beside_the_weights(trained: tuple[Path, DetectorRepo
     kept = json.loads((folder / "detector.json").read_text())
     assert DetectorReport.model_validate(kept["report"]) == report
     assert DetectorReport.model_validate_json(report.model_dump_json()) == report
+    of_version_0_1 = kept["report"] | {"continued": False}
+    assert DetectorReport.model_validate(of_version_0_1) == report
     assert kept["settings"]["learning_rate"] == 5e-3
     assert set(kept["versions"]) == {"overbench", "torch", "transformers", "scikit-learn"}
     counts = report.counts["train"]
@@ -248,37 +250,6 @@ def test_in_domain_examples_weigh_what_is_set(tiny: Tiny, tmp_path: Path) -> Non
         train(made, tmp_path / f"w{weight}", chosen, progress=False)
         means.append(np.mean(Detector.load(tmp_path / f"w{weight}", "cpu").log_odds(asked)))
     assert means[0] - means[1] > 2 and means[1] < 0
-
-
-def test_a_later_round_continues_from_earlier_weights(
-    trained: tuple[Path, DetectorReport], tiny: Tiny, tmp_path: Path
-) -> None:
-    folder, first = trained
-    still = tiny(learning_rate=1e-12, epochs=1)
-    report = train(examples(), tmp_path / "next", still, start_from=folder, progress=False)
-    assert report.continued and not first.continued
-    asked = [example.prompt for example in examples()[:20]]
-    ours, before = (Detector.load(f, "cpu").log_odds(asked) for f in (tmp_path / "next", folder))
-    assert ours == pytest.approx(before, abs=1e-4)
-    fresh = train(examples(), tmp_path / "fresh", still, progress=False)
-    assert not fresh.continued
-    assert Detector.load(tmp_path / "fresh", "cpu").log_odds(asked) != pytest.approx(before, abs=0.1)
-
-
-def test_a_round_may_continue_in_place(
-    trained: tuple[Path, DetectorReport], tiny: Tiny, tmp_path: Path
-) -> None:
-    folder = tmp_path / "d"
-    shutil.copytree(trained[0], folder)
-    report = train(examples(), folder, tiny(epochs=1), start_from=folder, progress=False)
-    assert report.continued and weights_of(folder) != weights_of(trained[0])
-    assert [path.name for path in tmp_path.iterdir()] == ["d"]
-
-
-def test_start_from_needs_a_detector(tiny: Tiny, tmp_path: Path) -> None:
-    with pytest.raises(DetectorError, match="found no folder there"):
-        train(examples(), tmp_path / "d", tiny(), start_from=tmp_path / "none", progress=False)
-    assert not list(tmp_path.iterdir())
 
 
 def test_generated_test_prompts_are_reported_apart(tiny: Tiny, tmp_path: Path) -> None:
@@ -438,17 +409,12 @@ def test_an_encoder_without_a_fast_tokenizer(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_encoder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
+def test_an_encoder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DetectorError, match=r"'no/such-encoder' \(hub id.*overbench models minilm-l6-v2"):
         check_encoder(DetectorSettings(model="no/such-encoder"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DetectorError, match=r"the folder .*empty"):
         check_encoder(DetectorSettings(model=str(tmp_path / "empty")))
-    with pytest.raises(DetectorError, match=r"not fetched yet.*overbench models minilm-l6-v2"):
-        check_encoder(DetectorSettings(model="minilm-l6-v2"))
-    with pytest.raises(DetectorError, match="smollm2-135m writes text"):
-        check_encoder(DetectorSettings(model="smollm2-135m"))
 
 
 def test_damaged_weights_of_an_encoder(encoder: Path, tmp_path: Path) -> None:
@@ -596,29 +562,22 @@ def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
     assert torch.nn.functional.cosine_similarity(pooled, first).max() < 0.95
 
 
-def test_a_mean_pooled_detector_is_an_ordinary_folder_and_goes_on_as_it_is(
-    encoder: Path, tiny: Tiny, tmp_path: Path
-) -> None:
+def test_a_mean_pooled_detector_is_an_ordinary_folder(tiny: Tiny, tmp_path: Path) -> None:
     quick = tiny(pooling="mean", epochs=8, learning_rate=2e-2)
     report = train(examples(), tmp_path / "d", quick, progress=False)
     assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
     detector = Detector.load(tmp_path / "d", "cpu")
     assert detector.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
-    still = tiny(pooling="mean", learning_rate=1e-12, epochs=1)
-    train(examples(), tmp_path / "e", still, start_from=tmp_path / "d", progress=False)
-    assert Detector.load(tmp_path / "e", "cpu").model.config.num_hidden_layers == 3
 
 
 def test_training_leaves_the_mean_a_mean(encoder: Path, tiny: Tiny, tmp_path: Path) -> None:
     train(examples(), tmp_path / "d", tiny(pooling="mean", epochs=2), progress=False)
-    train(examples(), tmp_path / "e", tiny(epochs=2), start_from=tmp_path / "d", progress=False)
     fresh, _ = load_encoder(str(encoder), None, 64)
     add_mean_pooling(fresh)
-    for folder in ("d", "e"):
-        trained = Detector.load(tmp_path / folder, "cpu").model
-        assert _same(fresh.bert.encoder.layer[-1], trained.bert.encoder.layer[-1])
-        assert _same(fresh.bert.pooler, trained.bert.pooler)
-        assert not _same(fresh.bert.encoder.layer[-2], trained.bert.encoder.layer[-2])
+    trained = Detector.load(tmp_path / "d", "cpu").model
+    assert _same(fresh.bert.encoder.layer[-1], trained.bert.encoder.layer[-1])
+    assert _same(fresh.bert.pooler, trained.bert.pooler)
+    assert not _same(fresh.bert.encoder.layer[-2], trained.bert.encoder.layer[-2])
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -882,10 +841,9 @@ def test_the_lines_show_both_side_by_side(trained: tuple[Path, DetectorReport]) 
 
 
 def test_truncated_prompts_and_notes_are_in_the_lines(trained: tuple[Path, DetectorReport]) -> None:
-    told = trained[1].model_copy(update={"truncated": 1200, "notes": ("something",), "continued": True})
+    told = trained[1].model_copy(update={"truncated": 1200, "notes": ("something",)})
     text = "\n".join(told.lines())
     assert "1,200 prompts are longer than the detector reads" in text and "note: something" in text
-    assert "continued from an earlier detector" in text
 
 
 # --- the real encoder
@@ -894,7 +852,7 @@ def test_truncated_prompts_and_notes_are_in_the_lines(trained: tuple[Path, Detec
 @pytest.mark.slow
 def test_minilm_beats_words_on_real_prompts(tmp_path: Path) -> None:
     """Which prompts sound like violence, by hand? Not a refusal, but a real question about real prompts."""
-    models.fetch(models.find("minilm-l6-v2"))
+    folder = models.fetch(models.find("minilm-l6-v2"))
     rows = read_prompts(FIRST_SET)
     random.Random(0).shuffle(rows)
     parts: list[Part] = ["train", "train", "train", "validation", "test"]
@@ -903,7 +861,7 @@ def test_minilm_beats_words_on_real_prompts(tmp_path: Path) -> None:
         for i, row in enumerate(rows)
     ]
     chosen = DetectorSettings(model="minilm-l6-v2", pooling="mean", learning_rate=1e-4, device="cpu")
-    report = train(made, tmp_path / "d", chosen, progress=False)
+    report = train(made, tmp_path / "d", chosen, encoder=str(folder), progress=False)
     found = report.test["all"]
     print("\n".join(report.lines()))
     assert found.detector.auroc.value is not None and found.detector.auroc.value > 0.7

@@ -18,8 +18,9 @@ import pytest
 
 from generators.models import model_sources, models
 from generators.models.model_sources import HubSource, PackageSource, SourceError
-from generators.models.models import ModelFetchError, cached, describe, fetch, model_args
+from generators.models.models import ModelFetchError, cached, describe, encoder_place, fetch, model_args
 from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
+from overbench_tasks.errors import OverbenchError
 
 PARTS = {
     Part("tiny-part1==1.0", "tiny_part1/data/part01.bin"): b"GGUF, the first half; ",
@@ -289,6 +290,20 @@ def test_cache_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytes
     assert models.models_dir() == tmp_path / "models"
     monkeypatch.delenv("OVERBENCH_CACHE")
     assert models.models_dir().parent.name == "overbench"
+
+
+def test_an_encoder_is_loaded_from_its_named_models_folder(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
+    for other in ("microsoft/deberta-v3-base", str(tmp_path)):
+        assert encoder_place(other) == other
+    with pytest.raises(OverbenchError, match=r"not fetched yet.*overbench models minilm-l6-v2"):
+        encoder_place("minilm-l6-v2")
+    with pytest.raises(OverbenchError, match="smollm2-135m writes text"):
+        encoder_place("smollm2-135m")
+    monkeypatch.setattr(models, "cached", lambda model: folder)
+    assert encoder_place("minilm-l6-v2") == str(folder)
 
 
 def test_describe_tells_what_is_fetched(

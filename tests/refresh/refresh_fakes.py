@@ -142,7 +142,6 @@ def fake_train(examples: Sequence[Example], folder: Path, settings: Any) -> Dete
     )
     return DetectorReport(
         encoder="fake",
-        continued=False,
         counts={},
         validation_auroc=(),
         best_epoch=1,

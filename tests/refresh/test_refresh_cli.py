@@ -72,7 +72,7 @@ def test_an_endpoint_that_is_not_there_is_found_before_the_target_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.setattr("generators.detector.detector.check_encoder", lambda settings: None)
+    monkeypatch.setattr("generators.detector.detector.check_encoder", lambda *_: None)
     seeds = write_seeds(tmp_path / "seeds.jsonl")
     words = ["--run_dir", str(tmp_path / "run"), "--model_args", "pretrained=m", "--moderation", "none"]
     words += ["--seeds", str(seeds), "--generator_base_url", "http://127.0.0.1:9/v1"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.attribution.words import (
+from generators.words import (
     LONGEST_WORD,
     NUMBER_WORDS,
     STOP_WORDS,
