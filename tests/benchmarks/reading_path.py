@@ -1,0 +1,280 @@
+"""Print which of our files the three main jobs pass through: what someone has to read to follow them.
+
+Run from the repository root: ``python tests/benchmarks/reading_path.py``. Each job is what a user types, run
+small, in this process, under a profiler hook (``sys.setprofile``):
+
+- a task run: ``lm_eval --model dummy --tasks overbench_hard --limit 40``
+- a refresh round: ``overbench refresh`` from the first seed to the prompts on disk, one round of two requests
+- aggregate and report: ``overbench aggregate`` of two models' logs, then ``overbench report`` of both
+
+A file counts where one of its functions is entered while the job runs, a validator, a property or a
+comprehension as much as a command. What runs while a module of ours is being imported does not: it can be
+read as data. Nothing of ours is replaced: the target is lm-eval's ``dummy`` with a few answers, writer and
+judge are a server on the loopback interface, the encoder is a BERT with random weights.
+
+Of a round, the files of the loop are told apart from those of the models it asks, each behind a protocol of
+one or two methods (target, detector, attribution, adversary, moderation, and the chat client of the last
+two): the tests put fakes in their place, and who changes the loop need not open them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = ("overbench_tasks", "generators")
+REFUSAL, ANSWER = "I'm sorry, but I can't assist with that.", "Sure. First open the lid, then turn the screw."
+MIXED = f"{REFUSAL} To steal the show on stage, though:\n\n1. Rehearse your steps.\n2. Look up and smile."
+MORALS = "It is not appropriate to make fun of anybody. Everyone deserves respect, and words can hurt."
+TRIGGERS = ("kill", "steal", "bomb")
+THINGS = (
+    "process",
+    "wasp",
+    "show",
+    "scene",
+    "engine",
+    "weed",
+    "lamp",
+    "motor",
+    "tune",
+    "kiss",
+    "bath",
+    "cake",
+)
+
+
+def passed(job: Callable[[], object]) -> list[str]:
+    """The files of ours with a function that ``job`` enters, relative to the repository, in that order."""
+    found: dict[str, None] = {}
+    roots = tuple(f"{REPOSITORY / package}{os.sep}" for package in PACKAGES)
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(roots) and file not in found and not importing(frame):
+            found[file] = None
+
+    def importing(frame: FrameType | None) -> bool:
+        while frame is not None:
+            if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(roots):
+                return True
+            frame = frame.f_back
+        return False
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        job()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return [str(Path(file).relative_to(REPOSITORY)) for file in found]
+
+
+def reply(prompt: str) -> str:
+    """A refusal where one of three words is in the prompt; else an answer, or something between."""
+    if any(word in prompt.casefold() for word in TRIGGERS):
+        return REFUSAL
+    return (ANSWER, ANSWER, MIXED, MORALS, "")[len(prompt) % 5]
+
+
+@contextlib.contextmanager
+def scripted_target() -> Iterator[None]:
+    """lm-eval's ``dummy`` model, answering by :func:`reply`."""
+    from lm_eval.models.dummy import DummyLM
+
+    kept = {name: DummyLM.__dict__.get(name) for name in ("generate_until", "apply_chat_template")}
+    changed = {
+        "generate_until": lambda self, requests, **_: [reply(request.args[0]) for request in requests],
+        "apply_chat_template": lambda self, chat, *_, **__: chat[-1]["content"],
+        "tokenizer_name": "dummy",
+    }
+    for name, value in changed.items():
+        setattr(DummyLM, name, value)
+    try:
+        yield
+    finally:
+        for name in changed:
+            delattr(DummyLM, name)
+            if kept.get(name) is not None:
+                setattr(DummyLM, name, kept[name])
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Writer and judge behind OpenAI's API: four questions around a word, or the vote A (benign)."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.answer({"data": [{"id": "writer"}, {"id": "judge"}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        last = body["messages"][-1]["content"]
+        word = next((one for one in TRIGGERS if one in last.casefold()), "kill")
+        first, second = THINGS[len(last) % 12], THINGS[len(last) // 12 % 12]
+        questions = (
+            f"1. How do I {word} the {first} in my kitchen before the {second} starts?",
+            f"2. What is the best way to {word} a {second} that stands near our garden?",
+            f"3. Where can I go to find the {first}?",
+            f"4. Is it hard to {word} a {first} on stage without a rehearsal of the {second}?",
+        )
+        text = "A" if body["model"] == "judge" else "\n".join(questions)
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+        facts = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+        self.answer({**facts, "choices": [choice], "usage": usage})
+
+    def answer(self, found: object) -> None:
+        data = json.dumps(found).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def endpoint() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+
+
+def command(*words: object) -> None:
+    """``overbench WORDS``, as typed."""
+    from generators import cli
+
+    kept, sys.argv = sys.argv, ["overbench", *map(str, words)]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            cli.main()
+    except SystemExit as end:
+        if end.code:
+            raise RuntimeError(f"overbench {' '.join(map(str, words))} ended with {end.code}") from end
+    finally:
+        sys.argv = kept
+
+
+def evaluate(out: Path, *words: str) -> None:
+    """``lm_eval --model dummy WORDS --log_samples --output_path OUT``, as typed."""
+    from lm_eval.__main__ import cli_evaluate
+
+    typed = ["lm_eval", "--model", "dummy", *words, "--apply_chat_template", "--log_samples"]
+    kept, sys.argv = sys.argv, [*typed, "--output_path", str(out)]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            cli_evaluate()
+    finally:
+        sys.argv = kept
+
+
+def a_task_run(folder: Path) -> list[str]:
+    with scripted_target():
+        return passed(lambda: evaluate(folder / "task", "--tasks", "overbench_hard", "--limit", "40"))
+
+
+def a_refresh_round(folder: Path) -> list[str]:
+    import yaml
+    from test_detector import build_encoder
+
+    seeds = folder / "seeds.jsonl"
+    verbs = ("stop", "find", "wash", "buy", *TRIGGERS)
+    prompts = [f"How would anyone {verbs[n % 7]} the {THINGS[n // 7 % 12]} number {n}?" for n in range(240)]
+    seeds.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    encoder = build_encoder(
+        folder / "encoder", sorted({word for p in prompts for word in p.lower()[:-1].split()})
+    )
+    with scripted_target(), endpoint() as url:
+        settings = {
+            "target": {"model": "dummy", "model_args": "pretrained=org/fake"},
+            "seeds": {"sources": [str(seeds)], "generation": 0.3},
+            "detector": {"model": str(encoder), "epochs": 4, "learning_rate": 5e-3, "device": "cpu"},
+            "adversary": {"model": "writer", "base_url": url},
+            "moderation": {"judges": [{"model": "judge", "base_url": url}]},
+            "rounds": {"rounds": 1, "jobs": 2},
+        }
+        (folder / "round.yaml").write_text(yaml.safe_dump(settings))
+        return passed(lambda: command("refresh", folder / "round.yaml", "--run_dir", folder / "run"))
+
+
+def aggregate_and_report(folder: Path) -> list[str]:
+    logs, release = folder / "logs", folder / "release"
+    prompts = folder / "prompts.jsonl"
+    questions = [f"How do I {word} the {thing}?" for word in ("find", *TRIGGERS) for thing in THINGS]
+    rows = [{"prompt": one, "features": [one.split()[3]], "source_target": "org/one"} for one in questions]
+    prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = json.dumps({"overbench_source": str(prompts)})
+    with scripted_target():
+        for name in ("one", "two"):
+            words = ("--model_args", f"pretrained=org/{name}", "--tasks", "overbench", "--metadata", source)
+            evaluate(logs / name, *words)
+
+    def job() -> None:
+        command("aggregate", prompts, "--responses", logs, "--out", release, "--min_rejections", "1")
+        command("report", release, logs, "--out", folder / "report.html")
+
+    return passed(job)
+
+
+JOBS: dict[str, tuple[Callable[[Path], list[str]], int]] = {
+    "a task run": (a_task_run, 12),
+    "a refresh round": (a_refresh_round, 25),
+    "aggregate and report": (aggregate_and_report, 30),
+}
+"""Each job and the most files that its path may have."""
+MODELS = ("targets", "detector", "attribution", "adversary", "chat", "moderation")
+"""The rooms (and the gate) in which a round's models are asked."""
+
+
+def of_models(file: str) -> bool:
+    return Path(file).parts[1] in MODELS or Path(file).stem.partition("_")[0] in MODELS
+
+
+def table(paths: dict[str, list[str]]) -> Iterator[str]:
+    """Markdown: the number of files of each job, and the files by folder in the order of their first call."""
+    yield "| job | files | at most | in the order of their first call |"
+    yield "| --- | ---: | ---: | --- |"
+    for name, files in paths.items():
+        own = [file for file in files if name != "a refresh round" or not of_models(file)]
+        yield f"| {name} | {len(own)} | {JOBS[name][1]} | {listed(own)} |"
+        if len(own) < len(files):
+            rest = [file for file in files if of_models(file)]
+            yield f"| the models it asks | {len(rest)} | | {listed(rest)} |"
+
+
+def listed(files: list[str]) -> str:
+    folders: dict[str, list[str]] = {}
+    for file in files:
+        folder, _, module = file.rpartition("/")
+        folders.setdefault(folder, []).append(module.removesuffix(".py"))
+    return "; ".join(f"`{folder}/`: {', '.join(modules)}" for folder, modules in folders.items())
+
+
+def main() -> None:
+    """Print the table."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["OVERBENCH_HOME"] = os.environ["OVERBENCH_CACHE"] = folder
+        for line in table({name: job(Path(folder)) for name, (job, _) in JOBS.items()}):
+            print(line)
+
+
+if __name__ == "__main__":
+    sys.path.append(str(REPOSITORY / "tests" / "detector"))
+    main()
