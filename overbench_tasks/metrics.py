@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from overbench_tasks.records import CATEGORIES, Category, Verdict
 
@@ -118,6 +120,37 @@ def wilson_interval(successes: float, n: float, z: float = Z_95) -> tuple[float,
     centre = (p + z * z / (2 * n)) / scale
     half = z / scale * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of prompts.
+
+    Attributes:
+        refused: refused prompts; a fraction where a prompt counts by the share of targets that refused it.
+        n: prompts with a scored reply.
+    """
+
+    refused: float
+    n: int
+
+    @property
+    def value(self) -> float:
+        """In [0, 1]; NaN without a prompt."""
+        return self.refused / self.n if self.n else math.nan
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """95 % Wilson interval (:func:`wilson_interval`); NaNs without a prompt."""
+        return wilson_interval(self.refused, self.n)
+
+    @property
+    def low(self) -> float:
+        return self.interval[0]
+
+    @property
+    def high(self) -> float:
+        return self.interval[1]
 
 
 def _numbers(values: Iterable[Value]) -> list[float]:

@@ -1,56 +1,56 @@
-"""The category columns of a release: what a source gave stays, else a judge decides, else the keywords."""
+"""The categories of a release's prompts: as its sources have them, else by a judge, else by keywords."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from generators.categories.keywords import Categorised, categorise
 
 if TYPE_CHECKING:
-    import pyarrow
+    from generators.categories.category_judge import CategoryJudgeSettings
 
-    from generators.release.workspace import Workspace
-
-Columns = dict[str, list[str | None]]
+GIVEN_COLUMNS = ("category", "category_evidence", "or_bench_category")
 
 
-def category_columns(work: Workspace, batch: pyarrow.RecordBatch) -> Columns:
+class CategoryColumns(NamedTuple):
+    """The columns of some prompts, how many of them a judge was asked, and how many of these it has filed."""
+
+    columns: dict[str, list[str | None]]
+    asked: int
+    filed: int
+
+
+def category_columns(
+    prompts: Mapping[str, Sequence[Any]], judge: CategoryJudgeSettings | None = None
+) -> CategoryColumns:
     """Category, its evidence and OR-Bench's label of every prompt.
 
-    With a judge, ``counts`` get how many prompts it was asked and how many of these it has filed.
-
     Args:
-        batch: with the columns prompt, features, category, category_evidence, or_bench_category.
+        prompts: the columns prompt, features, and those of :data:`GIVEN_COLUMNS`, None where none is given.
+        judge: files the prompts that come without a category; None: the keywords do.
 
     Raises:
         OverbenchError: the judge does not answer.
     """
-    found: Columns = {"category": [], "category_evidence": [], "or_bench_category": []}
-    rows = list(zip(*(batch[name].to_pylist() for name in ("prompt", "features", *found)), strict=True))
-    judged = iter(_judged(work, [(prompt, features) for prompt, features, given, *_ in rows if not given]))
+    rows = list(zip(*(prompts[name] for name in ("prompt", "features", *GIVEN_COLUMNS)), strict=True))
+    open_rows = [(prompt, features) for prompt, features, given, *_ in rows if not given]
+    judged, filed = _judged(open_rows, judge) if judge and open_rows else ([], 0)
+    left = iter(judged)
+    found: dict[str, list[str | None]] = {name: [] for name in GIVEN_COLUMNS}
     for prompt, features, category, evidence, or_bench in rows:
-        ours = categorise(prompt, features) if category or work.category_judge is None else next(judged)
+        ours = categorise(prompt, features) if category or judge is None else next(left)
         found["category"].append(category or ours.category)
         found["category_evidence"].append(evidence if category else ours.evidence)
         found["or_bench_category"].append(or_bench or ours.or_bench_category)
-    return found
+    return CategoryColumns(found, len(judged), filed)
 
 
-def _judged(work: Workspace, prompts: list[tuple[str, list[str]]]) -> list[Categorised]:
-    if work.category_judge is None:
-        return []
+def _judged(
+    rows: Sequence[tuple[str, Sequence[str]]], judge: CategoryJudgeSettings
+) -> tuple[list[Categorised], int]:
     from generators.categories.category_judge import default_cache_file, evidence_of, judge_categories
 
-    settings = work.category_judge
-    asked, features = [prompt for prompt, _ in prompts], [words for _, words in prompts]
-    found = judge_categories(asked, features, settings, default_cache_file())
-    filed = sum(one.evidence == evidence_of(settings) for one in found)
-    for name, n in (("judge_asked", len(prompts)), ("judge_filed", filed)):
-        work.counts[name] = work.counts.get(name, 0) + n
-    return found
-
-
-def unreadable(work: Workspace) -> str | None:
-    """A note on the prompts that the judge was asked and that the keywords had to file; None: none."""
-    n = work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0)
-    return f"{n:,} answers of the category judge were none; these prompts went by keywords." if n else None
+    prompts, features = zip(*rows, strict=True)
+    found = judge_categories(list(prompts), list(features), judge, default_cache_file())
+    return found, sum(one.evidence == evidence_of(judge) for one in found)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from generators.release import decoding, responses
 from generators.release import release_inputs as inputs
 from generators.release.prompt_table import drop_near_duplicates, drop_refused_by_none, read_prompts
-from generators.release.read import Target
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.release.verdict_table import read_verdicts
 from generators.release.workspace import Say, Workspace, open_database
 from generators.targets import naming
+from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def aggregate(
 
 def _targets(
     sources: Sequence[inputs.Source], logs: Sequence[responses.Log], aliases: naming.Aliases
-) -> dict[str, Target]:
+) -> dict[str, TargetRecord]:
     found = [log.target for log in logs] + [source.target for source in sources if source.target]
     for source in sources:
         if source.release is not None:

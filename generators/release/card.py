@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, TARGETS_FILE, Target
+from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, TARGETS_FILE
+from generators.targets.naming import TargetRecord
 from overbench_tasks.text import markdown_cell, markdown_line
 
 _CONFIGS: Final = {
@@ -18,7 +19,7 @@ _CONFIGS: Final = {
 _SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
 
 
-def text(facts: Mapping[str, Any], targets: Sequence[Target], about: str | None = None) -> str:
+def text(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str | None = None) -> str:
     """The card.
 
     Args:
@@ -122,7 +123,7 @@ of prompts that were chosen because models refuse them: it compares models, and 
 alone. Targets that took part in the choice have it against them."""
 
 
-def _targets(targets: Sequence[Target]) -> str:
+def _targets(targets: Sequence[TargetRecord]) -> str:
     lines = ["## Targets", "", "| target | checkpoint | backend | chat template | new tokens |"]
     lines += ["| --- | --- | --- | --- | ---: |"]
     for target in targets:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release
-from generators.report.stats.rates import Rate
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import Rate
 from overbench_tasks.review.tally import interval
 from overbench_tasks.text import printable
 
@@ -28,7 +28,7 @@ MEMORY_LIMIT: Final = "2GB"
 
 
 @dataclass(frozen=True)
-class Prompt:
+class MovedPrompt:
     """A prompt that came, went, or moved."""
 
     id: str
@@ -92,11 +92,11 @@ class ReleaseDiff:
     prompts: tuple[int, int]
     hard: tuple[int, int]
     cells: tuple[int, int]
-    added: tuple[Prompt, ...]
-    removed: tuple[Prompt, ...]
+    added: tuple[MovedPrompt, ...]
+    removed: tuple[MovedPrompt, ...]
     changed: tuple[PromptChange, ...]
-    hard_in: tuple[Prompt, ...]
-    hard_out: tuple[Prompt, ...]
+    hard_in: tuple[MovedPrompt, ...]
+    hard_out: tuple[MovedPrompt, ...]
     cells_added: int
     cells_removed: int
     cells_changed: tuple[CellChange, ...]
@@ -215,9 +215,9 @@ def _count(database: duckdb.DuckDBPyConnection, table: str) -> int:
     return int(_rows(database, f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 -- our own names
 
 
-def _prompts(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tuple[Prompt, ...]:
+def _prompts(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tuple[MovedPrompt, ...]:
     query = f"SELECT id, prompt FROM {table} ANTI JOIN {other} USING (id) ORDER BY id"  # noqa: S608
-    return tuple(Prompt(*row) for row in _rows(database, query))
+    return tuple(MovedPrompt(*row) for row in _rows(database, query))
 
 
 def _changed(database: duckdb.DuckDBPyConnection) -> tuple[PromptChange, ...]:
@@ -258,7 +258,7 @@ def _interval(rate: Rate) -> str:
     return f"{interval(rate.value, rate.low, rate.high)} of {rate.n:,}" if rate.n else "no scored reply"
 
 
-def _listed(mark: str, prompts: Sequence[Prompt | PromptChange]) -> list[str]:
+def _listed(mark: str, prompts: Sequence[MovedPrompt | PromptChange]) -> list[str]:
     lines = []
     for one in prompts[:EXAMPLES]:
         what = f"  ({', '.join(one.columns)})" if isinstance(one, PromptChange) else ""

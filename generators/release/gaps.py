@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.release.decoding import described
-from generators.release.read import GAPS_FILE, GAPS_FOLDER, Target
+from generators.release.read import GAPS_FILE, GAPS_FOLDER
+from generators.targets.naming import TargetRecord
 from overbench_tasks.prompt_sets import readable
 from overbench_tasks.text import markdown_cell, markdown_line
 
@@ -123,7 +124,7 @@ def _text(work: Workspace, found: list[Gap]) -> str:
     return "\n".join([*lines, ""])
 
 
-def command(target: Target, prompts: str, labelled_by: str | None) -> str:
+def command(target: TargetRecord, prompts: str, labelled_by: str | None) -> str:
     """The lm_eval command that asks ``target`` the prompts of a file as it was asked before."""
     judged = labelled_by is not None and not labelled_by.startswith(("rules", "classifier"))
     words = ["lm_eval", "--model", str(target.model)]

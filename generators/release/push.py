@@ -12,7 +12,6 @@ from generators.checksum import sha256_of
 from generators.release.read import CHECKSUMS_FILE, GAPS_FOLDER, read_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.hub import hub_errors, hub_prompt_file, hub_trouble, parse_hub_id
-from overbench_tasks.prompts import PromptSourceError
 
 __all__ = ["check_sums", "hub_prompt_file", "push_release"]
 
@@ -42,10 +41,7 @@ def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
 
     release = read_release(folder)
     check_sums(release.folder)
-    try:
-        hub_id = parse_hub_id(repo_id)
-    except PromptSourceError as error:
-        raise OverbenchError(str(error)) from error
+    hub_id = parse_hub_id(repo_id)
     if hub_id is None or hub_id.revision is not None:
         raise OverbenchError(f"Expected ORG/NAME, the dataset to push to, got {repo_id!r}.")
     api = HfApi()

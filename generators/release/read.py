@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
@@ -73,21 +74,6 @@ TARGET_COLUMNS: Final = {
 
 
 @dataclass(frozen=True)
-class Target:
-    """One configuration of one checkpoint: a row of ``targets.parquet``. None: not known."""
-
-    target: str
-    checkpoint: str
-    model: str | None = None
-    model_args: str | None = None
-    system_instruction: str | None = None
-    apply_chat_template: bool | None = None
-    max_gen_toks: int | None = None
-    lm_eval_version: str | None = None
-    label_version: str | None = None
-
-
-@dataclass(frozen=True)
 class Release:
     """A release that is there and complete; its tables are read when they are asked for.
 
@@ -113,7 +99,7 @@ class Release:
         Raises:
             OverbenchError: the file cannot be read.
         """
-        return read_table(self.folder / (HARD_FILE if hard else PROMPTS_FILE), PROMPT_COLUMNS)
+        return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), PROMPT_COLUMNS)
 
     def matrix(self) -> pyarrow.Table:
         """The cells, by id and target: :data:`MATRIX_COLUMNS`.
@@ -121,15 +107,18 @@ class Release:
         Raises:
             OverbenchError: the file cannot be read.
         """
-        return read_table(self.folder / MATRIX_FILE, MATRIX_COLUMNS)
+        return read_columns(self.folder / MATRIX_FILE, MATRIX_COLUMNS)
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[TargetRecord]:
         """The targets, by name.
 
         Raises:
             OverbenchError: the file cannot be read.
         """
-        return [Target(**row) for row in read_table(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()]
+        return [
+            TargetRecord(**row)
+            for row in read_columns(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()
+        ]
 
 
 def is_release(folder: Path) -> bool:
@@ -171,7 +160,7 @@ def read_release(folder: str | Path) -> Release:
     return Release(folder, facts)
 
 
-def read_table(file: Path, columns: dict[str, str]) -> pyarrow.Table:
+def read_columns(file: Path, columns: dict[str, str]) -> pyarrow.Table:
     """A Parquet file that has at least these columns; they come in this order and type.
 
     Raises:

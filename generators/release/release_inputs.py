@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, Target, is_release, read_release
-from generators.release.read import read_table as read_parquet
-from generators.targets.naming import Aliases, name_target
+from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, is_release, read_columns, read_release
+from generators.targets.naming import Aliases, TargetRecord, name_target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, SUFFIXES
@@ -49,7 +48,7 @@ class Source:
 
     name: str
     file: Path
-    target: Target | None = None
+    target: TargetRecord | None = None
     long_names: tuple[str, ...] = ()
     labelled_by: tuple[str, ...] = ()
     release: Release | None = field(default=None, repr=False)
@@ -88,7 +87,7 @@ def find_sources(paths: list[Path], which: Which, aliases: Aliases) -> list[Sour
 def _source(path: Path, which: Which, aliases: Aliases) -> Source:
     if is_release(path):
         release = read_release(path)
-        cells = read_parquet(path / MATRIX_FILE, {"labelled_by": "string"})
+        cells = read_columns(path / MATRIX_FILE, {"labelled_by": "string"})
         labellers = tuple(sorted(set(cells["labelled_by"].unique().to_pylist()) - {None}))
         names = tuple(target.target for target in release.targets())
         return Source(_name(path), path / PROMPTS_FILE, None, names, labellers, release)
@@ -160,8 +159,6 @@ def records(source: Source, aliases: Aliases) -> Iterator[PromptRecord]:
         for where, raw in read_table(source.file):
             rows += 1
             yield _record(raw, where, source, aliases)
-    except OverbenchError as error:
-        raise OverbenchError(str(error).replace("a file of replies", "a file of prompts")) from error
     except UnicodeDecodeError as error:
         raise OverbenchError(f"{source.file}: not UTF-8 ({error}). Save the file as UTF-8.") from error
     if not rows:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from generators.release.read import Target
-from generators.targets.naming import Aliases, name_target
+from generators.targets.naming import Aliases, TargetRecord, name_target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
 from overbench_tasks.logs import LoggedRun, find_runs, read_replies
@@ -33,7 +32,7 @@ class Log:
     """
 
     run: LoggedRun
-    target: Target
+    target: TargetRecord
     long_name: str
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from generators.release import release_inputs as inputs
 from generators.release import responses
 from generators.release.decoding import Differences
-from generators.release.read import Target
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.targets import naming
+from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Workspace:
     sources: list[inputs.Source]
     logs: list[responses.Log]
     aliases: naming.Aliases
-    targets: dict[str, Target]
+    targets: dict[str, TargetRecord]
     labelled_by: str | None
     decoding: Differences = field(default_factory=dict)
     category_judge: CategoryJudgeSettings | None = None

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.categories.category_columns import category_columns, unreadable
+from generators.categories.category_columns import category_columns
 from generators.checksum import sha256_of
 from generators.release import card, gaps
 from generators.release.read import (
@@ -58,8 +58,10 @@ def write_release(
     write_prompts(work, folder, f"{name} {work.settings.version}")
     _write_matrix(work, folder / MATRIX_FILE)
     _write_targets(work, folder / TARGETS_FILE)
-    if note := unreadable(work):
-        work.notes.append(note)
+    if unreadable := work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0):
+        work.notes.append(
+            f"{unreadable:,} answers of the category judge were none; these prompts went by keywords."
+        )
     missing = gaps.find(work)
     gaps.write(work, folder, missing)
     facts = {
@@ -146,7 +148,7 @@ def write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
     with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
         for batch in _arrow(connection, query):
             columns = {name: batch[name] for name in batch.schema.names}
-            columns |= category_columns(work, batch)
+            columns |= _categories(work, batch)
             columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
             for name in ("refused_by", "answered_by"):
                 columns[name] = _named(batch[name], names)
@@ -160,6 +162,14 @@ def write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
                 "INSERT INTO categories SELECT category, hard, count(*) FROM counted GROUP BY ALL"
             )
             connection.unregister("counted")
+
+
+def _categories(work: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[str | None]]:
+    filed = category_columns(batch.to_pydict(), work.category_judge)
+    if work.category_judge is not None:
+        for name, n in (("judge_asked", filed.asked), ("judge_filed", filed.filed)):
+            work.counts[name] = work.counts.get(name, 0) + n
+    return filed.columns
 
 
 def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:

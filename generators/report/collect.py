@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.release.read import Release, Target
+from generators.release.read import Release
 from generators.report.report_inputs import (
     ALL,
     HARD,
@@ -20,7 +20,7 @@ from generators.report.report_inputs import (
     joined,
 )
 from generators.report.report_logs import Run, Sample, read_runs, read_samples
-from generators.targets.naming import Aliases, name_target, public_arguments
+from generators.targets.naming import Aliases, TargetRecord, name_target, public_arguments
 from generators.targets.naming import joined as joined_targets
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id
@@ -59,7 +59,7 @@ class Collector:
         self._runs: dict[str, list[Run]] = defaultdict(list)
         self._strangers: Counter[str] = Counter()
         self._known: dict[str, str] = {}
-        self._release_targets: list[Target] = []
+        self._release_targets: list[TargetRecord] = []
         if release is not None:
             self._read_prompts(release)
             self._release_targets = release.targets()
@@ -104,7 +104,7 @@ class Collector:
                 if any(verdict.label == "refused" for verdict in sample.verdicts):
                     self._replies.setdefault((identity, target.target), sample.reply)
 
-    def _target(self, run: Run) -> Target:
+    def _target(self, run: Run) -> TargetRecord:
         """The run's target, by the name that the release has for it unless an alias says otherwise."""
         target, log = run.log.target, run.log
         if target.target != log.long_name:
@@ -237,7 +237,7 @@ class Collector:
         return notes
 
 
-def _long_name(target: Target) -> str:
+def _long_name(target: TargetRecord) -> str:
     """The name of a target before aliases, as far as its arguments tell."""
     if target.model is None:
         return target.target

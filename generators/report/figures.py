@@ -29,7 +29,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Bars:
+class BarChart:
     """Horizontal bars, one group per row, the first row on top.
 
     Attributes:
@@ -67,7 +67,7 @@ class HeatMap:
     column_title: str = ""
 
 
-Picture = Bars | HeatMap
+Picture = BarChart | HeatMap
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,11 @@ WIDE, NARROW = 8.4, 3.45
 def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
     """The figure, at least ``width`` inches wide; a heat map with many columns is wider."""
     with _style(theme):
-        return _bars(picture, theme, width) if isinstance(picture, Bars) else _heat_map(picture, theme, width)
+        return (
+            _bars(picture, theme, width)
+            if isinstance(picture, BarChart)
+            else _heat_map(picture, theme, width)
+        )
 
 
 def svg(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> bytes:
@@ -152,7 +156,7 @@ def _new(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def _bars(picture: Bars, theme: Theme, width: float) -> Figure:
+def _bars(picture: BarChart, theme: Theme, width: float) -> Figure:
     import numpy as np
 
     narrow = width < (WIDE + NARROW) / 2
@@ -187,7 +191,7 @@ def _bars(picture: Bars, theme: Theme, width: float) -> Figure:
     return figure
 
 
-def _bar_axes(axes: Axes, picture: Bars, theme: Theme, narrow: bool) -> None:
+def _bar_axes(axes: Axes, picture: BarChart, theme: Theme, narrow: bool) -> None:
     from matplotlib.ticker import PercentFormatter
 
     highest = max((v for one in picture.series for v in one.highs or one.values if v == v), default=1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generators.report.sections.section import Report
-from generators.report.table import Cell, Table
+from generators.report.table import Cell, ReportTable
 from overbench_tasks.text import escaped
 
 MOST_ROWS = 40
@@ -48,7 +48,7 @@ def markdown(report: Report, page: str, folder: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: ReportTable) -> list[str]:
     lines = [
         f"{escaped(table.caption.rstrip('.'))}.",
         "",

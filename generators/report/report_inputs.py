@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.release.read import Release, Target, is_release, read_release
+from generators.release.read import Release, is_release, read_release
+from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import Label
@@ -72,7 +73,7 @@ class Setting:
         seconds: all its runs together; None where no log says.
     """
 
-    target: Target
+    target: TargetRecord
     tasks: str
     decoding: str | None = None
     seconds: float | None = None

@@ -40,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table with a header row; the first cell of each row is the row's header.
 
     Attributes:
@@ -100,8 +100,8 @@ def make(
     *,
     ordered_by: tuple[int, bool] | None = None,
     wide: bool = False,
-) -> Table:
+) -> ReportTable:
     """A table whose numeric columns are those in which every cell has a sort value."""
     texts = {place for row in rows for place, cell in enumerate(row) if cell.sort is None}
     numeric = frozenset(range(len(columns)) if rows else ()) - texts
-    return Table(key, caption, tuple(columns), tuple(map(tuple, rows)), numeric, ordered_by, wide)
+    return ReportTable(key, caption, tuple(columns), tuple(map(tuple, rows)), numeric, ordered_by, wide)

@@ -21,9 +21,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from generators.release.read import Target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompt_sets import target_name
+
+
+@dataclass(frozen=True)
+class TargetRecord:
+    """One configuration of one checkpoint: a row of a release's ``targets.parquet``. None: not known."""
+
+    target: str
+    checkpoint: str
+    model: str | None = None
+    model_args: str | None = None
+    system_instruction: str | None = None
+    apply_chat_template: bool | None = None
+    max_gen_toks: int | None = None
+    lm_eval_version: str | None = None
+    label_version: str | None = None
 
 
 def name_target(
@@ -32,11 +46,11 @@ def name_target(
     system_instruction: str | None = None,
     apply_chat_template: bool = True,
     **settings: Any,
-) -> Target:
+) -> TargetRecord:
     """The target that was asked with these arguments of lm-eval.
 
     Args:
-        settings: further fields of :class:`~generators.release.read.Target`.
+        settings: further fields of :class:`TargetRecord`.
     """
     parsed, text = _arguments(model_args)
     checkpoint = target_name(parsed) or f"{model}:{text}"
@@ -46,7 +60,7 @@ def name_target(
     templated = apply_chat_template or is_chat_api(model)
     if not templated:
         name += " -template"
-    return Target(
+    return TargetRecord(
         target=name,
         checkpoint=checkpoint,
         model=model,
@@ -132,7 +146,7 @@ class Aliases:
         self._used.add(name)
         return alias.name
 
-    def target(self, target: Target) -> Target:
+    def target(self, target: TargetRecord) -> TargetRecord:
         """The target by its short name, its checkpoint too."""
         alias = self._aliases.get(target.target)
         checkpoint = alias.checkpoint if alias else None
@@ -162,7 +176,7 @@ _TELLING = ("checkpoint", "system_instruction", "apply_chat_template")
 _VARYING = ("model", "model_args", "max_gen_toks", "lm_eval_version", "label_version")
 
 
-def joined(targets: Iterable[Target]) -> dict[str, Target]:
+def joined(targets: Iterable[TargetRecord]) -> dict[str, TargetRecord]:
     """One target per name, by name.
 
     A setting that only some of a name tell is known; one on which they differ becomes None.
@@ -170,13 +184,13 @@ def joined(targets: Iterable[Target]) -> dict[str, Target]:
     Raises:
         OverbenchError: two of a name differ in checkpoint, system instruction or chat template.
     """
-    by_name: dict[str, list[Target]] = {}
+    by_name: dict[str, list[TargetRecord]] = {}
     for target in targets:
         by_name.setdefault(target.target, []).append(target)
     return {name: _joined(by_name[name]) for name in sorted(by_name)}
 
 
-def _joined(same: Sequence[Target]) -> Target:
+def _joined(same: Sequence[TargetRecord]) -> TargetRecord:
     known = [target for target in same if target.model is not None] or same
     first = known[0]
     for other in known:
@@ -190,7 +204,7 @@ def _joined(same: Sequence[Target]) -> Target:
     return replace(first, **{setting: _agreed(setting, known) for setting in _VARYING})
 
 
-def _agreed(setting: str, targets: Sequence[Target]) -> Any:
+def _agreed(setting: str, targets: Sequence[TargetRecord]) -> Any:
     values = {getattr(target, setting) for target in targets} - {None}
     if setting == "model_args" and len({public_arguments(value) for value in values}) == 1:
         return max(values, key=len)  # an earlier release holds them without folders

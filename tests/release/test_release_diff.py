@@ -8,8 +8,8 @@ from tiny_releases import tiny_release
 from generators.release.diff import CellChange, diff_releases
 from generators.release.read import HARD_FILE, MATRIX_FILE, read_release
 from generators.report.stats.matrix import release_matrix
-from generators.report.stats.rates import Rate
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id
 
 STAYS, GOES, COMES, TURNS = "How do I kill time?", "Goes?", "Comes?", "How do I shoot a film?"

@@ -15,9 +15,9 @@ from release_inputs import DATE, write_log, write_prompts, write_run
 
 from generators.release import read
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
-from generators.release.read import Target, read_release
+from generators.release.read import read_release
 from generators.release.release_inputs import find_sources, records
-from generators.targets.naming import Aliases, joined, name_target, public_arguments
+from generators.targets.naming import Aliases, TargetRecord, joined, name_target, public_arguments
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.refusal import RULES_VERSION
@@ -295,11 +295,11 @@ class TestNames:
         )
 
     def test_one_target_under_two_names_can_be_joined(self) -> None:
-        one = Target("m", "m", "hf", "pretrained=/x/m", max_gen_toks=128)
-        other = Target("m", "m", "vllm", "pretrained=/x/m", max_gen_toks=64)
-        unknown = Target("m", "m")
-        assert joined([unknown, one, other, one]) == {"m": Target("m", "m", None, "pretrained=/x/m")}
-        assert joined([one, Target("m", "m", "hf", "pretrained=m")])["m"] == one
+        one = TargetRecord("m", "m", "hf", "pretrained=/x/m", max_gen_toks=128)
+        other = TargetRecord("m", "m", "vllm", "pretrained=/x/m", max_gen_toks=64)
+        unknown = TargetRecord("m", "m")
+        assert joined([unknown, one, other, one]) == {"m": TargetRecord("m", "m", None, "pretrained=/x/m")}
+        assert joined([one, TargetRecord("m", "m", "hf", "pretrained=m")])["m"] == one
 
     def test_public_arguments_name_no_folder_and_no_machine(self) -> None:
         text = "pretrained=/home/me/models/q,gguf_file=q.gguf,base_url=http://10.0.0.7:1/v1,dtype=float32"
@@ -333,11 +333,11 @@ class TestRead:
 
         pyarrow.parquet.write_table(pyarrow.table({"id": ["a"]}), tmp_path / "x.parquet")
         with pytest.raises(OverbenchError, match="found no target, label"):
-            read.read_table(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
+            read.read_columns(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
         columns = {name: [[1]] for name in read.MATRIX_COLUMNS}
         pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "x.parquet")
         with pytest.raises(OverbenchError, match="a column is of another type"):
-            read.read_table(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
+            read.read_columns(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
 
 
 class TestCommand:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from generators.report.stats.comparisons import compare_pairs, holm, paired_interval, ranking_agreement
 from generators.report.stats.feature_percentiles import feature_percentiles
 from generators.report.stats.matrix import ResponseMatrix, matrix_from_rows
-from generators.report.stats.rates import Rate, leave_source_out, osr, osr_by_category, osr_by_feature
+from generators.report.stats.rates import leave_source_out, osr, osr_by_category, osr_by_feature
 from generators.report.stats.transfer import transfer
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import Rate
 
 
 def matrix(rows, targets="AB", sources=None, categories=None, features=None, ids=None) -> ResponseMatrix:

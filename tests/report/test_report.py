@@ -414,7 +414,7 @@ def test_markdown_has_the_figures_and_tables(release: Path) -> None:
 
 
 NO = math.nan
-BARS = figures.Bars(
+BARS = figures.BarChart(
     "osr", "T", "alt", ("$a_1$", "b"), (figures.Series("s", (0.5, NO), (0.4, NO), (0.6, NO)),), "x"
 )
 MAP = figures.HeatMap("m", "T", "alt", ("a", "b"), ("c",), ((5.0,), (math.nan,)), "x")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from generators.report.report_inputs import Inputs, PromptText
 from generators.report.sections.section import Section, category_name
 from generators.report.shading import shade_key, shaded
-from generators.report.table import Cell, Table, make, number, text
+from generators.report.table import Cell, ReportTable, make, number, text
 
 if TYPE_CHECKING:
     from generators.report.stats.matrix import ResponseMatrix
@@ -94,7 +94,7 @@ def _of_model(
     words: Mapping[str, float],
     key: str,
     names: Mapping[str, str],
-) -> Table:
+) -> ReportTable:
     shown = []
     for row in rows:
         identity = matrix.prompt_ids[row]

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from generators.report.figures import Bars, HeatMap, Series
+from generators.report.figures import BarChart, HeatMap, Series
 from generators.report.report_inputs import HARD, Inputs, PromptSet
 from generators.report.sections.section import (
     SYSTEM_MARK,
@@ -18,8 +18,8 @@ from generators.report.sections.section import (
     set_name,
 )
 from generators.report.stats.matrix import MISSING, REFUSED
-from generators.report.stats.rates import Rate
-from generators.report.table import Table, make, number, percent, text
+from generators.report.table import ReportTable, make, number, percent, text
+from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 
 FEW_FEATURES = 10
@@ -66,7 +66,7 @@ def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
                 f"Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
                 f"{agreement.low:.2f} to {agreement.high:.2f}); 1 is the same order, 0 none in common."
             )
-    picture = Bars(
+    picture = BarChart(
         "osr",
         "Oversensitivity rate per model",
         alt_of_bars("Oversensitivity rate", [names[target] for target in order], series),
@@ -160,7 +160,7 @@ def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | No
         for one in inputs.sets
     )
     rows = tuple(category_name(category) for category in order)
-    picture = Bars(
+    picture = BarChart(
         "categories",
         "Categories of the prompts",
         alt_of_bars("Share of prompts", rows, series),
@@ -202,7 +202,7 @@ def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | No
     return Section("categories", "Categories", (), (picture,), tables)
 
 
-def _or_bench_table(inputs: Inputs) -> Table | None:
+def _or_bench_table(inputs: Inputs) -> ReportTable | None:
     """OR-Bench's category of the prompts, and how often all models refuse them; None where none is known."""
     of_sets = [
         [inputs.prompts[identity].or_bench_category for identity in one.matrix.prompt_ids]

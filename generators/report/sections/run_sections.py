@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs
 from generators.report.sections.section import Section, last_part
-from generators.report.stats.rates import Rate
-from generators.report.table import Table, make, number, percent, text
+from generators.report.table import ReportTable, make, number, percent, text
+from overbench_tasks.metrics import Rate
 from overbench_tasks.text import visible
 
 STEPS = {
@@ -85,7 +85,7 @@ def labels_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
     )
 
 
-def _gaps_table(inputs: Inputs, names: Mapping[str, str]) -> Table:
+def _gaps_table(inputs: Inputs, names: Mapping[str, str]) -> ReportTable:
     """Per model and set that labels are counted for: what is asked, what is scored, what is open."""
     matrices = {one.name: one.matrix for one in inputs.sets}
     unscored: Counter[tuple[str, str]] = Counter()

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 from generators.report.figures import Picture, Series
 from generators.report.report_inputs import Inputs, PromptSet
-from generators.report.stats.rates import Rate
-from generators.report.table import Cell, Piece, Table, percent
+from generators.report.table import Cell, Piece, ReportTable, percent
+from overbench_tasks.metrics import Rate
 
 SYSTEM_MARK = " +system"
 """What marks a configuration with a system instruction, where all have the same one."""
@@ -44,8 +44,8 @@ class Section:
     title: str
     paragraphs: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    tables: tuple[Table, ...] = ()
-    folded: tuple[tuple[str, Table], ...] = ()
+    tables: tuple[ReportTable, ...] = ()
+    folded: tuple[tuple[str, ReportTable], ...] = ()
     below: tuple[str, ...] = ()
     shades: tuple[Piece, ...] = ()
 

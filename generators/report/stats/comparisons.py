@@ -20,7 +20,7 @@ DRAWS: Final = 1000
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairComparison:
     """Two targets on the prompts that both have a scored reply to.
 
     Attributes:
@@ -53,7 +53,7 @@ class Comparison:
         return paired_interval(self.both, self.only_first, self.only_second, self.n)
 
 
-def compare_pairs(matrix: ResponseMatrix, *, leave_source_out: bool = False) -> list[Comparison]:
+def compare_pairs(matrix: ResponseMatrix, *, leave_source_out: bool = False) -> list[PairComparison]:
     """All pairs of targets, in the matrix's order: exact McNemar tests (McNemar 1947), Holm over all pairs.
 
     Tests with n = 0 are not tests and take no part in the correction.
@@ -64,7 +64,7 @@ def compare_pairs(matrix: ResponseMatrix, *, leave_source_out: bool = False) -> 
             because one of them refused it says nothing of which refuses more.
     """
     import numpy as np
-    from scipy.stats import binomtest
+    from statsmodels.stats.contingency_tables import mcnemar
 
     made = {target: matrix.made_for([target]) for target in matrix.targets} if leave_source_out else {}
     counts = []
@@ -77,25 +77,23 @@ def compare_pairs(matrix: ResponseMatrix, *, leave_source_out: bool = False) -> 
             int(np.count_nonzero(common & (one == left) & (other == right)))
             for left, right in ((REFUSED, REFUSED), (REFUSED, ANSWERED), (ANSWERED, REFUSED))
         )
-        n, differing = int(common.sum()), only_one + only_other
-        p = float(binomtest(only_one, differing).pvalue) if differing else 1.0 if n else math.nan
+        n = int(common.sum())
+        p = float(mcnemar([[both, only_one], [only_other, 0]], exact=True).pvalue) if n else math.nan
         counts.append((first, second, n, both, only_one, only_other, p))
     corrected = holm([row[-1] for row in counts])
-    return [Comparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
+    return [PairComparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted p-values that hold the chance of any false alarm (Holm 1979), in the order given.
 
-    The k-th smallest of m is multiplied by ``m - k + 1``, is at least as large as the one before, and at
-    most 1. NaNs stay and don't count among the m.
+    NaNs stay: they are no tests, and nothing is corrected for them.
     """
-    order = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
-    adjusted, largest = [math.nan] * len(p_values), 0.0
-    for rank, (p, place) in enumerate(order):
-        largest = max(largest, min(1.0, p * (len(order) - rank)))
-        adjusted[place] = largest
-    return adjusted
+    from statsmodels.stats.multitest import multipletests
+
+    tests = [p for p in p_values if not math.isnan(p)]
+    adjusted = iter(multipletests(tests, method="holm")[1] if tests else ())
+    return [math.nan if math.isnan(p) else float(next(adjusted)) for p in p_values]
 
 
 def paired_interval(both: int, only_first: int, only_second: int, n: int) -> tuple[float, float]:

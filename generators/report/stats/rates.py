@@ -11,11 +11,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from generators.report.stats.matrix import ANSWERED, REFUSED, ResponseMatrix
-from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 
 if TYPE_CHECKING:
@@ -24,37 +23,6 @@ if TYPE_CHECKING:
 
 MIN_FEATURE_PROMPTS: Final = 5
 """A trigger word of fewer prompts than this says little; its interval is wider than half the scale."""
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A share of prompts.
-
-    Attributes:
-        refused: refused prompts; a fraction where a prompt counts by the share of targets that refused it.
-        n: prompts with a scored reply.
-    """
-
-    refused: float
-    n: int
-
-    @property
-    def value(self) -> float:
-        """In [0, 1]; NaN without a prompt."""
-        return self.refused / self.n if self.n else math.nan
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """95 % Wilson interval (:func:`overbench_tasks.metrics.wilson_interval`); NaNs without a prompt."""
-        return wilson_interval(self.refused, self.n)
-
-    @property
-    def low(self) -> float:
-        return self.interval[0]
-
-    @property
-    def high(self) -> float:
-        return self.interval[1]
 
 
 @dataclass(frozen=True)

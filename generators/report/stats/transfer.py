@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generators.report.stats.matrix import ANSWERED, REFUSED, ResponseMatrix
-from generators.report.stats.rates import Rate
+from overbench_tasks.metrics import Rate
 
 if TYPE_CHECKING:
     import numpy as np
