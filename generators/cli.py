@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from generators.commands import refresh_commands, release_commands, report_commands
+from generators.commands import refresh_commands, release_commands, report_commands, review_commands
 from overbench_tasks import __version__
 
 app = typer.Typer(
@@ -125,178 +123,7 @@ def quickstart(
     )
 
 
-By = Annotated[str, typer.Option("--by", help="Who labels: rules, judge, classifier or two-stage.")]
-ByArgs = Annotated[
-    str,
-    typer.Option("--by_args", help="The labeller's settings, e.g. model=NousResearch/Minos-v1,device=cpu."),
-]
-Reply = Annotated[
-    str | None, typer.Option("--reply", help="The column of the replies; for sample logs, none.")
-]
-Prompt = Annotated[str | None, typer.Option("--prompt", help="The column of the prompts, if there is one.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the draw.")]
-
-
-def _settings(by_args: str) -> dict[str, Any]:
-    if not by_args:
-        return {}
-    from lm_eval.utils import simple_parse_args_string
-
-    return dict(simple_parse_args_string(by_args))
-
-
-@app.command()
-def rescore(
-    files: Annotated[
-        list[Path], typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL or CSV; also .gz.")
-    ],
-    by: By = "rules",
-    by_args: ByArgs = "",
-    reply: Reply = None,
-    prompt: Prompt = None,
-    column: Annotated[
-        str | None, typer.Option("--column", help="What to call the new labels. Default: rescored_<by>.")
-    ] = None,
-    output_path: Annotated[
-        Path | None,
-        typer.Option("--output_path", "-o", help="The folder to write to. Default: the files' own."),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where there is output.")] = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes, for the rules.")] = 2,
-) -> None:
-    """Label saved replies again, keep the old labels beside the new, and say what changed.
-
-    Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
-    """
-    from overbench_tasks.logs import ReplyColumns
-    from overbench_tasks.review.rescore import rescore as rescore_file
-
-    settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
-    for file in files:
-        with _bar(file) as progress:
-            try:
-                done = rescore_file(
-                    file,
-                    by,
-                    settings,
-                    columns=columns,
-                    column=column,
-                    output_path=output_path,
-                    overwrite=overwrite,
-                    workers=workers,
-                    progress=progress,
-                )
-            except KeyboardInterrupt:
-                typer.echo("Stopped. The same command goes on from here.", err=True)
-                raise typer.Exit(130) from None
-        typer.echo(f"{file} -> {done.file}")
-        for name, tally in sorted(done.report.items()):
-            for line in ([f"  filter {name}"] if name else []) + tally.lines(done.labeller):
-                typer.echo(line)
-
-
-@contextmanager
-def _bar(file: Path) -> Iterator[Callable[[int, int], None]]:
-    from tqdm import tqdm
-
-    with tqdm(desc=file.name, unit="B", unit_scale=True, disable=None) as bar:
-
-        def progress(position: int, size: int) -> None:
-            bar.total = size
-            bar.update(position - bar.n)
-
-        yield progress
-
-
-@app.command()
-def agreement(
-    file: Annotated[Path, typer.Argument(help="CSV, JSONL or Parquet with people's labels.")],
-    gold: Annotated[str, typer.Option("--gold", help="The column of people's labels.")] = "human_label",
-    reply: Annotated[str, typer.Option("--reply", help="The column of the replies.")] = "reply",
-    prompt: Prompt = None,
-    by: By = "rules",
-    by_args: ByArgs = "",
-    limit: Annotated[int, typer.Option("--limit", "-L", min=0, help="How many disagreements to show.")] = 10,
-    disagreements: Annotated[
-        Path | None, typer.Option("--disagreements", help="Write all disagreements to this CSV.")
-    ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option("--run", help="A sample log of the same model: report its error-corrected rate too."),
-    ] = None,
-) -> None:
-    """Measure a labeller against people's labels; with --run, correct a run's rate for its errors."""
-    from overbench_tasks.labellers import by_name
-    from overbench_tasks.logs import ReplyColumns
-    from overbench_tasks.review.agreement import disagreements_file, read_labelled, report_lines
-    from overbench_tasks.review.correction import run_lines
-
-    with by_name(by, _settings(by_args)) as labeller, disagreements_file(disagreements) as note:
-        reading = read_labelled(
-            file,
-            labeller.label,
-            gold=gold,
-            columns=ReplyColumns(reply, prompt),
-            keep=limit,
-            on_disagreement=note,
-        )
-        for line in report_lines(reading, labeller.name):
-            typer.echo(line)
-        if run is not None:
-            for line in run_lines(reading.table, run, labeller):
-                typer.echo(line)
-
-
-@app.command()
-def annotate(
-    file: Annotated[Path, typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet.")],
-    output_path: Annotated[
-        Path, typer.Option("--output_path", "-o", help="The sheet to write or to go on with.")
-    ] = Path("labels.csv"),
-    limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many replies to draw.")] = 200,
-    seed: Seed = 0,
-    interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Ask here, one reply after the other.")
-    ] = False,
-    show_labels: Annotated[
-        bool, typer.Option("--show_labels", help="Show the automatic labels; they lead whoever sees them.")
-    ] = False,
-    by: By = "rules",
-    by_args: ByArgs = "",
-    reply: Reply = None,
-    prompt: Prompt = None,
-) -> None:
-    """Draw replies of a run for a person to label: a CSV sheet, filled in elsewhere or right here.
-
-    An existing sheet is gone on with, not drawn again.
-    """
-    from overbench_tasks.labellers import by_name
-    from overbench_tasks.logs import ReplyColumns
-    from overbench_tasks.review import annotate as sheets
-
-    if not output_path.exists():
-        with by_name(by, _settings(by_args)) as labeller:
-            drawn = sheets.make_sheet(
-                file,
-                output_path,
-                labeller,
-                columns=ReplyColumns(reply, prompt),
-                n=limit,
-                seed=seed,
-                blind=not show_labels,
-            )
-        typer.echo(f"{output_path}: {drawn} replies. Labels: {', '.join(sheets.ANSWERS.values())}.")
-    elif not interactive:
-        typer.echo(
-            f"{output_path} is there already. Go on with --interactive, or name another file.", err=True
-        )
-        raise typer.Exit(1)
-    if interactive:
-        typer.echo(f"{sheets.ask(output_path)} labelled. The same command goes on from here.")
-    typer.echo(f"Then: overbench agreement {output_path} --run {file}")
-
-
-for commands in (refresh_commands, release_commands, report_commands):
+for commands in (review_commands, refresh_commands, release_commands, report_commands):
     commands.register(app)
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -41,6 +42,27 @@ def whole_file(file: Path, *, sync: bool = False) -> Iterator[IO[str]]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def matching_files(patterns: Sequence[str]) -> list[Path]:
+    """The files that paths and globs name, each once: in the order of the patterns, of a glob sorted.
+
+    A path is taken as it is, whether or not there is a file; ``**`` in a glob means any folders.
+
+    Raises:
+        OverbenchError: a glob that matches no file.
+    """
+    files: dict[Path, None] = {}
+    for pattern in patterns:
+        path = Path(pattern).expanduser()
+        if path.exists() or not glob.has_magic(pattern):
+            files[path] = None
+            continue
+        matches = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207 - which takes hidden ones too
+        if not (found := sorted(match for match in matches if match.is_file())):
+            raise OverbenchError(f"Expected files that match {pattern}, found none. Check the pattern.")
+        files |= dict.fromkeys(found)
+    return list(files)
 
 
 def file_kind(path: Path, accepted: tuple[str, ...] = (".jsonl", ".csv")) -> str:

@@ -1,4 +1,4 @@
-"""``overbench annotate``: a sample of a run's replies for a person to label.
+"""``overbench annotate``: a sample of replies, of one run or several, for a person to label.
 
 The sample is drawn by stratum: label and rule that the automatic labeller gave. Rare ways to refuse
 are so seen often enough to be judged, and half of the work does not go into replies that comply. Which
@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import csv
 import heapq
-import io
 import json
-import os
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,8 +23,8 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
 from overbench_tasks.logs import ReplyColumns, ReplyRow, read_replies
 from overbench_tasks.records import Label, Verdict
-from overbench_tasks.tables import read_table
-from overbench_tasks.text import printable
+from overbench_tasks.tables import read_table, whole_file
+from overbench_tasks.text import encodable, printable
 
 KEY_COLUMN: Final = "sample_key"
 LABEL_COLUMN: Final = "human_label"
@@ -51,9 +49,9 @@ class Key:
 
     Attributes:
         labeller: who labelled the run when the sample was drawn.
-        source: the name of the run's file.
+        source: the names of the runs' files.
         seed: of the draw.
-        sizes: stratum -> how many replies of the run it holds.
+        sizes: stratum -> how many replies of the runs it holds.
         rows: id in the sheet -> its stratum.
     """
 
@@ -149,7 +147,7 @@ def draw(
 
 
 def make_sheet(
-    source: Path,
+    sources: Sequence[Path],
     sheet: Path,
     labeller: Labeller,
     *,
@@ -161,10 +159,10 @@ def make_sheet(
     """Draw a sample and write the sheet and its key.
 
     Args:
-        source: a sample log or another file of replies.
+        sources: sample logs or other files of replies; drawn from as if they were one.
         sheet: the CSV to write; the key is written beside it, ``<name>.key.json``.
         labeller: labels the run.
-        columns: where the texts of ``source`` are.
+        columns: where the texts of ``sources`` are.
         n: how many replies, at least 1.
         seed: of the draw.
         blind: whether the sheet hides the automatic labels, so that they cannot lead the person.
@@ -173,19 +171,25 @@ def make_sheet(
         how many were drawn.
 
     Raises:
-        OverbenchError: the source cannot be read or has nothing to label.
+        OverbenchError: a source cannot be read, or none has anything to label.
     """
-    sample, sizes = draw(read_replies(source, columns), labeller, n, seed)
+    names = ", ".join(source.name for source in sources)
+    rows = (row for source in sources for row in read_replies(source, columns))
+    sample, sizes = draw(rows, labeller, n, seed)
     if not sample:
-        raise OverbenchError(f"{source}: no reply could be labelled, there is nothing to draw from.")
-    name = "/".join
+        raise OverbenchError(f"{names}: no reply could be labelled, there is nothing to draw from.")
+    key = Key(
+        labeller.name,
+        names,
+        seed,
+        {"/".join(stratum): size for stratum, size in sorted(sizes.items())},
+        {identity: f"{verdict.label}/{verdict.by}" for identity, _, _, verdict in sample},
+    )
     key_file = sheet.with_name(f"{sheet.stem}.key.json")
-    strata = {identity: name((verdict.label, verdict.by)) for identity, _, _, verdict in sample}
-    key = Key(labeller.name, source.name, seed, {name(s): size for s, size in sorted(sizes.items())}, strata)
-    _replace(key_file, json.dumps(asdict(key), indent=1) + "\n")
-    rows = [_sheet_row(drawn, key_file.name, blind) for drawn in sample]
-    write_sheet(sheet, rows)
-    return len(rows)
+    with whole_file(key_file, sync=True) as out:
+        out.write(json.dumps(asdict(key), indent=1) + "\n")
+    write_sheet(sheet, [_sheet_row(drawn, key_file.name, blind) for drawn in sample])
+    return len(sample)
 
 
 def _sheet_row(drawn: Drawn, key: str, blind: bool) -> dict[str, str]:
@@ -208,22 +212,11 @@ def read_sheet(sheet: Path) -> list[dict[str, str]]:
 
 
 def write_sheet(sheet: Path, rows: list[dict[str, str]]) -> None:
-    """Write a sheet so that it is never seen half written."""
-
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    _replace(sheet, text.getvalue())
-
-
-def _replace(path: Path, text: str) -> None:
-    new = path.with_name(f"{path.name}.new")
-    with new.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    """Write a sheet so that it is never seen half written; lone surrogates become ``?``."""
+    with whole_file(sheet, sync=True) as out:
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({name: encodable(cell) for name, cell in row.items()} for row in rows)
 
 
 ANSWERS: Final[dict[str, Label]] = {"c": "complied", "r": "refused", "p": "partial", "u": "unscored"}

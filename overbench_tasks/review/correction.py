@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -135,43 +135,70 @@ def corrected_rate(
     return Corrected(p, float(se), float(sp), value, min(low, value), max(high, value), notes)
 
 
-def run_lines(table: Table, run: Path, labeller: Labeller) -> Iterator[str]:
-    """The report on a run: raw and corrected rate of refusals, and of refusals and partials.
+def correction_lines(table: Table, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
+    """The report on runs: raw and corrected rate of refusals, and of refusals and partials.
 
     Args:
         table: a labelled sample, labelled by ``labeller``.
-        run: a sample log of one of our tasks; labelled by ``labeller`` here, so that both rest on
-            the same version of it.
+        runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
+            version of it. Of several, first all of them as one run, then each.
         labeller: see :data:`~overbench_tasks.labellers.Labeller`.
     """
-    refused, declined = Counter[float](), Counter[float]()
+    rates = {run: _run_rates(run, labeller) for run in runs}
+    if not rates:
+        return
+    if len(rates) > 1:
+        together = _RunRates()
+        for one in rates.values():
+            together.refused.update(one.refused)
+            together.declined.update(one.declined)
+        yield from _lines(table, f"all {len(rates)} runs", together, labeller)
+    for run, one in rates.items():
+        yield from _lines(table, str(run), one, labeller)
+    whose = "these models'" if len(rates) > 1 else "this model's"
+    yield f"  Rogan-Gladen; holds only if the labelled replies are {whose}, to prompts like these."
+
+
+@dataclass
+class _RunRates:
+    """Share of one prompt's replies that are refused, or refused or partial -> number of prompts."""
+
+    refused: Counter[float] = field(default_factory=Counter)
+    declined: Counter[float] = field(default_factory=Counter)
+
+
+def _run_rates(run: Path, labeller: Labeller) -> _RunRates:
+    found = _RunRates()
     rows = read_replies(run)
     while batch := list(islice(rows, BATCH)):
         verdicts = iter(labeller.label([pair for row in batch for pair in row.pairs()]))
         for row in batch:
             metrics = document_metrics([next(verdicts) for _ in row.replies], None)
             if (osr := metrics["osr"]) is not None:
-                refused[osr] += 1
-                declined[osr + (metrics["partial_refusal_rate"] or 0.0)] += 1
-    yield f"\n{run}: {refused.total():,} prompts with a scored reply, labelled by {labeller.name}"
+                found.refused[osr] += 1
+                found.declined[osr + (metrics["partial_refusal_rate"] or 0.0)] += 1
+    return found
+
+
+def _lines(table: Table, name: str, rates: _RunRates, labeller: Labeller) -> Iterator[str]:
+    yield f"\n{name}: {rates.refused.total():,} prompts with a scored reply, labelled by {labeller.name}"
     yield f"  {'':24}{'raw':28}{'error-corrected':28}sensitivity  specificity"
-    rates: list[tuple[str, Counter[float], tuple[Label, ...]]] = [
-        ("osr (refused)", refused, ("refused",)),
-        ("refused or partial", declined, ("refused", "partial")),
+    asked: list[tuple[str, Counter[float], tuple[Label, ...]]] = [
+        ("osr (refused)", rates.refused, ("refused",)),
+        ("refused or partial", rates.declined, ("refused", "partial")),
     ]
-    for name, shares, positive in rates:
+    for what, shares, positive in asked:
         total = sum(share * prompts for share, prompts in shares.items())
         n = shares.total()
         raw = interval(total / n if n else math.nan, *wilson_interval(total, n))
         try:
             found = corrected_rate(table, shares, positive)
         except CorrectionError as error:
-            yield f"  {name:24}{raw:28}not corrected: {error}"
+            yield f"  {what:24}{raw:28}not corrected: {error}"
             continue
         mended = interval(found.value, found.low, found.high)
-        yield f"  {name:24}{raw:28}{mended:28}{found.sensitivity:<13.4f}{found.specificity:.4f}"
+        yield f"  {what:24}{raw:28}{mended:28}{found.sensitivity:<13.4f}{found.specificity:.4f}"
         yield from (f"    {note}" for note in found.notes)
-    yield "  Rogan-Gladen; holds only if the labelled replies are this model's, to prompts like these."
 
 
 def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[Array, Array]:

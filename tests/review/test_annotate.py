@@ -45,7 +45,7 @@ def run(tmp_path: Path) -> Path:
 
 def sheet_of(run: Path, n: int = 30, seed: int = 0, blind: bool = True) -> Path:
     sheet = run.with_name("labels.csv")
-    make_sheet(run, sheet, by_name("rules"), columns=ReplyColumns(), n=n, seed=seed, blind=blind)
+    make_sheet([run], sheet, by_name("rules"), columns=ReplyColumns(), n=n, seed=seed, blind=blind)
     return sheet
 
 
@@ -131,9 +131,8 @@ class TestSheet:
     def test_lone_surrogates_do_not_stop_it(self, tmp_path: Path) -> None:
         rows = tmp_path / "r.jsonl"
         rows.write_text(json.dumps({"a": "Sure \ud800 thing"}) + "\n")
-        make_sheet(
-            rows, tmp_path / "s.csv", by_name("rules"), columns=ReplyColumns("a"), n=1, seed=0, blind=True
-        )
+        columns = ReplyColumns("a")
+        make_sheet([rows], tmp_path / "s.csv", by_name("rules"), columns=columns, n=1, seed=0, blind=True)
         assert read_sheet(tmp_path / "s.csv")[0]["reply"] == "Sure ? thing"
 
     def test_another_csv_is_no_sheet(self, tmp_path: Path) -> None:
@@ -214,6 +213,33 @@ class TestUse:
         assert line.split()[2] == f"{24 / 110:.4f}"
         assert line.split()[5] == f"{10 / 110:.4f}"
         assert "Rogan-Gladen" in result.output
+
+    @pytest.mark.parametrize("quoted", [False, True])
+    def test_several_runs_are_drawn_from_and_corrected_together(self, tmp_path: Path, quoted: bool) -> None:
+        logs = []
+        for model, replies in (("a", [REFUSAL] * 30 + [ANSWER] * 10), ("b", [ANSWER] * 40)):
+            (tmp_path / model).mkdir()
+            rows = [sample(f"{model}{i}", [reply], ["complied"]) for i, reply in enumerate(replies)]
+            logs.append(str(write(tmp_path / model / f"samples_overbench_{model}.jsonl", rows)))
+        runs = [f"{tmp_path}/*/samples_overbench_*.jsonl"] if quoted else logs
+        sheet = tmp_path / "labels.csv"
+        drawn = runner.invoke(cli.app, ["annotate", *runs, "-o", str(sheet), "-L", "40"])
+        assert drawn.exit_code == 0, drawn.output
+        assert f"overbench agreement {sheet} --run" in drawn.output
+        assert read_key(tmp_path / "labels.key.json").sizes == {"complied/no_rule": 50, "refused/decline": 30}
+        fill(sheet, lambda row: label_by_rules([(None, row["reply"])])[0].label)
+        result = runner.invoke(cli.app, ["agreement", str(sheet), "--run", *runs])
+        assert result.exit_code == 0, result.output
+        lines = result.output.splitlines()
+        heads = [line.partition(":")[0] for line in lines if "prompts with a scored reply" in line]
+        assert heads == ["all 2 runs", *logs]
+        rates = [line.split()[2::3][:2] for line in lines if "osr (refused)" in line]
+        assert rates == [["0.3750"] * 2, ["0.7500"] * 2, ["0.0000"] * 2]
+
+    def test_a_second_file_of_labels_is_none(self, run: Path) -> None:
+        result = runner.invoke(cli.app, ["agreement", "labels.csv", str(run)])
+        assert result.exit_code == 2
+        assert "behind --run" in " ".join(result.output.split())
 
     def test_a_key_of_another_sheet_is_noticed(self, run: Path) -> None:
         sheet = sheet_of(run)
