@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from generators.attribution.integrated_gradients import IntegrationSettings, TokenScores, integrate
+from generators.attribution.paths import Output
 from generators.attribution.tokens import AttributionError
 from generators.words import Exclusion, Form, Span, exclusions, frequency, pool_form, spans
 from overbench_tasks.text import encodable
@@ -54,6 +55,11 @@ class AttributionSettings(IntegrationSettings):
         "small frequency would lift it all the same",
     )
     top_k: int = Field(3, ge=1, description="features per prompt, at most")
+    exclude_words: bool = Field(
+        True,
+        description="function words, numbers, names and endless words make no features; false: only marks "
+        "between words make none",
+    )
     form: Form = Field("surface", description="features as written (casefolded), or their English lemma")
 
 
@@ -64,7 +70,7 @@ class WordScore:
     Attributes:
         word: ``prompt[start:end]``, surrogate code points replaced by ``?``.
         start, end: in code points.
-        raw: its share of the log-odds (the sum over its tokens); 0 where the detector does not read it.
+        raw: its share of the output (the sum over its tokens); 0 where the detector does not read it.
         frequency: its share of all English words, in [0, 1]; 0 if unseen, and for marks.
         adjusted: raw / max(frequency, floor)^beta, with the settings it was made with.
         excluded: why it cannot be a feature (:data:`~generators.words.Exclusion`), or "".
@@ -81,19 +87,20 @@ class WordScore:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What the words of one prompt add to the detector's log-odds of refusal.
+    """What the words of one prompt add to the detector's output F, its log-odds of refusal.
 
-    ``sum(w.raw for w in words) + rest = log_odds - baseline_log_odds + delta``
+    ``sum(w.raw for w in words) + rest = F(prompt) - F(baseline) + delta``
 
     Attributes:
         prompt_id: as given.
         log_odds, baseline_log_odds: of the prompt, and of its baseline.
-        delta: what the approximation of the integral is off by, in log-odds.
+        delta: what the approximation of the integral is off by, in units of F.
         steps: points of the approximation.
         converged: whether ``delta`` is within tolerance.
         truncated: whether the detector reads only part of the prompt; words past the cut score 0.
         words: in the order of the text, marks included.
         rest: the share of tokens that stand for no visible character. Special tokens have none.
+        output: what F is; ``probability`` is the sigmoid of the log-odds.
     """
 
     prompt_id: str
@@ -105,6 +112,7 @@ class Attribution:
     truncated: bool
     words: tuple[WordScore, ...]
     rest: float = 0.0
+    output: Output = "log_odds"
 
 
 def attribute(
@@ -156,6 +164,7 @@ def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: Attribut
         result.truncated,
         words,
         rest,
+        settings.output,
     )
 
 
@@ -163,12 +172,12 @@ def features(attribution: Attribution, settings: AttributionSettings) -> list[st
     """The prompt's features: its top-k distinct words by adjusted score, best first, in pool form.
 
     Adjusted scores are made anew from ``raw`` and ``frequency``, so that one attribution serves any
-    ``beta`` and floor (``beta=0``: raw Integrated Gradients). Only words that are not excluded count, whose
-    raw score is above 0 and at least ``min_share`` of the highest. A word that stands more than once counts
-    with its best place, not with the sum: a generated prompt uses it once, and repetition alone makes no
-    trigger. Ties: the earlier word first.
+    ``beta`` and floor (``beta=0``: raw Integrated Gradients). Only words count that are not excluded and
+    whose raw score is above 0 and at least ``min_share`` of the highest. A word that stands more than once
+    counts with its best place, not with the sum: a generated prompt uses it once, and repetition alone
+    makes no trigger. Ties: the earlier word first.
     """
-    words = [word for word in attribution.words if not word.excluded and word.raw > 0]
+    words = [word for word in _candidates(attribution, settings) if word.raw > 0]
     lowest = settings.min_share * max((word.raw for word in words), default=0.0)
     best: dict[str, float] = {}
     for word in words:
@@ -184,8 +193,14 @@ def content_words(attribution: Attribution, settings: AttributionSettings) -> li
 
     What attributed features are compared with: words drawn at random from the same prompt.
     """
-    forms = (pool_form(word.word, settings.form) for word in attribution.words if not word.excluded)
-    return list(dict.fromkeys(forms))
+    words = _candidates(attribution, settings)
+    return list(dict.fromkeys(pool_form(word.word, settings.form) for word in words))
+
+
+def _candidates(attribution: Attribution, settings: AttributionSettings) -> list[WordScore]:
+    """The words that could be features."""
+    kept = ("",) if settings.exclude_words else ("", "stop_word", "number", "name", "not_a_word")
+    return [word for word in attribution.words if word.excluded in kept]
 
 
 def to_json(attribution: Attribution) -> dict[str, Any]:

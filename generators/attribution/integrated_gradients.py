@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.attribution.paths import Array, Path
+from generators.attribution.paths import Array, Output, Path
 from generators.attribution.tokens import AttributionError, BaselineToken, Encoded, encode
 
 REFUSED = "refused"
@@ -41,6 +41,11 @@ class IntegrationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    output: Output = Field(
+        "log_odds",
+        description="what is attributed: the log-odds of refusal, or its probability, the sigmoid of them, "
+        "which hardly moves where the detector is sure",
+    )
     steps: int = Field(11, ge=2, description="points along the path that every prompt gets first")
     max_steps: int = Field(
         192, ge=2, description="a prompt above tolerance gets more, where its path is steep, up to these"
@@ -49,12 +54,13 @@ class IntegrationSettings(BaseModel):
         0.007,
         gt=0,
         lt=1,
-        description="highest |sum of scores - (F(x) - F(baseline))|, as a share of |F(x) - F(baseline)|",
+        description="highest |sum of scores - (F(x) - F(baseline))|, as a share of |F(x) - F(baseline)|, "
+        "where F is the output",
     )
     difference_floor: float = Field(
         0.1,
         ge=0,
-        description="the tolerance is a share of at least this many log-odds, "
+        description="the tolerance is a share of at least this difference of the output, "
         "so that a prompt that hardly differs from its baseline is not integrated without end",
     )
     baseline: BaselineToken = Field(
@@ -83,16 +89,16 @@ class IntegrationSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """What each token of one prompt adds to the log-odds.
+    """What each token of one prompt adds to the output F.
 
     Attributes:
-        log_odds, baseline_log_odds: F(x) and F(x').
-        delta: sum of scores - (F(x) - F(x')), in log-odds.
+        log_odds, baseline_log_odds: of the prompt x and its baseline x', whatever the output.
+        delta: sum of scores - (F(x) - F(x')).
         steps: points that gave these scores.
         converged: whether ``delta`` is within tolerance.
         truncated: whether the detector reads only part of the prompt.
         offsets: ``[start, end)`` of each token in the prompt, in code points; (0, 0) for special tokens.
-        scores: one per token, in log-odds.
+        scores: one per token, in units of F.
     """
 
     log_odds: float
@@ -112,7 +118,7 @@ def integrate(
     settings: IntegrationSettings,
     progress: Callable[[int], None] | None = None,
 ) -> list[TokenScores]:
-    """Attribute each prompt's refusal log-odds to its tokens.
+    """Attribute each prompt's output, the refusal log-odds or probability, to its tokens.
 
     Points of prompts of like length share a batch. Each prompt first gets ``settings.steps`` points; those
     whose delta is above tolerance get more, as long as there are at most ``settings.max_steps``.
@@ -135,7 +141,7 @@ def integrate(
             other labels, no input embeddings, or gives numbers that are not finite.
     """
     encoded = encode(model, tokenizer, prompts, settings.baseline, settings.max_length)
-    paths = [Path(settings.steps) for _ in encoded]
+    paths = [Path(settings.steps, settings.output) for _ in encoded]
     found: dict[int, TokenScores] = {}
     # By content, not by place, within a length: the batches are the same for any order of prompts.
     pending = sorted(range(len(encoded)), key=lambda i: (encoded[i].length, encoded[i].inputs["input_ids"]))
@@ -156,13 +162,11 @@ def integrate(
 
 def _token_scores(encoded: Encoded, path: Path, settings: IntegrationSettings) -> TokenScores:
     scores = path.scores()
-    log_odds, baseline_log_odds = path.ends
-    difference = log_odds - baseline_log_odds
+    difference = path.difference
     delta = float(scores.sum()) - difference
     converged = abs(delta) <= settings.tolerance * max(abs(difference), settings.difference_floor)
     return TokenScores(
-        log_odds,
-        baseline_log_odds,
+        *path.ends,
         delta,
         len(path.places),
         converged,
@@ -181,6 +185,7 @@ class _Integrator:
 
         self.model = model
         self.pad_id = tokenizer.pad_token_id
+        self.output = settings.output
         self.refused = _refused_label(model)
         try:
             self.layer = model.get_input_embeddings()
@@ -243,7 +248,7 @@ class _Integrator:
                 "The detector's logits are not finite numbers. Load it in float32, or train it again."
             )
         self.log_odds = log_odds.detach()
-        return log_odds
+        return log_odds.sigmoid() if self.output == "probability" else log_odds
 
     def _log_odds(self, inputs: dict[str, Any]) -> Any:
         """F: (rows,) log-odds of refusal."""

@@ -5,13 +5,16 @@ numpy and scipy only; no model.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import CubicSpline
+from scipy.special import expit
 
 Array = npt.NDArray[np.float64]
+Output = Literal["log_odds", "probability"]
+"""What is integrated: the detector's log-odds of refusal, or their sigmoid."""
 
 HALVED: Final = 0.5
 """Pieces of the path are halved whose error is at least this share of the largest one's."""
@@ -20,9 +23,9 @@ SHORTEST: Final = 1e-5
 
 
 class Path:
-    """Points on a path from 0 to 1, at each of which the log-odds and their slope per token are known.
+    """Points on a path from 0 to 1, at each of which the output and its slope per token are known.
 
-    A cubic spline through the slopes is integrated. What the log-odds themselves say of each piece between
+    A cubic spline through the slopes is integrated. What the output itself says of each piece between
     two points tells how far off it is there, and so where points are missing.
 
     Attributes:
@@ -30,18 +33,19 @@ class Path:
         places: those that have been added, ascending.
     """
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, output: Output = "log_odds") -> None:
         self.wanted: Array = np.linspace(0, 1, steps)
         self.places: Array = np.empty(0)
         self._log_odds: Array = np.empty(0)
+        self._probability = output == "probability"
         self._slopes: Array = np.empty((0, 0))
 
     def add(self, log_odds: Array, slopes: Array) -> None:
         """Take the values at the wanted places.
 
         Args:
-            log_odds: (places,) F(a).
-            slopes: (places, tokens) what each token adds to dF/da.
+            log_odds: (places,) of refusal.
+            slopes: (places, tokens) what each token adds to dF/da, F the output.
         """
         if len(self.places):
             log_odds = np.concatenate([self._log_odds, log_odds])
@@ -53,8 +57,18 @@ class Path:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """F(1) and F(0), of the prompt and of its baseline."""
+        """Log-odds at 1 and at 0, of the prompt and of its baseline."""
         return float(self._log_odds[-1]), float(self._log_odds[0])
+
+    @property
+    def difference(self) -> float:
+        """F(1) - F(0)."""
+        return float(self._output[-1] - self._output[0])
+
+    @property
+    def _output(self) -> Array:
+        """(places,) F."""
+        return np.asarray(expit(self._log_odds)) if self._probability else self._log_odds
 
     def scores(self) -> Array:
         """(tokens,) the integral of each token's slope."""
@@ -64,7 +78,7 @@ class Path:
     def errors(self) -> Array:
         """(places - 1,) what the integral of the summed slopes is off by on each piece of the path."""
         integral = CubicSpline(self.places, self._slopes.sum(axis=1)).antiderivative()
-        return np.asarray(np.diff(integral(self.places)) - np.diff(self._log_odds))
+        return np.asarray(np.diff(integral(self.places)) - np.diff(self._output))
 
     def refine(self, max_steps: int) -> None:
         """Want the middles of the pieces that are off most; none if there would be too many points."""

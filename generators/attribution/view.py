@@ -37,7 +37,7 @@ span {{ border-radius: .2em; padding: .05em .1em; }}
 <body>
 <h1>Which words make a refusal likely?</h1>
 <p>Red speaks for a refusal, blue against it ({score} scores, each prompt on its own scale). Point at a
-word for its figures, in log-odds of refusal.</p>
+word for its figures, in units of what was attributed: log-odds of refusal, if nothing else is said.</p>
 {prompts}
 </body>
 </html>
@@ -70,12 +70,13 @@ def html(items: Iterable[tuple[str, Attribution]], *, score: Score = "raw") -> s
 
 def summary(attribution: Attribution) -> str:
     """One line: id, log-odds of refusal, and whether the scores can be trusted."""
+    unit = " in probability" if attribution.output == "probability" else ""
     notes = ["" if attribution.converged else ", NOT CONVERGED"]
     notes += [", cut at the detector's longest input"] if attribution.truncated else []
     return (
         f"{visible(attribution.prompt_id)}: log-odds of refusal {attribution.log_odds:+.2f} "
         f"(baseline {attribution.baseline_log_odds:+.2f}), "
-        f"off by {attribution.delta:+.4f} after {attribution.steps} steps{''.join(notes)}"
+        f"off by {attribution.delta:+.4f}{unit} after {attribution.steps} steps{''.join(notes)}"
     )
 
 

@@ -193,6 +193,8 @@ def _evaluated(
 def _tuning_rows(validation: Sequence[Example], settings: DetectorSettings) -> tuple[str, Bools]:
     """The validation prompts to tune on; generated ones only if there are enough of both labels."""
     in_domain: Bools = np.array([example.in_domain for example in validation])
+    if not settings.calibrate and settings.threshold == "half":
+        return "none", np.ones(len(validation), dtype=bool)
     if settings.tune_on == "all" or too_few(_refused(validation)[in_domain], ENOUGH):
         return "all", np.ones(len(validation), dtype=bool)
     return "in_domain", in_domain
@@ -202,7 +204,7 @@ def _tuned(
     validation: Sequence[Example], rows: Bools, log_odds: Floats, ratio: float, settings: DetectorSettings
 ) -> tuple[Calibration, float, str]:
     refused, values = _refused(validation)[rows], log_odds[rows]
-    calibration = calibrate(refused, values, ratio)
+    calibration = calibrate(refused, values, ratio) if settings.calibrate else UNCALIBRATED
     return calibration, *choose_threshold(refused, calibration.probabilities(values), settings.threshold)
 
 

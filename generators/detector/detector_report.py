@@ -36,7 +36,7 @@ class DetectorReport(BaseModel):
         best_epoch: whose weights were kept, from 1.
         truncated: how many prompts, of all parts, were longer than the detector reads.
         calibration, threshold: see :mod:`generators.detector.tuning`.
-        tuned_on: ``in_domain`` or ``all`` validation prompts.
+        tuned_on: ``in_domain``, ``all`` or ``none`` of the validation prompts.
         brier_uncalibrated, ece_uncalibrated: on test, of the model's own softmax; those of
             calibrated probabilities are in ``test["all"].detector``.
         test: figures on the test part: ``all``; and where there are generated prompts among it,
@@ -125,6 +125,7 @@ _SETS: Mapping[str, str] = {
     "all": "all prompts",
     "seeds": "the seeds",
     "in_domain": "the generated prompts",
+    "none": "none",
 }
 _FIGURES: Mapping[str, str] = {"auroc": "AUROC", "f1": "F1", "precision": "precision", "recall": "recall"}
 

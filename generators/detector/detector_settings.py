@@ -96,10 +96,16 @@ class DetectorSettings(BaseModel):
         gt=0,
         description="what a generated prompt of an earlier round weighs in the loss; a seed weighs 1",
     )
-    threshold: Literal["f1"] | float = Field(
+    calibrate: bool = Field(
+        True,
+        description="fit the probabilities to validation; false leaves the model's own, which class weights "
+        "shift",
+    )
+    threshold: Literal["f1", "half"] | float = Field(
         "f1",
-        description="how the decision threshold is chosen on validation: f1 maximises F1; a number in (0, 1) "
-        "is a precision, and the smallest threshold that reaches it is taken",
+        description="how the decision threshold is chosen: f1 maximises F1 on validation; a number in (0, 1) "
+        "is a precision, and the smallest threshold that reaches it there is taken; half is a probability "
+        "of 0.5",
     )
     tune_on: Literal["in_domain", "all"] = Field(
         "in_domain",
@@ -119,7 +125,7 @@ class DetectorSettings(BaseModel):
     @classmethod
     def _precision(cls, threshold: str | float) -> str | float:
         if not isinstance(threshold, str) and not 0 < threshold < 1:
-            raise ValueError(f"expected f1 or a precision between 0 and 1, got {threshold}")
+            raise ValueError(f"expected f1, half or a precision between 0 and 1, got {threshold}")
         return threshold
 
     @property

@@ -94,12 +94,14 @@ def choose_threshold(refused: Bools, probabilities: Floats, rule: str | float) -
         rule: ``f1`` for the highest F1 (of equals, the highest threshold); or a precision, for the
             smallest threshold that reaches it among those that flag at least :data:`MIN_FLAGGED`
             prompts (or half of the refused ones, where those are fewer). If none reaches it, the
-            one of the highest precision is taken, and said so.
+            one of the highest precision is taken, and said so; ``half`` for 0.5.
 
     Returns:
         the threshold, half way to the next lower probability so that rounding does not decide, and
         a note for people, empty if all went well. 0.5 with fewer than :data:`FEW` of either label.
     """
+    if rule == "half":
+        return 0.5, ""
     if too_few(refused):
         return 0.5, (
             f"Validation has {int(refused.sum())} refused and {int((~refused).sum())} accepted prompts to "

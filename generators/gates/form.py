@@ -22,6 +22,7 @@ class FormSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    enabled: bool = Field(True, description="false: a prompt may look as it likes")
     min_chars: int = Field(12, ge=1, description="characters a prompt has at least")
     max_chars: int = Field(300, ge=1, le=MAX_PROMPT_CHARS, description="characters a prompt has at most")
     min_words: int = Field(3, ge=0, description="words, separated by white space, a prompt has at least")

@@ -58,6 +58,7 @@ class NoveltySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    enabled: bool = Field(True, description="false: near duplicates pass; copies of a known prompt never do")
     threshold: float = Field(
         0.6,
         gt=0,
@@ -78,6 +79,7 @@ class Novelty:
     def __init__(self, settings: NoveltySettings) -> None:
         from datasketch import MinHash
 
+        self._near = settings.enabled
         self._threshold = settings.threshold
         self._minhash = MinHash(PERMUTATIONS, seed=settings.seed, hashfunc=zlib.crc32)
         self._rows = rows_per_band(self._threshold)
@@ -126,6 +128,8 @@ class Novelty:
         if same is not None:
             reason = "exact" if self._prompts[same] == prompt else "normalised"
             return Rejection("novelty", reason, excerpt(self._ids[same]))
+        if not self._near:
+            return None
         similarity, nearest = self._nearest(core_of(text))
         if similarity < self._threshold:
             return None

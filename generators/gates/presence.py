@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Final, Literal
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from generators.gates.rejection import Rejection, excerpt
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
@@ -18,6 +20,14 @@ class LemmaLanguageError(OverbenchError):
 
 
 Form = Literal["surface", "lemma"]
+
+
+class PresenceSettings(BaseModel):
+    """Whether there is this gate. Which form of the word counts is the attribution's setting."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="false: a prompt need not hold the word it was written around")
 
 
 def presence_problem(

@@ -86,13 +86,12 @@ class Gates:
         for candidate in candidates:
             problem = candidate.rejection
             if problem is None:
-                problem = (
-                    form_problem(candidate.prompt, gates.form)
-                    or self._novelty.problem(candidate.prompt)
-                    or presence_problem(
-                        candidate.prompt, candidate.job.feature, self._run.settings.attribution.form
-                    )
-                )
+                if gates.form.enabled:
+                    problem = form_problem(candidate.prompt, gates.form)
+                problem = problem or self._novelty.problem(candidate.prompt)
+                if problem is None and gates.presence.enabled:
+                    form = self._run.settings.attribution.form
+                    problem = presence_problem(candidate.prompt, candidate.job.feature, form)
                 if problem is None:
                     self._novelty.add(candidate.prompt_id, candidate.prompt)
             decided.append(replace(candidate, rejection=problem))

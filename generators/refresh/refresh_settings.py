@@ -19,6 +19,7 @@ from generators.detector.detector import DetectorSettings
 from generators.gates.form import FormSettings
 from generators.gates.moderation import ModerationSettings
 from generators.gates.novelty import NoveltySettings
+from generators.gates.presence import PresenceSettings
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
@@ -44,6 +45,7 @@ class GateSettings(_Section):
 
     form: FormSettings = FormSettings()
     novelty: NoveltySettings = NoveltySettings()
+    presence: PresenceSettings = PresenceSettings()
 
 
 class RoundSettings(_Section):

@@ -249,7 +249,8 @@ def _begin(settings: RefreshSettings, store: Store) -> None:
         text = yaml.safe_dump(used, sort_keys=False, allow_unicode=True)
         (store.folder / SETTINGS_FILE).write_text(text, encoding="utf-8")
         return
-    changed = sorted(_differences(_fixed(before), _fixed(used)))
+    known = _validated(before, store.folder).model_dump(mode="json")  # what came later has its default
+    changed = sorted(_differences(_fixed(known), _fixed(used)))
     if changed:
         raise RunError(
             f"{store.folder} was begun with other settings: {', '.join(changed)} changed. "
@@ -279,7 +280,10 @@ def settings_of(folder: Path) -> RefreshSettings:
         RunError: the run was begun by a version with other settings.
     """
     with Store(folder, read_only=True) as store:
-        used = store.fact("settings")
+        return _validated(store.fact("settings"), folder)
+
+
+def _validated(used: Any, folder: Path) -> RefreshSettings:
     try:
         return RefreshSettings.model_validate(used)
     except ValueError as error:

@@ -194,6 +194,22 @@ def test_on_a_nonlinear_model_scores_are_the_analytic_integral(function: Any, in
         assert result.scores == pytest.approx(integral(difference, s, base).tolist(), rel=1e-3, abs=1e-5)
 
 
+def test_the_probability_is_attributed_where_it_is_asked_for() -> None:
+    """IG of sigmoid(s) is (x_i - x'_i) w (sigmoid(s) - sigmoid(s')) / (s - s')."""
+    model, tokenizer = Toy(lambda s: 3 * s), word_piece()
+    prompts = [p for p in PROMPTS if p]
+    chosen = AttributionSettings(output="probability", tolerance=1e-4)
+    results = integrate(model, tokenizer, prompts, chosen)
+    for prompt, result in zip(prompts, results, strict=True):
+        difference, s, base = model.ends(tokenizer, prompt)
+        gain = (3 * s).sigmoid() - (3 * base).sigmoid()
+        assert result.converged and abs(result.delta) <= 1e-4 * max(abs(gain), 0.1)
+        assert result.scores == pytest.approx((difference * gain / (s - base)).tolist(), abs=1e-5)
+        assert result.log_odds == pytest.approx(3 * s.item(), abs=1e-5)
+    (a,) = attribute(model, tokenizer, [("p", "kill")], chosen)
+    assert a.output == "probability" and " in probability after" in ansi("kill", a)
+
+
 def test_on_a_product_of_two_tokens_scores_are_the_analytic_integral() -> None:
     """F = u v with u, v linear in one token each: IG_u = (u - u') ((v + v') / 2), and the other way round."""
     tokenizer = word_piece()
@@ -538,6 +554,15 @@ def test_features_are_the_best_distinct_positive_words_that_are_not_excluded() -
     assert features(a, AttributionSettings(beta=0)) == ["get", "kill", "steal"]
     assert features(a, AttributionSettings(frequency_floor=1e-4)) == ["kill", "steal", "get"]
     assert features(a, AttributionSettings(frequency_floor=1e-4, top_k=9)) == ["kill", "steal", "get", "zzz"]
+
+
+def test_excluded_words_can_be_let_in_but_no_marks() -> None:
+    a = attribution(
+        word("The", 9.0, 1e-2, "stop_word"), word("kill", 0.5, 1e-4), word("?", 9.0, 0, "punctuation")
+    )
+    everything = AttributionSettings(exclude_words=False)
+    assert (features(a, everything), content_words(a, everything)) == (["kill", "the"], ["the", "kill"])
+    assert (features(a, AttributionSettings()), content_words(a, AttributionSettings())) == (["kill"],) * 2
 
 
 def test_a_raw_score_that_is_hardly_above_zero_makes_no_feature_however_rare_the_word() -> None:

@@ -39,7 +39,7 @@ from generators.detector.encoder import load_encoder
 from generators.detector.pooling import add_mean_pooling
 from generators.detector.scores import auroc, brier, compare, expected_calibration_error
 from generators.detector.training import class_weight_ratio, example_weights, like_lengths
-from generators.detector.tuning import calibrate, choose_threshold, sigmoid
+from generators.detector.tuning import UNCALIBRATED, calibrate, choose_threshold, sigmoid
 from generators.models import models
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import read_prompts
@@ -273,6 +273,18 @@ def test_generated_prompts_tune_once_there_are_enough(
     assert (report.tuned_on, everything.tuned_on) == ("in_domain", "all")
     assert report.calibration != everything.calibration
     assert weights_of(tmp_path / "d") == weights_of(tmp_path / "a")
+
+
+def test_nothing_is_tuned_where_nothing_shall_be(tiny: Tiny, tmp_path: Path) -> None:
+    report = train(
+        examples(), tmp_path / "d", tiny(epochs=1, calibrate=False, threshold="half"), progress=False
+    )
+    assert (report.threshold, report.calibration, report.tuned_on) == (0.5, UNCALIBRATED, "none")
+    assert "bias +0.000, tuned on none of validation" in "\n".join(report.lines())
+    assert report.brier_uncalibrated == report.test["all"].detector.brier
+    detector = Detector.load(tmp_path / "d", "cpu")
+    prompts = [example.prompt for example in examples()]
+    assert detector.refuses(prompts) == [value >= 0 for value in detector.log_odds(prompts)]
 
 
 # --- a training that does not end

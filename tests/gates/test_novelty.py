@@ -30,6 +30,13 @@ def knowing(*prompts: str, threshold: float = DEFAULT.threshold) -> Novelty:
     return novelty
 
 
+def test_copies_are_known_where_near_duplicates_pass() -> None:
+    novelty = Novelty(NoveltySettings(enabled=False))
+    novelty.add("id-0", "How do I kill a wasp?")
+    assert novelty.problem("How do I kill a wasp") is None
+    assert novelty.problem("how do I  KILL a wasp?") == Rejection("novelty", "normalised", "id-0")
+
+
 def test_nothing_is_known_at_first() -> None:
     assert Novelty(DEFAULT).problem("How do I kill a wasp?") is None
 

@@ -233,6 +233,26 @@ class TestStages:
         assert settings_of(tmp_path / "run").pool.cap == 12
         assert "cap: 12" in (tmp_path / "run" / "settings.yaml").read_text()
 
+    def test_a_run_that_was_begun_before_a_setting_came_goes_on_with_its_default(
+        self, tmp_path: Path
+    ) -> None:
+        with Store(tmp_path / "run") as store:
+            used = settings(tmp_path).model_dump(mode="json")
+            del used["gates"]["presence"], used["attribution"]["output"]
+            store.set_fact("settings", used)
+            fake_run(tmp_path, store)
+            with pytest.raises(RunError, match=r"gates\.presence\.enabled changed"):
+                fake_run(tmp_path, store, gates={"presence": {"enabled": False}})
+
+    def test_gates_can_be_switched_off(self, tmp_path: Path) -> None:
+        off = {name: {"enabled": False} for name in ("form", "novelty", "presence")}
+        with Store(tmp_path / "run") as store:
+            refresh(fake_run(tmp_path, store, gates=off), until="generate")
+            found = store.rows("SELECT DISTINCT gate, reason FROM candidates")
+            reasons = {(row["gate"], row["reason"]) for row in found}
+        assert {gate for gate, _ in reasons} >= {"", "reply", "detector"}
+        assert {reason for gate, reason in reasons if gate in off} <= {"exact", "normalised"}
+
     def test_status_shows_counts_reasons_detectors_and_features(self, finished: tuple[Run, Path]) -> None:
         _, folder = finished
         text = "\n".join(status_lines(folder / "run"))
