@@ -93,7 +93,7 @@ def drop_near_duplicates(work: Workspace, say: Say) -> None:
     """
     import pyarrow
 
-    from generators.release.duplicates import near_duplicates
+    from generators.near_duplicates import near_duplicates
 
     connection = work.connection
     query = """

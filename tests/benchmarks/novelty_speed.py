@@ -15,7 +15,8 @@ import resource
 import sys
 import time
 
-from generators.gates.novelty import Novelty, NoveltySettings, core_of, jaccard, shingles_of
+from generators.gates.novelty import Novelty, NoveltySettings
+from generators.near_duplicates import core_of, jaccard, shingles_of
 from overbench_tasks.prompts import normalised
 
 SAMPLE = 3_000

@@ -32,7 +32,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.release.duplicates import near_duplicates
+from generators.near_duplicates import near_duplicates
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.prompt_sets import source_file
 from overbench_tasks.prompts import Row, normalised, read_prompts

@@ -9,15 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.gates.novelty import (
-    MOST_COMPARED,
-    NOVELTY_REASONS,
-    Novelty,
-    NoveltySettings,
-    _BandIndex,
-    rows_per_band,
-)
+from generators.gates.novelty import NOVELTY_REASONS, Novelty, NoveltySettings
 from generators.gates.rejection import Rejection
+from generators.near_duplicates import MOST_COMPARED, _BandIndex, rows_per_band
 from overbench_tasks.prompt_sets import bundled_prompts
 
 DEFAULT = NoveltySettings()
@@ -194,14 +188,12 @@ def test_the_band_index_finds_what_shares_a_band_however_it_grew() -> None:
 
 
 def test_many_alike_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from generators.gates import novelty as module
-
     prompts = [
         f"Can you find the home address of singer number {n * 7919}?" for n in range(2 * MOST_COMPARED)
     ]
     novelty = knowing(*prompts, threshold=0.5)
     compared = []
-    monkeypatch.setattr(module, "jaccard", lambda one, other: compared.append(1) or 0.0)
+    monkeypatch.setattr("generators.near_duplicates.jaccard", lambda one, other: compared.append(1) or 0.0)
     novelty.problem("Can you find the home address of singer number 12345678?")
     assert len(compared) == MOST_COMPARED
 

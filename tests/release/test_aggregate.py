@@ -15,8 +15,8 @@ import pytest
 import yaml
 from release_inputs import write_log, write_prompts, write_run
 
+from generators.near_duplicates import core_of, jaccard, near_duplicates, shingles_of
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
-from generators.release.duplicates import near_duplicates
 from generators.release.read import Release, read_release
 from generators.report.report_inputs import joined
 from overbench_tasks.prompt_sets import load_prompts
@@ -444,8 +444,6 @@ class TestDuplicates:
 
     @pytest.mark.parametrize("threshold", [0.6, 0.8])
     def test_as_if_every_pair_were_compared(self, threshold: float) -> None:
-        from generators.gates.novelty import core_of, jaccard, shingles_of
-
         draw = random.Random(1)
         words = ["".join(draw.choices("abcdefghij", k=6)) for _ in range(60)]
         texts = [" ".join(draw.choices(words, k=8)) for _ in range(150)]

@@ -15,7 +15,7 @@ import pytest
 
 from generators.gates.novelty import Novelty, NoveltySettings
 from generators.gates.presence import presence_problem
-from generators.release.duplicates import near_duplicates
+from generators.near_duplicates import near_duplicates
 from generators.release.push import check_sums
 from generators.release.read import CARD_FILE, CHECKSUMS_FILE, Release, read_release
 from overbench_tasks.prompt_sets import BUNDLED, bundled_prompts

@@ -1,0 +1,331 @@
+"""The one finder of near duplicates: for the novelty gate one text at a time, for a release all at once.
+
+The measure is the Jaccard similarity of runs of four characters. Prompts are short and most share a frame
+("What is the best way to ..."), which would make "How do I kill a wasp?" resemble "How do I kill a
+process?" more than "How do I kill a wasp in my home?". So the frame's words are left out, and the runs of
+characters forgive inflection.
+
+Candidates are found by MinHash (Broder 1997, "On the resemblance and containment of documents") and
+banding (Leskovec, Rajaraman & Ullman, "Mining of Massive Datasets", section 3.4), then compared exactly,
+so that nothing is called a near duplicate that is none. Signatures are made in numpy: hashing each run
+by itself, as libraries do, takes minutes for a release.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SHINGLE_CHARS: Final = 4
+COMPARED_CHARS: Final = 2_000
+"""Longer texts are compared by their first so many characters."""
+
+PERMUTATIONS: Final = 160
+RECALL: Final = 0.99
+"""The least share of pairs just at the threshold that banding finds; of closer pairs it finds more."""
+
+MOST_COMPARED: Final = 500
+"""Where more known texts share a band with a new one, those that share the most are compared."""
+MOST_PAIRED: Final = 30
+"""Of all texts that share a band, each is compared with so many that come first in order."""
+
+_CHUNK: Final = 64
+_SLACK: Final = 0.2
+"""Pairs whose signatures put them this far below the threshold are not compared exactly. The estimate's
+standard error is at most 0.5 / sqrt(160) = 0.04."""
+
+_FRAME: Final = """
+    a an the this that these those some any i me my we us our you your it its they them their
+    is are am was were be been being do does did has have had can could should would will may might must
+    to of in on at for from with and or as by so if there here s t m d re ve ll
+    what which who whom whose how why when where
+    please tell explain give show help let know best good better way ways want need like get
+"""
+_FRAME_WORDS: Final = frozenset(_FRAME.split())
+_WORD: Final = re.compile(r"\w+")
+
+
+def core_of(text: str) -> str:
+    """What a normalised prompt is about: its words but for the frame's; all of them where none is left."""
+    words = _WORD.findall(text[:COMPARED_CHARS])
+    return " ".join([word for word in words if word not in _FRAME_WORDS] or words) or text[:COMPARED_CHARS]
+
+
+def shingles_of(core: str) -> set[str]:
+    """All runs of :data:`SHINGLE_CHARS` characters of a core, with a space on either side."""
+    padded = f" {core} "
+    return {padded[at : at + SHINGLE_CHARS] for at in range(max(1, len(padded) - SHINGLE_CHARS + 1))}
+
+
+def jaccard(one: set[str], other: set[str]) -> float:
+    """Shared over all, in [0, 1] (Jaccard 1912)."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
+
+
+def rows_per_band(threshold: float) -> int:
+    """The most rows r, and so the fewest false candidates, that find enough pairs at the threshold.
+
+    Two sets of Jaccard similarity s agree on all rows of one band with probability s^r, and on at
+    least one of b bands with 1 - (1 - s^r)^b; b = PERMUTATIONS / r.
+    """
+    for rows in range(PERMUTATIONS, 1, -1):
+        if 1 - (1 - threshold**rows) ** (PERMUTATIONS // rows) >= RECALL:
+            return rows
+    return 1
+
+
+class DuplicateFinder:
+    """Finds the nearest of the texts known so far, one text at a time.
+
+    Results depend on what was added and in which order, on nothing else. Takes about 1 KB a text. One is
+    looked up and added in a fraction of a millisecond, however many are known, unless very many resemble
+    it (``tests/benchmarks/novelty_speed.py``).
+
+    Args:
+        threshold: Jaccard similarity in (0, 1]. Of texts nearer than that at least 99 % are found.
+        seed: of the MinHash permutations.
+    """
+
+    def __init__(self, threshold: float, seed: int = 0) -> None:
+        self._signer = _Signer(seed)
+        self._rows = rows_per_band(threshold)
+        self._cores: list[str] = []
+        self._by_core: dict[str, int] = {}
+        self._latest: tuple[str | None, list[int]] = (None, [])
+        self._index = _BandIndex(PERMUTATIONS // self._rows)
+
+    def __len__(self) -> int:
+        return len(self._cores)
+
+    def add(self, text: str) -> None:
+        """Make a normalised text known. Texts are numbered from 0 as they come."""
+        core = core_of(text)
+        number = len(self._cores)
+        self._cores.append(core)
+        if core not in self._by_core:  # of those that differ in the frame alone, one is enough
+            self._by_core[core] = number
+            self._index.add(number, self._bands(core))
+
+    def nearest(self, text: str) -> tuple[float, int]:
+        """(Jaccard similarity, number) of the nearest known text that is found; (0, -1) for none.
+
+        Of equally near ones the first that was added. Changes nothing.
+        """
+        core = core_of(text)
+        if core in self._by_core:
+            return 1.0, self._by_core[core]
+        shingles = shingles_of(core)
+        best, nearest = 0.0, -1
+        sharing = Counter(self._index.find(self._bands(core)))
+        for number, _ in sharing.most_common(MOST_COMPARED):
+            similarity = jaccard(shingles, shingles_of(self._cores[number]))
+            if (similarity, -number) > (best, -nearest):
+                best, nearest = similarity, number
+        return best, nearest
+
+    def _bands(self, core: str) -> list[int]:
+        """One hash per band: equal for all texts whose signatures agree on the band's rows."""
+        if self._latest[0] == core:  # a text is looked up, then added
+            return self._latest[1]
+        [signature] = self._signer.signatures([core])
+        width = self._rows * signature.itemsize
+        data = signature.astype("<u4").tobytes()
+        starts = range(0, len(data) - width + 1, width)
+        self._latest = core, [zlib.crc32(data[start : start + width], start) for start in starts]
+        return self._latest[1]
+
+
+def near_duplicates(prompts: Sequence[str], threshold: float) -> list[tuple[int, int, float]]:
+    """Which prompts to drop, so that no two of those that stay are near duplicates.
+
+    Greedy, in order: a prompt is dropped if it resembles an earlier one that stays. Of pairs right at
+    the threshold at least 99 % are found, of closer ones more.
+
+    Args:
+        prompts: normalised (:func:`overbench_tasks.prompts.normalised`), those to be kept first.
+        threshold: Jaccard similarity in (0, 1] from which two are near duplicates.
+
+    Returns:
+        (the dropped, the earlier one it resembles, their similarity), numbers from 0 in ``prompts``,
+        by the dropped.
+    """
+    import numpy as np
+
+    cores = [core_of(prompt) for prompt in prompts]
+    first: dict[str, int] = {}
+    twins = {n: earlier for n, text in enumerate(cores) if (earlier := first.setdefault(text, n)) != n}
+    # Prompts that differ in the frame alone have one core, and one signature is enough.
+    distinct = np.array(list(first.values()), dtype=np.int64)
+    dropped: dict[int, tuple[int, float]] = {}
+    for later, earlier in _candidates([cores[n] for n in distinct], threshold):
+        one, other = int(distinct[later]), int(distinct[earlier])
+        if one in dropped or other in dropped:
+            continue
+        similarity = jaccard(shingles_of(cores[one]), shingles_of(cores[other]))
+        if similarity >= threshold:
+            dropped[one] = other, similarity
+    for twin, earlier in twins.items():
+        dropped[twin] = dropped.get(earlier, (earlier, 1.0))
+    return [(number, other, similarity) for number, (other, similarity) in sorted(dropped.items())]
+
+
+def _candidates(cores: Sequence[str], threshold: float) -> list[tuple[int, int]]:
+    """(later, earlier) pairs that share a band and whose signatures are alike, in order."""
+    import numpy as np
+
+    if len(cores) < 2:
+        return []
+    signatures = _Signer(0).signatures(cores)
+    rows = rows_per_band(threshold)
+    found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    for start in range(0, PERMUTATIONS - rows + 1, rows):
+        pairs = _sharing(np.ascontiguousarray(signatures[:, start : start + rows]))
+        alike = _alike(signatures, pairs, threshold - _SLACK)
+        found = np.union1d(found, alike)  # sorted
+    return [(int(code) // len(cores), int(code) % len(cores)) for code in found]
+
+
+class _Signer:
+    """MinHash signatures by multiply-shift: the high half of (odd * x + b) mod 2^64, x mixed beforehand."""
+
+    def __init__(self, seed: int) -> None:
+        import numpy as np
+
+        generator = np.random.default_rng(seed)
+        self._factors = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64) * np.uint64(
+            2
+        ) + np.uint64(1)
+        self._offsets = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64)
+
+    def signatures(self, cores: Sequence[str]) -> NDArray[np.uint32]:
+        """Shape (cores, PERMUTATIONS)."""
+        import numpy as np
+
+        signatures = np.empty((len(cores), PERMUTATIONS), dtype=np.uint32)
+        for start in range(0, len(cores), _CHUNK):
+            hashes, starts = _hashed_shingles(cores[start : start + _CHUNK])
+            permuted = hashes[:, None] * self._factors
+            permuted += self._offsets
+            smallest = np.minimum.reduceat(permuted, starts, axis=0)
+            signatures[start : start + _CHUNK] = smallest >> np.uint64(32)
+        return signatures
+
+
+def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """A hash of every run of characters of all cores, one after the other, and where each core begins.
+
+    The runs are those of :func:`shingles_of`: of the core, a space on either side.
+    """
+    import numpy as np
+
+    padded = [f" {text} ".ljust(SHINGLE_CHARS) for text in cores]
+    joined = "".join(padded).encode("utf-32-le", "surrogatepass")
+    characters = np.frombuffer(joined, dtype="<u4").astype(np.uint64)
+    lengths = np.array([len(text) for text in padded], dtype=np.int64)
+    ends = np.cumsum(lengths)
+    mixed = np.zeros(len(characters) - SHINGLE_CHARS + 1, dtype=np.uint64)
+    for place in range(SHINGLE_CHARS):
+        # 21 bits hold a character; four of them overlap a little at the top, and are mixed anyway.
+        part = characters[place : place + len(mixed)]
+        mixed = (mixed ^ part) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    starting = np.ones(len(characters), dtype=bool)
+    for back in range(1, SHINGLE_CHARS):
+        starting[ends - back] = False  # a run that would reach into the next core
+    hashes = mixed[starting[: len(mixed)]]
+    runs = lengths - SHINGLE_CHARS + 1
+    return hashes, np.concatenate([[0], np.cumsum(runs)[:-1]])
+
+
+def _sharing(band: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Pairs that agree on all rows of a band. Shape (pairs, 2): later, earlier.
+
+    Of many that agree, each is paired with the first :data:`MOST_PAIRED`.
+    """
+    import numpy as np
+
+    mixed = np.zeros(len(band), dtype=np.uint64)
+    for column in range(band.shape[1]):
+        mixed = (mixed ^ band[:, column]) * np.uint64(0xFF51AFD7ED558CCD)
+        mixed ^= mixed >> np.uint64(32)
+    order = np.argsort(mixed, kind="stable")
+    ordered = mixed[order]
+    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    sizes = np.diff(np.append(begins, len(ordered)))
+    first = np.repeat(begins, sizes)
+    place = np.arange(len(ordered)) - first
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    for step in range(min(MOST_PAIRED, int(sizes.max()) - 1)):
+        later = np.flatnonzero(place > step)
+        pairs.append(np.stack([order[later], order[first[later] + step]], axis=1))
+    return np.concatenate(pairs)
+
+
+def _alike(signatures: NDArray[np.uint32], pairs: NDArray[np.int64], least: float) -> NDArray[np.int64]:
+    """Codes later * n + earlier of the pairs whose signatures agree on this share of rows at least."""
+    import numpy as np
+
+    kept = [np.empty(0, dtype=np.int64)]
+    for start in range(0, len(pairs), 100_000):
+        some = pairs[start : start + 100_000]
+        share = (signatures[some[:, 0]] == signatures[some[:, 1]]).mean(axis=1)
+        near = some[share >= least]
+        kept.append(near[:, 0] * len(signatures) + near[:, 1])
+    return np.concatenate(kept)
+
+
+class _BandIndex:
+    """Which prompts share a band, as chained hash tables in flat arrays.
+
+    A dict of lists per band takes about 10 KB a prompt; this takes under 0.7 KB. Prompts whose bands only
+    fall into one slot are told apart by the band's hash.
+    """
+
+    def __init__(self, bands: int) -> None:
+        self._bands = bands
+        self._numbers = array("i")  # by entry
+        self._hashes = array("I")  # by entry and band
+        self._links = array("i")  # by entry and band: the entry before it in the same slot, or -1
+        self._allot(1 << 10)
+
+    def _allot(self, slots: int) -> None:
+        self._slots = slots
+        self._heads = array("i", [-1]) * (slots * self._bands)  # by band and slot: the last entry, or -1
+
+    def add(self, number: int, hashes: list[int]) -> None:
+        if len(self._numbers) >= self._slots:
+            self._grow()
+        self._numbers.append(number)
+        self._hashes.extend(hashes)
+        self._link(len(self._numbers) - 1, hashes)
+
+    def find(self, hashes: list[int]) -> Iterator[int]:
+        """The prompts that share a band with these hashes, once per band shared."""
+        for band, value in enumerate(hashes):
+            entry = self._heads[band * self._slots + value % self._slots]
+            while entry >= 0:
+                place = entry * self._bands + band
+                if self._hashes[place] == value:
+                    yield self._numbers[entry]
+                entry = self._links[place]
+
+    def _link(self, entry: int, hashes: Sequence[int]) -> None:
+        for band, value in enumerate(hashes):
+            slot = band * self._slots + value % self._slots
+            self._links.append(self._heads[slot])
+            self._heads[slot] = entry
+
+    def _grow(self) -> None:
+        self._allot(2 * self._slots)
+        self._links = array("i")
+        for entry in range(len(self._numbers)):
+            self._link(entry, self._hashes[entry * self._bands : (entry + 1) * self._bands])
