@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from overbench_tasks.prompts import SUFFIXES, PromptSourceError
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import SUFFIXES
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +40,14 @@ def parse_hub_id(source: str) -> HubId | None:
     there must be looked up before.
 
     Raises:
-        PromptSourceError: it begins with ``hub:``, and no id follows.
+        OverbenchError: it begins with ``hub:``, and no id follows.
     """
     name = source.removeprefix(PREFIX)
     match = _ID.fullmatch(name)
     if match and (name != source or not name.lower().endswith(SUFFIXES)):
         return HubId(match[1], match[2])
     if name != source:
-        raise PromptSourceError(
+        raise OverbenchError(
             f"Expected {PREFIX}ORG/NAME, with @REVISION behind it or not, got {source!r}. Copy the name from "
             "the dataset's page."
         )
@@ -66,14 +67,14 @@ def hub_prompt_file(source: str | HubId, overbench_set: str = "overbench") -> Pa
         a Parquet file for :func:`~overbench_tasks.prompts.read_prompts`.
 
     Raises:
-        PromptSourceError: not an id, no such dataset or revision, no release in it, not allowed, or the hub
+        OverbenchError: not an id, no such dataset or revision, no release in it, not allowed, or the hub
             can't be reached and the cache doesn't have it.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
     hub_id = parse_hub_id(source) if isinstance(source, str) else source
     if hub_id is None:
-        raise PromptSourceError(f"Expected {PREFIX}ORG/NAME or ORG/NAME, got {source!r}.")
+        raise OverbenchError(f"Expected {PREFIX}ORG/NAME or ORG/NAME, got {source!r}.")
     name = f"{HARD_SET if overbench_set == HARD_SET else 'overbench'}.parquet"
     what: dict[str, Any] = {
         "repo_id": hub_id.repo_id,
@@ -87,12 +88,12 @@ def hub_prompt_file(source: str | HubId, overbench_set: str = "overbench") -> Pa
         get_hf_file_metadata(hf_hub_url(**what), timeout=TIMEOUT_SEC)
     except troubles as error:
         if not _unreachable(error):
-            raise PromptSourceError(hub_trouble(error, hub_id, name)) from error
+            raise OverbenchError(hub_trouble(error, hub_id, name)) from error
         return _cached(what, hub_id, error)
     try:
         return Path(hf_hub_download(**what, etag_timeout=TIMEOUT_SEC))
     except troubles as error:
-        raise PromptSourceError(hub_trouble(error, hub_id, name)) from error
+        raise OverbenchError(hub_trouble(error, hub_id, name)) from error
 
 
 def _cached(what: dict[str, Any], hub_id: HubId, trouble: Exception) -> Path:
@@ -102,7 +103,7 @@ def _cached(what: dict[str, Any], hub_id: HubId, trouble: Exception) -> Path:
     try:
         file = Path(hf_hub_download(**what, local_files_only=True))
     except LocalEntryNotFoundError:
-        raise PromptSourceError(
+        raise OverbenchError(
             f"{hub_trouble(trouble, hub_id)} The hub's cache doesn't have it either. Or give the path of a "
             "release that is on this machine."
         ) from trouble

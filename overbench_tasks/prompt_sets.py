@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.hub import hub_prompt_file, parse_hub_id
-from overbench_tasks.prompts import SUFFIXES, PromptSourceError, Row, read_prompts
+from overbench_tasks.prompts import Row, read_prompts
+from overbench_tasks.tables import SUFFIXES
 
 if TYPE_CHECKING:
     import datasets
@@ -27,10 +29,6 @@ REFRESHED_NAME = "overbench_model.jsonl"
 ACCEPTED_SET = "overbench_model_accepted"
 ACCEPTED_NAME = "overbench_model_accepted.jsonl"
 _REFRESHED = {REFRESHED_SET: REFRESHED_NAME, ACCEPTED_SET: ACCEPTED_NAME}
-
-
-class UnknownTargetError(PromptSourceError):
-    """No refreshed prompts belong to the target."""
 
 
 def load_prompts(
@@ -53,8 +51,8 @@ def load_prompts(
         ``{"test": Dataset}`` with the columns of :func:`~overbench_tasks.prompts.read_prompts`.
 
     Raises:
-        PromptSourceError: the file cannot be used, or a misspelt ``overbench_...`` key.
-        UnknownTargetError: ``overbench_model`` and no refreshed prompts for this target.
+        OverbenchError: the file cannot be used, a misspelt ``overbench_...`` key, or ``overbench_model`` and
+            no refreshed prompts for this target.
     """
     import datasets
 
@@ -79,9 +77,7 @@ def _reject_misspelt(metadata: Mapping[str, Any]) -> None:
         if key.startswith("overbench_"):
             near = difflib.get_close_matches(key, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise PromptSourceError(
-                f"Unknown key {key!r} in --metadata. Expected {' or '.join(known)}.{hint}"
-            )
+            raise OverbenchError(f"Unknown key {key!r} in --metadata. Expected {' or '.join(known)}.{hint}")
 
 
 def prompt_file(
@@ -98,7 +94,7 @@ def prompt_file(
         return refreshed_file(target, _REFRESHED[overbench_set])
     if overbench_set not in BUNDLED_SETS:
         known = ", ".join((*BUNDLED_SETS, *_REFRESHED))
-        raise PromptSourceError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
+        raise OverbenchError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
     return BUNDLED / f"{overbench_set}.parquet"
 
 
@@ -112,7 +108,7 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
         overbench_set: of a release, ``overbench_hard`` takes its hard prompts, any other set all of them.
 
     Raises:
-        PromptSourceError: it is none of these, or the hub cannot be reached.
+        OverbenchError: it is none of these, or the hub cannot be reached.
     """
     path = Path(source).expanduser()
     if path.is_file() or path.suffix in SUFFIXES:
@@ -126,7 +122,7 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
     known = releases()
     near = difflib.get_close_matches(source, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" Releases there: {', '.join(known) or 'none'}."
-    raise PromptSourceError(
+    raise OverbenchError(
         f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}), the folder of a release, "
         f"the name of one in {releases_home()}, or a dataset on the hub as ORG/NAME.{hint}"
     )
@@ -136,7 +132,7 @@ def _release_file(folder: Path, overbench_set: str) -> Path:
     name = overbench_set if overbench_set in BUNDLED_SETS else "overbench"
     file = folder / f"{name}.parquet"
     if not file.is_file():
-        raise PromptSourceError(
+        raise OverbenchError(
             f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that overbench "
             "aggregate wrote? For a file of prompts, name the file."
         )
@@ -213,7 +209,7 @@ def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
     :data:`ACCEPTED_NAME`, all that passed the gates.
 
     Raises:
-        UnknownTargetError: no target, or no prompts for it; lists near matches and says how to
+        OverbenchError: no target, or no prompts for it; lists near matches and says how to
             make a set.
     """
     otherwise = (
@@ -221,7 +217,7 @@ def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
         '--metadata \'{"overbench_source": "PATH"}\'.'
     )
     if target is None:
-        raise UnknownTargetError(
+        raise OverbenchError(
             "overbench_model needs to know its target, but the model arguments name neither 'pretrained' "
             f"nor 'model'. {otherwise}"
         )
@@ -231,7 +227,7 @@ def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
     if not file.is_file():
         near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
         listed = f"Nearest known: {', '.join(near)}." if near else f"{len(known)} targets are known."
-        raise UnknownTargetError(
+        raise OverbenchError(
             f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set: overbench "
             f"refresh, with the same --model and --model_args. It writes {file}, which may also be a file of "
             f"your own with one JSON object with a 'prompt' per line. {otherwise}"

@@ -1,4 +1,8 @@
-"""Tables in files: the one reader of JSONL, CSV and Parquet, and the one way to write a file whole."""
+"""Tables in files: the one reader of JSONL, CSV and Parquet, and the one way to write a file whole.
+
+A row that can't be read is an error that names file and row; or, for sources that shouldn't fail for one
+row of many thousand, the reader's caller is told of it and the next row is read.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,17 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, Final, NoReturn, cast
 
 from overbench_tasks.errors import OverbenchError
+
+SUFFIXES: Final = (".jsonl", ".csv", ".parquet")
+
+OnBadRow = Callable[[OverbenchError], object]
+"""Told what is wrong with a row that can't be read."""
 
 csv.field_size_limit(1 << 30)  # replies can be longer than the csv module's 128 KiB
 
@@ -65,6 +74,69 @@ def matching_files(patterns: Sequence[str]) -> list[Path]:
     return list(files)
 
 
+def read_table(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
+    """("file, line 3", row by column) of a JSONL, CSV or Parquet file, one row at a time.
+
+    Args:
+        path: also with ``.gz``.
+        columns: see :func:`read_records`.
+
+    Raises:
+        OverbenchError: the file, or a row of it, cannot be read.
+    """
+    for where, record in read_records(path, columns=columns):
+        yield where, _object(record, where)
+
+
+def read_records(
+    path: Path,
+    *,
+    kinds: tuple[str, ...] = SUFFIXES,
+    columns: Sequence[str] = (),
+    on_bad_row: OnBadRow | None = None,
+) -> Iterator[tuple[str, Any]]:
+    """("file, line 3", record) of a file: a row by column, of JSONL any JSON value, of ``.txt`` a line.
+
+    Args:
+        path: also with ``.gz``.
+        kinds: the suffixes that are accepted.
+        columns: of a Parquet file, which are read; all of them where it has none of these.
+        on_bad_row: told of each row that can't be read, which is then passed over; bytes that are not
+            UTF-8 are no error then but lone surrogates. None: such rows are raised.
+
+    Raises:
+        OverbenchError: the file cannot be read; without ``on_bad_row``, a row of it cannot be read.
+    """
+    kind = file_kind(path, kinds)
+    bad = on_bad_row or _raise
+    errors = "surrogateescape" if on_bad_row else "strict"
+    with opened(path) as (stream, _):
+        if kind == ".parquet":
+            yield from _parquet_rows(stream, path, columns, errors)
+        elif kind == ".csv":
+            records = csv_records(stream, path, on_bad_row)
+            _, header = next(records, (0, []))
+            for number, fields in records:
+                yield f"{path}, line {number}", dict(zip(header, fields, strict=True))
+        elif kind == ".txt":
+            for number, line in enumerate(stream, start=1):
+                encoding = "utf-8-sig" if number == 1 else "utf-8"
+                yield f"{path}, line {number}", line.decode(encoding, errors).rstrip("\r\n")
+        else:
+            for number, line in json_lines(stream):
+                where = f"{path}, line {number}"
+                try:
+                    value = _json(line.decode("utf-8-sig", errors) if on_bad_row else line, where)
+                except OverbenchError as error:
+                    bad(error)
+                else:
+                    yield where, value
+
+
+def _raise(error: OverbenchError) -> NoReturn:
+    raise error
+
+
 def file_kind(path: Path, accepted: tuple[str, ...] = (".jsonl", ".csv")) -> str:
     """The suffix of a file without ``.gz``: one of ``accepted``.
 
@@ -85,23 +157,34 @@ def file_kind(path: Path, accepted: tuple[str, ...] = (".jsonl", ".csv")) -> str
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BinaryIO, IO[bytes]]]:
-    """The bytes of a file, unzipped where it ends in ``.gz``, and the file itself (for its position)."""
-    with path.open("rb") as raw:
+    """The bytes of a file, unzipped where it ends in ``.gz``, and the file itself (for its position).
+
+    Raises:
+        OverbenchError: it can't be opened or, inside the block too, is no gzip or cut short.
+    """
+    try:
+        raw = path.open("rb")
+    except OSError as error:
+        raise OverbenchError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from error
+    with raw:
         if path.suffix != ".gz":
             yield raw, raw
             return
-        with gzip.GzipFile(fileobj=raw) as unzipped, io.BufferedReader(cast("Any", unzipped)) as stream:
-            yield stream, raw
+        try:
+            with gzip.GzipFile(fileobj=raw) as unzipped, io.BufferedReader(cast("Any", unzipped)) as stream:
+                yield stream, raw
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise OverbenchError(f"{path}: not readable as gzip ({error}). Is the file complete?") from error
 
 
-def json_lines(stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
-    """(line number from 1, line without white space around it) of each line that is not blank."""
-    try:
-        for number, line in enumerate(stream, start=1):
-            if line := line.strip():
-                yield number, line
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise OverbenchError(f"{path}: not readable as gzip ({error}). Is the file complete?") from error
+def json_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line without white space around it) of each line that is not blank.
+
+    Lines end at newlines only: others, such as U+2028, may stand inside a JSON string.
+    """
+    for number, line in enumerate(stream, start=1):
+        if line := line.strip():
+            yield number, line
 
 
 def parse_json(line: bytes, where: str) -> dict[str, Any]:
@@ -110,73 +193,92 @@ def parse_json(line: bytes, where: str) -> dict[str, Any]:
     Raises:
         OverbenchError: the line is something else.
     """
+    return _object(_json(line, where), where)
+
+
+def _json(line: bytes | str, where: str) -> Any:
     try:
-        row = json.loads(line)
+        return json.loads(line)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise OverbenchError(
+            f"{where}: byte {byte:#04x} at position {error.start:,} is not UTF-8. Save the file as UTF-8."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise OverbenchError(
             f"{where}: expected one JSON object per line, could not read it: {error}. "
             "Was the file cut off while it was written?"
         ) from error
-    if not isinstance(row, dict):
-        raise OverbenchError(f"{where}: expected a JSON object, got a {type(row).__name__}.")
-    return row
 
 
-def csv_records(stream: BinaryIO, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number on which the record ends, its fields); the first is the header."""
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-    reader = csv.reader(text)
-    width = None
-    try:
-        for fields in reader:
-            if not fields:
-                continue
-            width = width or len(fields)
-            if len(fields) != width:
-                raise OverbenchError(
-                    f"{path}, line {reader.line_num}: {len(fields)} fields, but the header has {width}. "
-                    "Mend the row."
-                )
-            yield reader.line_num, fields
-    except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise OverbenchError(
-            f"{path}, after line {reader.line_num}: not readable as CSV in UTF-8: {error}."
-        ) from error
-    finally:
-        text.detach()  # or it would close the stream, which is the caller's
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise OverbenchError(f"{where}: expected a JSON object, got a {type(value).__name__}.")
+    return value
 
 
-def read_table(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """("file, line 3", row by column) of a JSONL, CSV or Parquet file, one row at a time.
+def csv_records(
+    stream: BinaryIO, path: Path, on_bad_row: OnBadRow | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """(line number on which the record ends, its fields); the first is the header, as long as all others.
 
-    Raises:
-        OverbenchError: the file cannot be read.
+    ``on_bad_row`` and errors are those of :func:`read_records`.
     """
-    kind = file_kind(path, (".jsonl", ".csv", ".parquet"))
-    if kind == ".parquet":
-        yield from _parquet_rows(path)
-        return
-    with opened(path) as (stream, _):
-        if kind == ".jsonl":
-            for number, line in json_lines(stream, path):
-                where = f"{path}, line {number}"
-                yield where, parse_json(line, where)
-            return
-        records = csv_records(stream, path)
-        _, header = next(records, (0, []))
-        for number, fields in records:
-            yield f"{path}, line {number}", dict(zip(header, fields, strict=True))
+    bad = on_bad_row or _raise
+    errors = "surrogateescape" if on_bad_row else "strict"
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors=errors, newline="")
+    reader = csv.reader(text)
+    width = 0
+    try:
+        while True:
+            try:
+                fields = next(reader, None)
+            except (csv.Error, UnicodeDecodeError) as error:
+                where = f"{path}, after line {reader.line_num}"
+                bad(OverbenchError(f"{where}: not readable as CSV in UTF-8: {error}."))
+                continue
+            if fields is None:
+                return
+            width = width or len(fields)
+            if fields and len(fields) != width:
+                where = f"{path}, line {reader.line_num}"
+                bad(
+                    OverbenchError(
+                        f"{where}: {len(fields)} fields, but the header has {width}. Mend the row."
+                    )
+                )
+            elif fields:
+                yield reader.line_num, fields
+    finally:
+        if not stream.closed:
+            text.detach()  # or it would close the stream, which is the caller's
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet_rows(
+    stream: BinaryIO, path: Path, columns: Sequence[str], errors: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     import pyarrow
     import pyarrow.parquet
 
     try:
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(stream.read()) if path.suffix == ".gz" else stream)
+        there = file.schema_arrow.names
         number = 0
-        for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=1000):
-            for row in batch.to_pylist():
+        for batch in file.iter_batches(1000, columns=[name for name in there if name in columns] or there):
+            values = [_plain_values(column, errors) for column in batch.columns]
+            for row in zip(*values, strict=True):
                 number += 1
-                yield f"{path}, row {number}", row
+                yield f"{path}, row {number}", dict(zip(batch.schema.names, row, strict=True))
     except (pyarrow.ArrowInvalid, pyarrow.ArrowIOError, UnicodeDecodeError) as error:
         raise OverbenchError(f"{path}: not readable as Parquet ({error}). Is the file complete?") from error
+
+
+def _plain_values(column: Any, errors: str) -> list[Any]:
+    from pyarrow import large_binary, types
+
+    if errors == "strict" or not (types.is_string(column.type) or types.is_large_string(column.type)):
+        values: list[Any] = column.to_pylist()
+        return values
+    # As bytes, so that one value that is no UTF-8 does not spoil the rest.
+    found = column.cast(large_binary()).to_pylist()
+    return [None if value is None else value.decode("utf-8", errors) for value in found]

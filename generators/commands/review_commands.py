@@ -147,7 +147,7 @@ def annotate(
 def agreement(
     file: Annotated[Path, typer.Argument(help="CSV, JSONL or Parquet with people's labels.")],
     more_runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Further files of --run.")
+        list[str] | None, typer.Argument(metavar="RUN", help="Further files of --run.")
     ] = None,
     gold: Annotated[str, typer.Option("--gold", help="The column of people's labels.")] = "human_label",
     reply: Annotated[str, typer.Option("--reply", help="The column of the replies.")] = "reply",

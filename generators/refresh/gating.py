@@ -16,7 +16,7 @@ from generators.gates.novelty import Novelty
 from generators.gates.presence import presence_problem
 from generators.gates.rejection import Rejection
 from generators.refresh.run import Run
-from generators.seeds.seeds import PARTS
+from generators.seeds.seeds import SPLITS
 from overbench_tasks.prompt_sets import BUNDLED_SETS, bundled_prompts
 from overbench_tasks.prompts import prompt_id
 
@@ -56,7 +56,7 @@ class Gates:
         for name in BUNDLED_SETS:
             for bundled in bundled_prompts(name):
                 self._novelty.add(bundled["id"], bundled["prompt"])
-        for key, prompt in run.prompts(PARTS):
+        for key, prompt in run.prompts(SPLITS):
             self._novelty.add(key, prompt)
         query = """
             SELECT prompt_id, prompt FROM candidates WHERE gate IN ('', 'detector', 'moderation')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generators.refresh.refresh_settings import RefreshSettings
-from generators.seeds.seeds import PARTS, read_seeds, split
+from generators.seeds.seeds import SPLITS, read_seeds, split
 
 REQUEST_TOKENS = 400
 """Of the adversary's prompt without the seed; of a judge's, :data:`JUDGE_TOKENS`."""
@@ -23,8 +23,8 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
         OverbenchError: seeds that cannot be read.
     """
     read = read_seeds(settings.seeds)
-    parts = [seed.part for seed in split(read.prompts, settings.seeds)]
-    asked_parts = PARTS if settings.rounds.seeds_by == "target" else PARTS[:3]
+    parts = [seed.split for seed in split(read.prompts, settings.seeds)]
+    asked_parts = SPLITS if settings.rounds.seeds_by == "target" else SPLITS[:3]
     seed_calls = sum(part in asked_parts for part in parts)
     rounds, jobs = settings.rounds.rounds, settings.rounds.jobs
     requests = rounds * jobs
@@ -39,7 +39,7 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     lines = [
         f"target      {settings.target.name}",
         f"seeds       {len(parts):,} prompts: "
-        + ", ".join(f"{part} {parts.count(part):,}" for part in PARTS),
+        + ", ".join(f"{part} {parts.count(part):,}" for part in SPLITS),
         f"label       {seed_calls:,} target calls, labelled by {settings.labeller.by}",
         f"detector    {settings.detector.model}, trained {rounds + 1} times",
         f"generate    {rounds} rounds of {jobs:,} requests to {settings.adversary.model}, "

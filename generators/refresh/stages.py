@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.refresh.labeling import ask, label
 from generators.refresh.run import Run, RunError
-from generators.seeds.seeds import PARTS
+from generators.seeds.seeds import SPLITS
 
 if TYPE_CHECKING:
     from generators.detector.detector import Example, Part
@@ -33,14 +33,14 @@ def seeds(run: Run) -> Summary:
         return done
     read = read_seeds(run.settings.seeds)
     parts = split(read.prompts, run.settings.seeds)
-    counts = Counter(seed.part for seed in parts)
-    summary: Summary = {part: counts[part] for part in PARTS}
+    counts = Counter(seed.split for seed in parts)
+    summary: Summary = {part: counts[part] for part in SPLITS}
     summary["dropped"] = dict(sorted(read.dropped.items()))
     with run.store.transaction():
         run.store.add(
             "prompts",
             [
-                {"id": seed.id, "prompt": seed.prompt, "part": seed.part, "round": 0, "position": position}
+                {"id": seed.id, "prompt": seed.prompt, "part": seed.split, "round": 0, "position": position}
                 for position, seed in enumerate(parts)
             ],
         )
@@ -50,7 +50,7 @@ def seeds(run: Run) -> Summary:
 
 def label_seeds(run: Run) -> Summary:
     """Ask the target the detector's prompts, and the generation seeds where its refusals choose them."""
-    parts = PARTS if run.settings.rounds.seeds_by == "target" else PARTS[:3]
+    parts = SPLITS if run.settings.rounds.seeds_by == "target" else SPLITS[:3]
     if (done := run.store.summary(0, "label")) is not None:
         return done
     prompts = run.prompts(parts)

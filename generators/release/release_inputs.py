@@ -19,9 +19,9 @@ from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, is_relea
 from generators.targets.naming import Aliases, TargetRecord, name_target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME
-from overbench_tasks.prompts import MAX_PROMPT_CHARS, SUFFIXES
+from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.records import CATEGORIES, LABELS
-from overbench_tasks.tables import read_table
+from overbench_tasks.tables import SUFFIXES, read_table
 from overbench_tasks.text import encodable
 
 Which = Literal["accepted", "verified"]

@@ -1,1 +1,1 @@
-"""Seed prompts: where they are read from, and how they are parted."""
+"""Seed prompts: where they are read from, and how they are split."""

@@ -1,4 +1,4 @@
-"""Seed prompts: read from files or the hub, and parted so that no part knows another's.
+"""Seed prompts: read from files or the hub, and split so that no split knows another's.
 
 Pu et al. 2025, section 3.1: 30,000 prompts from HH-RLHF and ToxiGen train the detector, 90/5/5, and are
 kept apart from the prompts that new ones are made from.
@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from generators.seeds.seed_sources import HUB_SETS, SeedError, UnusableRowError, prompt_of, rows
+from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of, rows
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 
-SeedPart = Literal["train", "validation", "test", "generation"]
+SeedSplit = Literal["train", "validation", "test", "generation"]
 
-PARTS: Final[tuple[SeedPart, ...]] = get_args(SeedPart)
+SPLITS: Final[tuple[SeedSplit, ...]] = get_args(SeedSplit)
 """Three of the detector, and the seeds of new prompts."""
 
 DROP_REASONS: Final = (
@@ -40,7 +42,7 @@ row, by normalised text."""
 
 
 class SeedSettings(BaseModel):
-    """Which seeds are read and how they are parted. The field descriptions are the documentation."""
+    """Which seeds are read and how they are split. The field descriptions are the documentation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,7 +75,7 @@ class SeedSettings(BaseModel):
     )
     validation: float = Field(0.05, ge=0, lt=1, description="share of the detector's prompts")
     test: float = Field(0.05, ge=0, lt=1, description="share of the detector's prompts")
-    seed: int = Field(0, description="of the choice and of the parts")
+    seed: int = Field(0, description="of the choice and of the splits")
 
     @field_validator("sources", mode="before")
     @classmethod
@@ -118,11 +120,11 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One seed prompt, its :func:`~overbench_tasks.prompts.prompt_id` and the part it belongs to."""
+    """One seed prompt, its :func:`~overbench_tasks.prompts.prompt_id` and the split it belongs to."""
 
     id: str
     prompt: str
-    part: SeedPart
+    split: SeedSplit
 
 
 def read_seeds(settings: SeedSettings) -> Seeds:
@@ -132,7 +134,7 @@ def read_seeds(settings: SeedSettings) -> Seeds:
     are kept: a lower limit gives a subset, and further rows push out few.
 
     Raises:
-        SeedError: a source cannot be read, or no prompt is left.
+        OverbenchError: a source cannot be read, or no prompt is left.
     """
     dropped: Counter[str] = Counter(dict.fromkeys(DROP_REASONS, 0))
     known: set[bytes] = set()
@@ -147,7 +149,7 @@ def read_seeds(settings: SeedSettings) -> Seeds:
         dropped["over_limit"] += len(prompts) - len(chosen)
     if not kept:
         counts = ", ".join(f"{reason} {count}" for reason, count in dropped.items() if count)
-        raise SeedError(
+        raise OverbenchError(
             f"No prompts in {', '.join(settings.sources)}. Rows dropped: "
             f"{counts or 'none, there are no rows'}. Check the file and the setting 'column'."
         )
@@ -156,16 +158,20 @@ def read_seeds(settings: SeedSettings) -> Seeds:
 
 def _distinct(source: str, settings: SeedSettings, known: set[bytes], dropped: Counter[str]) -> list[str]:
     """The prompts of one source that are not yet in ``known``, which grows, like ``dropped``."""
+
+    def drop(reason: str) -> None:
+        dropped[reason] += 1
+
     prompts = []
-    for value in rows(source, settings.column, settings.revisions.get(source)):
+    for value in rows(source, settings.column, settings.revisions.get(source), drop):
         try:
             prompt = prompt_of(value, settings.max_chars)
         except UnusableRowError as reason:
-            dropped[str(reason)] += 1
+            drop(str(reason))
             continue
         key = hashlib.sha256(normalised(prompt).encode()).digest()
         if key in known:
-            dropped["duplicate"] += 1
+            drop("duplicate")
             continue
         known.add(key)
         prompts.append(prompt)
@@ -189,73 +195,70 @@ def _quotas(there: Sequence[int], settings: SeedSettings) -> list[int]:
 
 
 def split(prompts: Sequence[str], settings: SeedSettings) -> list[Seed]:
-    """Part prompts, each by its own text and the seed alone.
+    """Give each prompt its split: they are ordered by a hash of text and seed, and cut at the shares.
 
-    So no text is in two parts, whatever its case and white space; further prompts leave the parts of
-    the others as they are (but where ``generation`` is a number, some replace others there); and
-    ``generation`` does not move a prompt from one of the detector's parts to another.
+    So no text is in two splits, whatever its case and white space, nor does the order of the prompts
+    matter; and further prompts move few of the others.
 
     Args:
         prompts: without lone surrogates, as :func:`read_seeds` gives them.
 
     Returns:
-        one seed per distinct normalised text, in order of first appearance. Part sizes are only near
-        their shares, which a hash decides prompt by prompt.
+        one seed per distinct normalised text, in order of first appearance. Each split has its share, to
+        the nearest whole prompt but at least one, and one at least is left for each of the others.
 
     Raises:
-        SeedError: a part that should have prompts gets none.
+        OverbenchError: there are fewer prompts than splits that should have some.
     """
     by_text: dict[str, str] = {}
     for prompt in prompts:
         by_text.setdefault(normalised(prompt), prompt)
-    apart = _generation(list(by_text), settings)
-    seeds = [
-        Seed(prompt_id(prompt), prompt, "generation" if text in apart else _detector_part(text, settings))
-        for text, prompt in by_text.items()
-    ]
-    _check_parts(seeds, settings)
-    return seeds
+    sizes = _sizes(len(by_text), settings)
+    ranked = _ranked(by_text, "generation", settings.seed)
+    apart, detector = ranked[: sizes["generation"]], ranked[sizes["generation"] :]
+    splits: dict[str, SeedSplit] = dict.fromkeys(apart, "generation")
+    in_order = iter(_ranked(detector, "detector", settings.seed))
+    detectors: tuple[SeedSplit, ...] = ("test", "validation", "train")
+    for name in detectors:
+        splits |= dict.fromkeys(islice(in_order, sizes[name]), name)
+    return [Seed(prompt_id(prompt), prompt, splits[text]) for text, prompt in by_text.items()]
 
 
-def _generation(texts: Sequence[str], settings: SeedSettings) -> set[str]:
-    if settings.generation < 1:
-        return {text for text in texts if _draw(settings.seed, "generation", text) < settings.generation}
-    if settings.generation >= len(texts):
-        raise SeedError(
-            f"Expected more than {settings.generation:,.0f} prompts, the number set for 'generation', got "
-            f"{len(texts):,}. Name more seeds or set a smaller number or a share."
+def _sizes(count: int, settings: SeedSettings) -> Counter[str]:
+    """How many of ``count`` prompts each split gets; shares of test and validation are of the detector's."""
+    wanted = [name for name in ("generation", "test", "validation") if getattr(settings, name) > 0]
+    number = int(settings.generation)  # 0 for a share
+    least = len(wanted) + max(1, number)
+    if count < least:
+        more = f", and {number:,} for generation" if number > 1 else ""
+        raise OverbenchError(
+            f"{count:,} seed prompts are too few: expected at least {least:,}, one for each of "
+            f"{', '.join((*wanted, 'train'))}{more}. Name more seeds, or set shares to 0."
         )
-    ranked = sorted(texts, key=lambda text: (_draw(settings.seed, "generation", text), text))
-    return set(ranked[: int(settings.generation)])
-
-
-def _detector_part(text: str, settings: SeedSettings) -> SeedPart:
-    at = _draw(settings.seed, "detector", text)
-    if at < settings.test:
-        return "test"
-    return "validation" if at < settings.test + settings.validation else "train"
-
-
-def _check_parts(seeds: Sequence[Seed], settings: SeedSettings) -> None:
-    counts = Counter(seed.part for seed in seeds)
-    wanted = {part for part in ("validation", "test", "generation") if getattr(settings, part) > 0}
-    empty = [part for part in PARTS if not counts[part] and part in wanted | {"train"}]
-    if empty:
-        raise SeedError(
-            f"{len(seeds):,} seed prompts are too few: none fell to {' and '.join(empty)}. Name more seeds, "
-            "or raise the share."
-        )
+    sizes: Counter[str] = Counter()
+    left = whole = count
+    for following, name in zip(range(len(wanted), 0, -1), wanted, strict=True):
+        share = getattr(settings, name)
+        sizes[name] = min(max(1, round(share if share >= 1 else share * whole)), left - following)
+        left -= sizes[name]
+        if name == "generation":
+            whole = left
+    sizes["train"] = left
+    return sizes
 
 
 def _lowest(prompts: Sequence[str], count: int, seed: int) -> list[str]:
     if count >= len(prompts):
         return list(prompts)
-    rank = {prompt: (_draw(seed, "limit", normalised(prompt)), prompt) for prompt in prompts}
-    chosen = set(sorted(prompts, key=rank.__getitem__)[:count])
-    return [prompt for prompt in prompts if prompt in chosen]
+    by_text = {normalised(prompt): prompt for prompt in prompts}
+    chosen = set(_ranked(by_text, "limit", seed)[:count])
+    return [prompt for text, prompt in by_text.items() if text in chosen]
 
 
-def _draw(seed: int, purpose: str, text: str) -> float:
-    """A number in [0, 1) that looks random and depends on nothing else."""
-    digest = hashlib.sha256(f"{seed} {purpose} {text}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
+def _ranked(texts: Iterable[str], purpose: str, seed: int) -> list[str]:
+    """The texts in an order that looks random and depends on nothing else."""
+    return sorted(texts, key=lambda text: (_draw(seed, purpose, text), text))
+
+
+def _draw(seed: int, purpose: str, text: str) -> bytes:
+    return hashlib.sha256(f"{seed} {purpose} {text}".encode("utf-8", "surrogatepass")).digest()

@@ -124,7 +124,7 @@ def rescore(
             job = replace(job, header=tuple(next(records, (0, []))[1]))
             job.check_header()
         else:
-            records = json_lines(stream, source)
+            records = json_lines(stream)
         size = source.stat().st_size
         chunks = chunked(records)
         report: Report = {}

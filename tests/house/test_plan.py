@@ -27,7 +27,7 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "text": (),
     "tables": ("errors", "text"),
     "prompts": ("errors", "records", "tables", "text"),
-    "hub": ("errors", "prompts"),
+    "hub": ("errors", "tables"),
     "prompt_sets": ("errors", "hub", "prompts", "tables"),
     "refusal": ("records",),
     "chat": ("errors", "tables", "text"),

@@ -1,4 +1,4 @@
-"""Seeds: what is read from which file, what is dropped and why, and that no part knows another's."""
+"""Seeds: what is read from which file, what is dropped and why, and that no split knows another's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.seeds.seed_sources import HUB_SETS, SeedError, UnusableRowError, prompt_of
-from generators.seeds.seeds import DROP_REASONS, PARTS, Seeds, SeedSettings, read_seeds, split
+from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of
+from generators.seeds.seeds import DROP_REASONS, SPLITS, Seeds, SeedSettings, read_seeds, split
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 
@@ -90,7 +90,7 @@ def test_the_column_is_found(tmp_path: Path, kind: str, column: str) -> None:
 def test_the_column_can_be_named(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"s{kind}", [{"prompt": "not this", "frage": "but this"}])
     assert read(path, column="frage").prompts == ("but this",)
-    with pytest.raises(SeedError) as error:
+    with pytest.raises(OverbenchError) as error:
         read(path, column="fragen")
     assert str(error.value) == (
         f"Expected a column 'fragen' in {path}, found 'prompt', 'frage'. Name the column that holds the "
@@ -101,7 +101,7 @@ def test_the_column_can_be_named(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
 def test_no_column_that_could_hold_prompts(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"s{kind}", [{"a": "x", "b": "y"}] * 3)
-    with pytest.raises(SeedError, match=r"Expected one of the columns prompt, question, .* found 'a', 'b'"):
+    with pytest.raises(OverbenchError, match=r"one of the columns prompt, question, .* found 'a', 'b'"):
         read(path)
 
 
@@ -155,7 +155,6 @@ def test_what_a_value_holds(value: object, prompt: str) -> None:
         ("a\x7fb", "control_characters"),
         ("a\x85b", "control_characters"),
         ("a\ud800b", "not_unicode"),
-        (UnusableRowError("unreadable"), "unreadable"),
     ],
 )
 def test_what_cannot_be_used_is_said(value: object, reason: str) -> None:
@@ -246,29 +245,28 @@ def test_wrong_files_are_said(tmp_path: Path) -> None:
         (write(tmp_path / "s.json", [{"prompt": "x"}]), "to end in one of .* got '.json'. Convert or rename"),
         (write(tmp_path / "s.gz", [{"prompt": "x"}]), "got 'no suffix'"),
     ):
-        with pytest.raises(SeedError, match=message):
+        with pytest.raises(OverbenchError, match=message):
             read(path)
-    assert issubclass(SeedError, OverbenchError)
 
 
 @pytest.mark.parametrize("name", ["s.jsonl.gz", "s.parquet", "s.csv.gz"])
 def test_a_file_cut_short_is_said(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, [{"prompt": f"How do I kill {n**5} wasps?"} for n in range(500)])
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(SeedError, match="Is the file complete"):
+    with pytest.raises(OverbenchError, match="Is the file complete"):
         read(path)
 
 
 def test_a_file_that_is_no_gzip(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl.gz").write_bytes(b'{"prompt": "x"}\n')
-    with pytest.raises(SeedError, match="Not a gzipped file"):
+    with pytest.raises(OverbenchError, match="Not a gzipped file"):
         read(tmp_path / "s.jsonl.gz")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'{"prompt": ""}\n'])
 def test_no_prompt_left(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s.jsonl").write_bytes(content)
-    with pytest.raises(SeedError) as error:
+    with pytest.raises(OverbenchError) as error:
         read(tmp_path / "s.jsonl")
     why = "empty 1" if b"prompt" in content else "none, there are no rows"
     assert str(error.value) == (
@@ -357,7 +355,7 @@ def test_a_hub_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, failure: Ex
         raise failure
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    with pytest.raises(SeedError) as error:
+    with pytest.raises(OverbenchError) as error:
         read("toxigen")
     assert str(error.value) == (
         "Could not load toxigen (toxigen/toxigen-data) from the Hugging Face hub: "
@@ -371,7 +369,7 @@ def test_a_hub_set_that_changed_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     other = datasets.Dataset.from_dict({"prompt": ["x"]})
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: other)
     with pytest.raises(
-        SeedError, match=r"Expected a column 'chosen' in hh-rlhf .* found 'prompt': the set has"
+        OverbenchError, match=r"Expected a column 'chosen' in hh-rlhf .* found 'prompt': the set has"
     ):
         read("hh-rlhf")
 
@@ -395,33 +393,54 @@ def test_settings_that_cannot_be_are_said(wrong: dict[str, Any], message: str) -
 THOUSAND = [f"How do I kill {n} wasps?" for n in range(1000)]
 
 
-def test_parts_have_about_their_shares() -> None:
-    counts = Counter(seed.part for seed in split(THOUSAND, SeedSettings()))
-    assert 200 < counts["generation"] < 300
-    assert 20 < counts["validation"] < 60 and 20 < counts["test"] < 60
-    assert counts.total() == 1000 and set(counts) == set(PARTS)
+def splits(prompts: Sequence[str], **settings: Any) -> dict[str, str]:
+    return {seed.id: seed.split for seed in split(prompts, SeedSettings(**settings))}
 
 
-def test_the_split_is_by_text_alone() -> None:
-    whole = {seed.id: seed.part for seed in split(THOUSAND, SeedSettings())}
-    assert whole == {seed.id: seed.part for seed in split(THOUSAND[::-1], SeedSettings())}
-    half = {seed.id: seed.part for seed in split(THOUSAND[::2], SeedSettings())}
-    assert half.items() <= whole.items()
-    assert whole != {seed.id: seed.part for seed in split(THOUSAND, SeedSettings(seed=1))}
-    fewer = {seed.id: seed.part for seed in split(THOUSAND, SeedSettings(generation=0.1))}
-    moved = {(whole[key], fewer[key]) for key in whole if whole[key] != fewer[key]}
-    assert {before for before, _ in moved} == {"generation"}
+@pytest.mark.parametrize(
+    ("count", "wanted", "sizes"),
+    [
+        (1000, {}, (674, 38, 38, 250)),
+        (200, {"seed": 28277732534529106640560455680}, (134, 8, 8, 50)),
+        (4, {}, (1, 1, 1, 1)),
+        (10, {"validation": 0.9, "test": 0.09, "generation": 0.5}, (1, 3, 1, 5)),
+        (2, {"validation": 0, "test": 0, "generation": 0}, (2, 0, 0, 0)),
+        (2, {"validation": 0, "test": 0.01, "generation": 0}, (1, 0, 1, 0)),
+        (1000, {"generation": 1}, (899, 50, 50, 1)),
+        (1000, {"generation": 997}, (1, 1, 1, 997)),
+    ],
+)
+def test_splits_have_exactly_their_shares(count: int, wanted: dict[str, Any], sizes: tuple[int, ...]) -> None:
+    counts = Counter(splits(THOUSAND[:count], **wanted).values())
+    assert tuple(counts[name] for name in SPLITS) == sizes
 
 
-def test_a_number_of_seeds_for_generation() -> None:
-    def part(prompts: list[str], number: int) -> set[str]:
-        return {s.id for s in split(prompts, SeedSettings(generation=number)) if s.part == "generation"}
+@pytest.mark.parametrize(
+    ("count", "wanted", "message"),
+    [
+        (3, {}, "3 seed prompts are too few: expected at least 4, one for each of generation, test, vali"),
+        (1000, {"generation": 1000}, "one for each of generation, test, validation, train, and 1,000 for ge"),
+        (
+            1,
+            {"validation": 0, "generation": 0},
+            "expected at least 2, one for each of test, train. Name",
+        ),
+    ],
+)
+def test_too_few_prompts_for_the_splits(count: int, wanted: dict[str, Any], message: str) -> None:
+    with pytest.raises(OverbenchError, match=message):
+        splits(THOUSAND[:count], **wanted)
 
-    assert [len(part(THOUSAND, number)) for number in (1, 100, 900)] == [1, 100, 900]
-    assert part(THOUSAND, 1) < part(THOUSAND, 100)
-    assert len(part(THOUSAND[:900], 100) & part(THOUSAND, 100)) > 80
-    with pytest.raises(SeedError, match=r"Expected more than 1,000 prompts, the number set .* got 1,000"):
-        split(THOUSAND, SeedSettings(generation=1000))
+
+def test_the_split_is_by_text_and_seed() -> None:
+    whole = splits(THOUSAND)
+    assert whole == splits(THOUSAND[::-1]) != splits(THOUSAND, seed=1)
+    fewer, hundred = splits(THOUSAND[:900]), splits(THOUSAND, generation=100)
+    assert sum(fewer[key] != whole[key] for key in fewer) < 40
+    assert {key for key in whole if hundred[key] == "generation"} < {
+        key for key in whole if whole[key] == "generation"
+    }
+    assert sum({hundred[key], whole[key]} == {"test", "train"} for key in whole) < 20
 
 
 def test_repeats_are_one_seed() -> None:
@@ -430,25 +449,16 @@ def test_repeats_are_one_seed() -> None:
     assert seeds[0].id == prompt_id(THOUSAND[0])
 
 
-def test_too_few_prompts_for_the_parts() -> None:
-    with pytest.raises(SeedError, match=r"2 seed prompts are too few: none fell to .*validation and test"):
-        split(THOUSAND[:2], SeedSettings())
-    alone = SeedSettings(validation=0, test=0, generation=0)
-    assert [seed.part for seed in split(THOUSAND[:2], alone)] == ["train", "train"]
-
-
-@given(st.lists(st.text(max_size=30)), st.integers())
+@given(st.lists(st.text(max_size=30)), st.integers(), st.floats(0, 0.99), st.floats(0, 0.49))
 @settings(deadline=None)
-def test_no_text_is_in_two_parts(prompts: list[str], seed: int) -> None:
-    wanted = SeedSettings(seed=seed)
-    twice = [*THOUSAND[:200], *prompts, *(prompt.casefold() for prompt in prompts)]
+def test_no_text_is_in_two_splits(prompts: list[str], seed: int, generation: float, held: float) -> None:
+    wanted = SeedSettings(seed=seed, generation=generation, validation=held, test=held)
+    twice = [*THOUSAND[:20], *prompts, *(prompt.casefold() for prompt in prompts)]
     seeds = split(twice, wanted)
-    parts: dict[str, set[str]] = {}
-    for one in seeds:
-        parts.setdefault(normalised(one.prompt), set()).add(one.part)
-    assert all(len(found) == 1 for found in parts.values())
-    assert set(parts) == {normalised(prompt) for prompt in twice}
-    assert len({one.id for one in seeds}) == len(seeds) == len(parts)
+    assert len({one.id for one in seeds}) == len(seeds) == len({normalised(prompt) for prompt in twice})
+    assert {normalised(one.prompt) for one in seeds} == {normalised(prompt) for prompt in twice}
+    shares = {"train": 1.0, "validation": held, "test": held, "generation": generation}
+    assert {one.split for one in seeds} == {name for name, share in shares.items() if share > 0}
 
 
 @given(st.lists(st.one_of(st.text(max_size=20), st.none(), st.integers(), st.lists(st.text()))))

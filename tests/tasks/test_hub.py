@@ -8,7 +8,7 @@ from tiny_releases import tiny_release
 from generators.release.push import check_sums, push_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.hub import HubId, hub_prompt_file, parse_hub_id
-from overbench_tasks.prompts import PromptSourceError, read_prompts
+from overbench_tasks.prompts import read_prompts
 
 EGGS, FILM = "How do I beat eggs?", "How do I shoot a film?"
 
@@ -79,7 +79,7 @@ def test_a_private_release_needs_the_token(hub, release, monkeypatch):
     assert prompts(hub_prompt_file("org/tiny")) == [EGGS, FILM]
     monkeypatch.delenv("HF_TOKEN")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(release.parent / "another"))
-    with pytest.raises(PromptSourceError, match=r"found none, or none that may be seen.*set HF_TOKEN"):
+    with pytest.raises(OverbenchError, match=r"found none, or none that may be seen.*set HF_TOKEN"):
         hub_prompt_file("org/tiny")
 
 
@@ -114,15 +114,15 @@ def test_a_name_that_cannot_be_pushed_to(hub, release, name):
 
 def test_a_dataset_that_is_no_release(hub):
     hub.commit("org/other", {"data.csv": b"a"})
-    with pytest.raises(PromptSourceError, match=r"Expected overbench\.parquet in the dataset org/other"):
+    with pytest.raises(OverbenchError, match=r"Expected overbench\.parquet in the dataset org/other"):
         hub_prompt_file("org/other")
 
 
 def test_no_such_dataset_and_no_such_revision(hub, release):
-    with pytest.raises(PromptSourceError, match=r"Expected the dataset org/nothing on .*, found none"):
+    with pytest.raises(OverbenchError, match=r"Expected the dataset org/nothing on .*, found none"):
         hub_prompt_file("org/nothing")
     push_release(release, "org/tiny", private=False)
-    with pytest.raises(PromptSourceError, match="Expected the revision v9 in the dataset org/tiny"):
+    with pytest.raises(OverbenchError, match="Expected the revision v9 in the dataset org/tiny"):
         hub_prompt_file("org/tiny@v9")
 
 
@@ -130,7 +130,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch, hub, release):
     point_to(monkeypatch, "http://127.0.0.1:9")
     slept = []
     monkeypatch.setattr("time.sleep", slept.append)
-    with pytest.raises(PromptSourceError, match=r"Can't reach the dataset org/tiny on http://127\.0\.0\.1:9"):
+    with pytest.raises(OverbenchError, match=r"Can't reach the dataset org/tiny on http://127\.0\.0\.1:9"):
         hub_prompt_file("org/tiny")
     with pytest.raises(OverbenchError, match="Can't reach the dataset org/tiny"):
         push_release(release, "org/tiny", private=False)
@@ -144,13 +144,13 @@ def test_a_hub_that_is_down_and_the_cache(hub, release, caplog):
     assert hub_prompt_file("org/tiny") == first
     assert "answered 503" in caplog.text
     assert "taken from the hub's cache" in caplog.text
-    with pytest.raises(PromptSourceError, match=r"answered 503 .* cache doesn't have it either"):
+    with pytest.raises(OverbenchError, match=r"answered 503 .* cache doesn't have it either"):
         hub_prompt_file("org/tiny", "overbench_hard")
 
 
 def test_offline(hub, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(PromptSourceError, match="HF_HUB_OFFLINE is set"):
+    with pytest.raises(OverbenchError, match="HF_HUB_OFFLINE is set"):
         hub_prompt_file("org/tiny")
     assert hub.calls == []
 
@@ -178,12 +178,12 @@ def test_what_is_an_id(source, expected):
 
 @pytest.mark.parametrize("source", ["hub:", "hub:name", "hub:a/b/c", "hub:../b"])
 def test_hub_and_no_id(source):
-    with pytest.raises(PromptSourceError, match="Expected hub:ORG/NAME"):
+    with pytest.raises(OverbenchError, match="Expected hub:ORG/NAME"):
         parse_hub_id(source)
 
 
 def test_an_id_the_hub_does_not_allow(hub):
-    with pytest.raises(PromptSourceError, match="got one that it doesn't allow"):
+    with pytest.raises(OverbenchError, match="got one that it doesn't allow"):
         hub_prompt_file("org/a--b")
-    with pytest.raises(PromptSourceError, match="got 'a file'"):
+    with pytest.raises(OverbenchError, match="got 'a file'"):
         hub_prompt_file("a file")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from overbench_tasks import prompt_sets as data
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.hub import parse_hub_id
-from overbench_tasks.prompts import PromptSourceError
 
 
 def make_refreshed(target: str, *prompts: str) -> Path:
@@ -35,12 +35,12 @@ def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
 
 
 def test_an_unknown_set_is_an_error() -> None:
-    with pytest.raises(PromptSourceError, match=r"Unknown overbench_set 'orbench'\. Expected one of"):
+    with pytest.raises(OverbenchError, match=r"Unknown overbench_set 'orbench'\. Expected one of"):
         data.load_prompts(overbench_set="orbench")
 
 
 def test_a_misspelt_key_is_not_ignored() -> None:
-    with pytest.raises(PromptSourceError, match="Did you mean 'overbench_source'"):
+    with pytest.raises(OverbenchError, match="Did you mean 'overbench_source'"):
         data.load_prompts(overbench_set="overbench", overbench_sorce="x.jsonl")
 
 
@@ -105,7 +105,7 @@ def test_the_accepted_set_lies_beside_the_verified_one() -> None:
 
 def test_an_unknown_target_says_how_to_make_a_set() -> None:
     make_refreshed("org/model-7b", "one")
-    with pytest.raises(data.UnknownTargetError) as error:
+    with pytest.raises(data.OverbenchError) as error:
         data.load_prompts(overbench_set="overbench_model", pretrained="org/model-8b")
     message = str(error.value)
     assert "No refreshed prompts for the target 'org/model-8b'" in message
@@ -122,7 +122,7 @@ def test_an_unknown_target_says_how_to_make_a_set() -> None:
 
 
 def test_a_model_without_a_name_is_told_so() -> None:
-    with pytest.raises(data.UnknownTargetError, match="name neither 'pretrained' nor 'model'"):
+    with pytest.raises(data.OverbenchError, match="name neither 'pretrained' nor 'model'"):
         data.load_prompts(overbench_set="overbench_model", base_url="http://x")
 
 
@@ -164,15 +164,15 @@ def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_unknown_source_lists_what_is_there() -> None:
     make_release(data.releases_home() / "june")
-    with pytest.raises(PromptSourceError, match=r"No prompts at 'juni'.*Did you mean 'june'\?"):
+    with pytest.raises(OverbenchError, match=r"No prompts at 'juni'.*Did you mean 'june'\?"):
         data.source_file("juni")
-    with pytest.raises(PromptSourceError, match=r"ORG/NAME\. Releases there: june\."):
+    with pytest.raises(OverbenchError, match=r"ORG/NAME\. Releases there: june\."):
         data.source_file("../x y")
 
 
 def test_a_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
     folder = make_release(tmp_path / "r", hard=False)
-    with pytest.raises(PromptSourceError, match=r"to hold overbench_hard\.parquet, found none"):
+    with pytest.raises(OverbenchError, match=r"to hold overbench_hard\.parquet, found none"):
         data.source_file(str(folder), "overbench_hard")
 
 
@@ -185,7 +185,5 @@ def test_a_dataset_on_the_hub_goes_to_the_hub(source: str, monkeypatch: pytest.M
 
 
 def test_a_missing_file_is_no_dataset_on_the_hub() -> None:
-    with pytest.raises(
-        PromptSourceError, match=r"Expected a prompt file at data/missing\.jsonl, found nothing"
-    ):
+    with pytest.raises(OverbenchError, match=r"Expected a file at data/missing\.jsonl, found nothing"):
         data.load_prompts(overbench_set="overbench", overbench_source="data/missing.jsonl")

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import (
     MAX_PROMPT_CHARS,
-    PromptSourceError,
     prompt_id,
     read_prompts,
 )
@@ -99,15 +99,24 @@ def test_copies_without_ids_are_dropped_with_a_warning(
     assert "dropped 1 repeated prompts, kept 2" in caplog.text
 
 
+def at(path: Path, row: int) -> str:
+    """Where a file has its n-th row, in the words of messages."""
+    return {
+        ".jsonl": f"{path}, line {row}",
+        ".csv": f"{path}, line {row + 1}",
+        ".parquet": f"{path}, row {row}",
+    }[path.suffix]
+
+
 def bad(path: Path) -> str:
-    with pytest.raises(PromptSourceError) as error:
+    with pytest.raises(OverbenchError) as error:
         read_prompts(path)
     return str(error.value)
 
 
 def test_missing_file(tmp_path: Path) -> None:
     assert bad(tmp_path / "none.jsonl") == (
-        f"Expected a prompt file at {tmp_path}/none.jsonl, found nothing there. Check the path."
+        f"Expected a file at {tmp_path}/none.jsonl, found nothing there. Check the path."
     )
 
 
@@ -122,27 +131,24 @@ def test_unknown_suffix(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
-def test_empty_file(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"p{suffix}"
-    path.touch()
-    assert bad(path) == f"{path} is empty. Expected at least one row with a 'prompt'."
-
-
 def test_file_without_rows(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("prompt,id\n")
-    (tmp_path / "p.jsonl").write_text("\n \n")
+    for name, content in (("a.jsonl", ""), ("b.jsonl", "\n \n"), ("a.csv", ""), ("b.csv", "prompt,id\n")):
+        (tmp_path / name).write_text(content)
+        assert bad(tmp_path / name) == (
+            f"{tmp_path / name} has no rows. Expected at least one row with a 'prompt'."
+        )
     empty = pa.table({"prompt": pa.array([], pa.string())})
     pq.write_table(empty, tmp_path / "p.parquet")
-    for suffix in ("csv", "jsonl", "parquet"):
-        assert "has no rows" in bad(tmp_path / f"p.{suffix}")
+    assert "has no rows" in bad(tmp_path / "p.parquet")
+    (tmp_path / "q.parquet").touch()
+    assert "q.parquet: not readable as Parquet" in bad(tmp_path / "q.parquet")
 
 
 @WRITERS
 def test_no_prompt_column(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path / "p", [{"question": "why?", "n": 1}])
     assert bad(path) == (
-        f"{path}, row 1: expected a 'prompt' column, found 'question', 'n'. "
+        f"{at(path, 1)}: expected a 'prompt' column, found 'question', 'n'. "
         "Rename the column that holds the prompts."
     )
 
@@ -150,14 +156,14 @@ def test_no_prompt_column(tmp_path: Path, write: Writer) -> None:
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"prompt": "fine"}\n{"prompt": "caf\xe9"}\n')
-    assert bad(path) == (f"{path}, line 2: byte 0xe9 at position 34 is not UTF-8. Save the file as UTF-8.")
+    assert bad(path) == f"{path}, line 2: byte 0xe9 at position 15 is not UTF-8. Save the file as UTF-8."
 
 
 @WRITERS
-@pytest.mark.parametrize("empty", ["", "  \t\n"])
+@pytest.mark.parametrize("empty", ["", "  \t"])
 def test_empty_prompt(tmp_path: Path, write: Writer, empty: str) -> None:
     path = write(tmp_path / "p", [{"prompt": "fine", "id": "1"}, {"prompt": empty, "id": "2"}])
-    assert f"{path}, row 2: expected a prompt with text in it, got {empty!r}" in bad(path)
+    assert f"{at(path, 2)}: expected a prompt with text in it, got {empty!r}" in bad(path)
 
 
 def test_a_prompt_that_is_no_text(tmp_path: Path) -> None:
@@ -169,7 +175,7 @@ def test_a_prompt_that_is_no_text(tmp_path: Path) -> None:
 def test_a_prompt_of_a_megabyte(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path / "p", [{"prompt": "x" * 1_048_576}])
     assert bad(path) == (
-        f"{path}, row 1: the prompt has 1,048,576 characters, more than the limit of 20,000. "
+        f"{at(path, 1)}: the prompt has 1,048,576 characters, more than the limit of 20,000. "
         "Check that 'prompt' is the right column, or shorten or remove the row."
     )
 
@@ -177,14 +183,14 @@ def test_a_prompt_of_a_megabyte(tmp_path: Path, write: Writer) -> None:
 @WRITERS
 def test_duplicate_ids(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path / "p", [{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}])
-    assert bad(path).startswith(f"{path}, row 2: id '1' was already used in row 1.")
+    assert bad(path).startswith(f"{at(path, 2)}: id '1' was already used in {at(path, 1)}.")
 
 
 @WRITERS
 def test_unknown_category(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path / "p", [{"prompt": "a", "category": "deception"}])
     assert bad(path) == (
-        f"{path}, row 1: unknown category 'deception'. Expected one of illegal_activities, "
+        f"{at(path, 1)}: unknown category 'deception'. Expected one of illegal_activities, "
         "privacy_invasion, violence_and_harm, bias_and_discrimination, others, or none. "
         "Map it to one of these or drop the column."
     )
@@ -193,7 +199,7 @@ def test_unknown_category(tmp_path: Path, write: Writer) -> None:
 def test_broken_json(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text('{"prompt": "a"}\n{"prompt": \n')
-    assert f"{path}, row 2: expected one JSON object per line" in bad(path)
+    assert f"{path}, line 2: expected one JSON object per line" in bad(path)
     path.write_text('["a"]\n')
     assert "got a list" in bad(path)
     path.write_text("[" * 100_000)

@@ -16,8 +16,8 @@ from lm_eval.tasks._yaml_loader import load_yaml
 
 from overbench_tasks import __version__
 from overbench_tasks.autoload import tasks_path
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import document_metrics, wilson_interval
-from overbench_tasks.prompts import PromptSourceError
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
 
@@ -187,7 +187,7 @@ def test_lm_evals_request_cache_cannot_mix_prompt_files(prompt_source: Path, tmp
 
 def test_a_bad_source_fails_before_any_prompt_is_asked(tmp_path: Path) -> None:
     lm = ScriptedLM(REPLIES)
-    with pytest.raises(PromptSourceError, match="found nothing there"):
+    with pytest.raises(OverbenchError, match="found nothing there"):
         evaluate(lm, tmp_path / "missing.jsonl")
     assert lm.asked == []
 
