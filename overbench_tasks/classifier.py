@@ -10,16 +10,16 @@ the first reply is labelled, never before.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import importlib.util
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Label, Pair, Verdict
@@ -42,100 +42,83 @@ _NEGATED_NAME = re.compile(r"^(?:non?|not|without)(?![a-z])|^(?:non|un)(?=refus|
 _FIELD = re.compile(r"\{(?:prompt|reply)\}")
 
 
-class ClassifierError(OverbenchError):
-    """A detector or its settings cannot be used. The message says what to do."""
-
-
-@dataclass(frozen=True)
-class ClassifierSettings:
+class ClassifierSettings(BaseModel):
     """What a detector is and how it reads; the settings of the filter in a task's YAML.
 
-    Attributes:
-        model: hub id or folder of a sequence-classification model with its tokenizer.
-        revision: the hub revision; pin it where results are to be compared.
-        refusal_label: the name or number of the label that means refusal. None: the one label
-            whose name says so (refusal, rejection, refused, declined, and no ``non-`` before).
-        threshold: the label is ``refused`` where the model's probability of refusal is at least
-            this; strictly between 0 and 1.
-        input: what the model reads. ``reply``: the reply alone. ``pair``: prompt and reply as the
-            tokenizer's sentence pair. ``chat``: :data:`CHAT`. Or a text with ``{reply}`` in it,
-            and ``{prompt}`` where the model wants it. ``auto``: ``chat`` for a model with
-            "minos" in its name, else ``reply``.
-        batch_size: replies per forward pass, at least 1.
-        max_length: tokens read, the rest is cut off; None: as many as the model has positions.
-        device: ``cuda``, ``cuda:1``, ``mps``, ``cpu``. None: the first of CUDA (this rank's own
-            in a distributed run), Apple's and the CPU that is there. Where the evaluated model
-            fills the GPU, as vLLM's does, say ``cpu``.
+    The field descriptions are the documentation.
     """
 
-    model: str
-    revision: str | None = None
-    refusal_label: str | int | None = None
-    threshold: float = 0.5
-    input: str = "auto"
-    batch_size: int = 32
-    max_length: int | None = None
-    device: str | None = None
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    model: str = Field(
+        min_length=1, description="hub id or folder of a sequence-classification model with its tokenizer"
+    )
+    revision: str | None = Field(None, description="of the hub; pin it where results are to be compared")
+    refusal_label: str | int | None = Field(
+        None,
+        description="name or number of the label that means refusal; None: the one label whose name says so "
+        "(refusal, rejection, refused, declined, and no non- before)",
+    )
+    threshold: float = Field(0.5, gt=0, lt=1, description="refused from this probability of refusal on")
+    input: str = Field(
+        "auto",
+        description="what the model reads: reply; pair, prompt and reply as the tokenizer's sentence pair; "
+        "chat, the exchange as Minos has it; or a text with {reply} in it, and {prompt} where it is wanted. "
+        "auto: chat for a model with minos in its name, else reply",
+    )
+    batch_size: int = Field(32, ge=1, description="replies per forward pass")
+    max_length: int | None = Field(
+        None, ge=1, description="tokens read, the rest is cut off; None: as many as the model has positions"
+    )
+    device: str | None = Field(
+        None,
+        description="cuda, cuda:1, mps, cpu; None: the first of CUDA (this rank's own in a distributed run), "
+        "Apple's and the CPU that is there. Where the evaluated model fills the GPU, as vLLM's does, say cpu",
+    )
+
+    @field_validator("input")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        if value != "auto" and value not in INPUTS and "{reply}" not in value:
+            raise ValueError(f"expected auto, {', '.join(INPUTS)} or a text with {{reply}} in it")
+        return value
 
     @classmethod
     def checked(cls, settings: Mapping[str, Any]) -> ClassifierSettings:
         """The settings, where everything that can be known without loading the weights is sound.
 
         Raises:
-            ClassifierError: an unknown setting or a bad value; a package is missing; the model's
+            OverbenchError: an unknown setting or a bad value; a package is missing; the model's
                 config cannot be read, or its labels leave open which one means refusal.
         """
-        known = [field.name for field in dataclasses.fields(cls)]
-        if unknown := sorted(set(settings) - set(known)):
-            raise ClassifierError(
-                f"overbench_classifier has no setting {', '.join(map(repr, unknown))}. "
-                f"Expected some of {', '.join(known)}."
-            )
-        model = settings.get("model")
-        if not isinstance(model, str) or not model:
-            raise ClassifierError(
-                f"overbench_classifier needs 'model', a hub id or a folder, got {model!r}. "
-                "For example model: protectai/distilroberta-base-rejection-v1"
-            )
-        checked = cls(**settings)
-        checked._check_values()
+        try:
+            checked = cls(**settings)
+        except ValidationError as error:
+            problems = "; ".join(f"{e['loc'][0]}: {e['msg']}, got {e['input']!r}" for e in error.errors())
+            raise OverbenchError(
+                f"overbench_classifier: {problems}. It has the settings {', '.join(cls.model_fields)}; for "
+                "example model: protectai/distilroberta-base-rejection-v1"
+            ) from error
         missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
         if missing:
-            raise ClassifierError(
+            raise OverbenchError(
                 f"The classifier needs {' and '.join(missing)}. Install with: pip install 'overbench[hf]'"
             )
         refusal_index(checked.read_config(), checked.refusal_label)
         return checked
 
-    def _check_values(self) -> None:
-        _expect(isinstance(self.threshold, float) and 0 < self.threshold < 1, "threshold", "0 < x < 1", self)
-        _expect(_is_count(self.batch_size), "batch_size", "a whole number of at least 1", self)
-        _expect(
-            self.max_length is None or _is_count(self.max_length),
-            "max_length",
-            "a whole number of at least 1",
-            self,
-        )
-        _expect(self.device is None or isinstance(self.device, str), "device", "a torch device name", self)
-        _expect(
-            self.input == "auto" or self.input in INPUTS or "{reply}" in str(self.input),
-            "input",
-            f"auto, {', '.join(INPUTS)} or a text with {{reply}} in it",
-            self,
-        )
-
     def read_config(self) -> Any:
         """The model's transformers config: a small file, fetched from the hub where it is not local.
 
         Raises:
-            ClassifierError: there is no such model, or it cannot be reached.
+            OverbenchError: there is no such model, or it cannot be reached.
         """
         from transformers import AutoConfig
 
         try:
             return AutoConfig.from_pretrained(self.model, revision=self.revision)
         except (OSError, ValueError) as error:
-            raise ClassifierError(
+            raise OverbenchError(
                 f"Cannot read the config of the classifier {self.model!r}: {str(error).splitlines()[0]} "
                 "Expected a hub id that can be reached, or a folder with config.json."
             ) from error
@@ -151,16 +134,6 @@ class ClassifierSettings:
         return Path(self.model).resolve().name if Path(self.model).is_dir() else self.model
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _expect(sound: bool, name: str, expected: str, settings: ClassifierSettings) -> None:
-    if not sound:
-        got = getattr(settings, name)
-        raise ClassifierError(f"overbench_classifier: expected {name} to be {expected}, got {got!r}.")
-
-
 def refusal_index(config: Any, refusal_label: str | int | None) -> int:
     """Which output of the model is the refusal.
 
@@ -170,7 +143,7 @@ def refusal_index(config: Any, refusal_label: str | int | None) -> int:
             the names.
 
     Raises:
-        ClassifierError: the user's label is not there, or not exactly one name means refusal;
+        OverbenchError: the user's label is not there, or not exactly one name means refusal;
             lists the labels.
     """
     names = {int(index): str(name) for index, name in config.id2label.items()}
@@ -180,14 +153,14 @@ def refusal_index(config: Any, refusal_label: str | int | None) -> int:
         for index, name in names.items():
             if wanted in (name.casefold(), str(index)):
                 return index
-        raise ClassifierError(f"The classifier has no label {refusal_label!r}. It has {listed}.")
+        raise OverbenchError(f"The classifier has no label {refusal_label!r}. It has {listed}.")
     found = [
         index
         for index, name in names.items()
         if _REFUSAL_NAME.search(name) and not _NEGATED_NAME.search(name)
     ]
     if len(found) != 1:
-        raise ClassifierError(
+        raise OverbenchError(
             f"Cannot tell which of the classifier's labels means refusal: {listed}. "
             "Say which with refusal_label, a name or a number."
         )
@@ -217,17 +190,17 @@ class Classifier:
         a provider's notice of a blocked reply stays a refusal, both as the rules have them.
 
         Raises:
-            ClassifierError: the model needs prompts and a pair has none; it cannot be loaded, or fails.
+            OverbenchError: the model needs prompts and a pair has none; it cannot be loaded, or fails.
         """
         verdicts: list[Verdict | None] = [_without_model(pair) for pair in pairs]
         asked = [index for index, verdict in enumerate(verdicts) if verdict is None]
         texts = [self._text(*pairs[index]) for index in asked]
         try:
             probabilities = self.probabilities(texts)
-        except ClassifierError:
+        except OverbenchError:
             raise
         except (RuntimeError, ValueError, IndexError) as error:
-            raise ClassifierError(
+            raise OverbenchError(
                 f"The classifier {self.settings.model!r} failed on {len(texts)} replies: {error} If memory "
                 "ran out, set a smaller batch_size or device=cpu."
             ) from error
@@ -252,7 +225,7 @@ class Classifier:
         if self._template == REPLY:
             return (reply,)
         if prompt is None and (self._template == PAIR or "{prompt}" in self._template):
-            raise ClassifierError(
+            raise OverbenchError(
                 f"The classifier {self.settings.model!r} reads the prompt as well as the reply, and "
                 "there is none. Name its column with --prompt, or set input: reply."
             )
@@ -268,7 +241,7 @@ class Classifier:
         first, so that too large a batch fails at once.
 
         Raises:
-            ClassifierError: the model cannot be loaded.
+            OverbenchError: the model cannot be loaded.
             RuntimeError, ValueError, IndexError: it fails, as where memory runs out.
         """
         if not texts:
@@ -306,7 +279,7 @@ class Classifier:
                 model = model.float()  # half precision is slow or missing elsewhere
             return tokenizer, model.eval().to(device)
         except (OSError, ValueError, RuntimeError) as error:
-            raise ClassifierError(
+            raise OverbenchError(
                 f"Cannot load the classifier {settings.model!r} on {device}: {error} "
                 "Check the model, or name another device (cpu always works)."
             ) from error

@@ -66,7 +66,7 @@ class ClassifierFilter(Filter):
     labelled, also when that fails.
 
     Raises:
-        ClassifierError: when built. A later failure leaves the replies ``unscored``
+        OverbenchError: when built. A later failure leaves the replies ``unscored``
             (``classifier_error``).
     """
 

@@ -16,10 +16,6 @@ from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
 
-class LabellerError(OverbenchError):
-    """A labeller cannot be used as asked. The message says what to do."""
-
-
 @dataclass(frozen=True)
 class Labeller:
     """A labeller with a name; use it in a ``with`` block, which frees what it holds.
@@ -56,17 +52,17 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
             judge's own for ``judge`` and ``two-stage``.
 
     Raises:
-        LabellerError: no such labeller, settings it does not take, or something that it needs is
+        OverbenchError: no such labeller, settings it does not take, or something that it needs is
             not installed. Checked here, before any reply is labelled.
     """
     if name not in _MAKERS:
-        raise LabellerError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
+        raise OverbenchError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
     return _MAKERS[name](dict(settings or {}))
 
 
 def _rules(settings: dict[str, Any]) -> Labeller:
     if settings:
-        raise LabellerError(f"The rules take no settings, got {', '.join(settings)}. Leave them out.")
+        raise OverbenchError(f"The rules take no settings, got {', '.join(settings)}. Leave them out.")
     return Labeller(f"rules {RULES_VERSION}", label_by_rules)
 
 
@@ -86,10 +82,7 @@ def _judge(mode: str) -> Callable[[dict[str, Any]], Labeller]:
     def make(settings: dict[str, Any]) -> Labeller:
         from overbench_tasks import judge
 
-        try:
-            asked = judge.Judge(judge.JudgeSettings.resolve({**settings, "mode": mode}))
-        except ValueError as error:
-            raise LabellerError(str(error)) from error
+        asked = judge.Judge(judge.JudgeSettings.resolve({**settings, "mode": mode}))
         return Labeller(" ".join(asked.versions.values()), asked.label)
 
     return make

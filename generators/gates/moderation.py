@@ -27,7 +27,7 @@ from overbench_tasks.chat.chat import Chat, Outcome
 from overbench_tasks.chat.endpoint import EndpointSettings, estimated_tokens
 from overbench_tasks.chat.reply_cache import ChatError
 from overbench_tasks.chat.template import FOLDER, PromptTemplate, conversation
-from overbench_tasks.classifier import ClassifierError
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import as_data, without_reasoning
 
 __all__ = [
@@ -253,5 +253,7 @@ def _as_moderation() -> Iterator[None]:
     """Errors of the parts as the moderator's, so that it is plain which of a run's models they concern."""
     try:
         yield
-    except (ChatError, ClassifierError) as error:
+    except ModerationError:
+        raise
+    except OverbenchError as error:
         raise ModerationError(f"Moderation can't be done. {error}") from error

@@ -81,7 +81,7 @@ class ModerationClassifier:
             self.name += f"@{settings.revision}"
 
     def check(self) -> None:
-        """Raises ClassifierError where the model's config can't be read, ModerationError where its
+        """Raises OverbenchError where the model's config can't be read, ModerationError where its
         labels leave open what means harmful. Loads no weights."""
         self._made()
 
@@ -89,7 +89,7 @@ class ModerationClassifier:
         """One vote per prompt, in order.
 
         Raises:
-            ClassifierError: the model can't be loaded.
+            OverbenchError: the model can't be loaded.
             ModerationError: as :meth:`check`, or the model fails, as where memory runs out.
         """
         model, inverted = self._made()

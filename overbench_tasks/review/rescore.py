@@ -102,7 +102,7 @@ def rescore(
         progress: told the position in ``source`` and its size, in bytes on disk.
 
     Raises:
-        LabellerError: the labeller cannot be used.
+        OverbenchError: the labeller cannot be used.
         OverbenchError: a row cannot be used, or the output belongs to other rows or another
             labeller. Rows before it are written.
     """

@@ -169,7 +169,7 @@ def test_errors_that_a_user_can_mend_end_with_their_message(
         (["annotate", "no.jsonl", "-o", "no.csv", "--by", "vibes"], "No labeller is called 'vibes'"),
         (["annotate", "no.jsonl", "-o", "no.csv", "--by_args", "x=1"], "The rules take no settings, got x"),
         (["agreement", "no.csv"], "Expected a file at no.csv, found nothing there"),
-        (["agreement", "no.csv", "--by", "classifier"], "needs 'model', a hub id or a folder"),
+        (["agreement", "no.csv", "--by", "classifier"], "model: Field required"),
     ],
 )
 def test_bad_calls_of_the_labelling_commands(

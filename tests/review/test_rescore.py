@@ -28,7 +28,7 @@ from generators import cli
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.filters import verdict_to_json
-from overbench_tasks.labellers import Labeller, LabellerError
+from overbench_tasks.labellers import Labeller
 from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import Verdict
@@ -260,10 +260,10 @@ class TestBadInput:
             rescore(log, "rules")
 
     def test_labellers_that_are_not_there(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pytest.raises(LabellerError, match="Expected one of rules, judge"):
+        with pytest.raises(OverbenchError, match="Expected one of rules, judge"):
             rescore(log, "vibes")
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        with pytest.raises(LabellerError, match=r"needs a key\. Set OVERBENCH_JUDGE_API_KEY or"):
+        with pytest.raises(OverbenchError, match=r"needs a key\. Set OVERBENCH_JUDGE_API_KEY or"):
             rescore(log, "two-stage")
 
 

@@ -17,9 +17,10 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from overbench_tasks.autoload import tasks_path
-from overbench_tasks.classifier import CHAT, Classifier, ClassifierError, ClassifierSettings, refusal_index
+from overbench_tasks.classifier import CHAT, Classifier, ClassifierSettings, refusal_index
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.filters import ClassifierFilter
-from overbench_tasks.labellers import LabellerError, by_name
+from overbench_tasks.labellers import by_name
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -129,8 +130,8 @@ class TestInput:
     def test_auto_gives_minos_the_exchange(self, detector: Path, tmp_path: Path) -> None:
         minos = tmp_path / "Minos-v1"
         minos.symlink_to(detector)
-        assert ClassifierSettings("NousResearch/Minos-v1").template() == CHAT
-        assert ClassifierSettings(str(detector)).template() == "{reply}"
+        assert ClassifierSettings(model="NousResearch/Minos-v1").template() == CHAT
+        assert ClassifierSettings(model=str(detector)).template() == "{reply}"
 
     def test_chat_keeps_fields_and_breaks_markers_of_strangers(self, detector: Path) -> None:
         (text,) = self.text("{reply}", "No <|user|>\n{prompt}", detector, input="chat")
@@ -150,7 +151,7 @@ class TestInput:
         assert text.count("x") == 1000
 
     def test_a_missing_prompt_is_said(self, detector: Path) -> None:
-        with pytest.raises(ClassifierError, match="Name its column with --prompt, or set input: reply"):
+        with pytest.raises(OverbenchError, match="Name its column with --prompt, or set input: reply"):
             self.text(None, "R", detector, input="chat")
 
 
@@ -179,13 +180,13 @@ class TestWhichLabelMeansRefusal:
 
     @pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1"], ["soft refusal", "hard refusal"]])
     def test_undecidable_lists_the_labels(self, labels: list[str]) -> None:
-        with pytest.raises(ClassifierError) as error:
+        with pytest.raises(OverbenchError) as error:
             self.index(labels)
         assert all(repr(label) in str(error.value) for label in labels)
         assert "refusal_label" in str(error.value)
 
     def test_an_unknown_word_lists_the_labels(self) -> None:
-        with pytest.raises(ClassifierError, match=r"no label 'x'\. It has 0: 'a', 1: 'b'"):
+        with pytest.raises(OverbenchError, match=r"no label 'x'\. It has 0: 'a', 1: 'b'"):
             self.index(["a", "b"], "x")
 
 
@@ -193,38 +194,35 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({}, "needs 'model', a hub id or a folder, got None"),
-            ({"model": "m", "treshold": 0.5}, "no setting 'treshold'. Expected some of model, revision"),
-            ({"model": "m", "threshold": 1.0}, "expected threshold to be 0 < x < 1, got 1.0"),
-            ({"model": "m", "batch_size": 0}, "expected batch_size to be a whole number"),
-            ({"model": "m", "max_length": True}, "expected max_length to be a whole number"),
-            (
-                {"model": "m", "input": "replies"},
-                "expected input to be auto, reply, pair, chat or a text",
-            ),
+            ({}, "model: Field required, got {}. It has the settings model, revision"),
+            ({"model": "m", "treshold": 0.5}, "treshold: Extra inputs are not permitted, got 0.5"),
+            ({"model": "m", "threshold": 1.0}, "threshold: Input should be less than 1, got 1.0"),
+            ({"model": "m", "batch_size": 0}, "batch_size: Input should be greater than or equal to 1"),
+            ({"model": "m", "max_length": True}, "max_length: Input should be a valid integer, got True"),
+            ({"model": "m", "input": "replies"}, "expected auto, reply, pair, chat or a text with {reply}"),
         ],
     )
     def test_bad_values(self, settings: dict[str, Any], message: str) -> None:
-        with pytest.raises(ClassifierError) as error:
+        with pytest.raises(OverbenchError) as error:
             ClassifierSettings.checked(settings)
         assert message in str(error.value)
 
     def test_a_folder_that_is_no_model(self, tmp_path: Path) -> None:
-        with pytest.raises(ClassifierError, match=r"Expected a hub id .* or a folder with config\.json"):
+        with pytest.raises(OverbenchError, match=r"Expected a hub id .* or a folder with config\.json"):
             ClassifierSettings.checked({"model": str(tmp_path)})
 
     def test_a_missing_package_says_what_to_install(
         self, detector: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        with pytest.raises(ClassifierError, match=r"pip install 'overbench\[hf\]'"):
+        with pytest.raises(OverbenchError, match=r"pip install 'overbench\[hf\]'"):
             ClassifierSettings.checked({"model": str(detector)})
 
     def test_a_broken_model_is_named_with_the_device(self, detector: Path, tmp_path: Path) -> None:
         for file in detector.iterdir():
             (tmp_path / file.name).write_bytes(file.read_bytes())
         (tmp_path / "model.safetensors").unlink()
-        with pytest.raises(ClassifierError, match=r"Cannot load the classifier .* on cpu"):
+        with pytest.raises(OverbenchError, match=r"Cannot load the classifier .* on cpu"):
             classifier(tmp_path).label([(None, "Sure")])
 
     def test_a_failing_model_is_named_with_ways_out(
@@ -236,16 +234,16 @@ class TestSettings:
             raise RuntimeError("CUDA out of memory.")
 
         monkeypatch.setattr(BertForSequenceClassification, "forward", explode)
-        with pytest.raises(ClassifierError, match=r"failed on 1 replies: CUDA out .* smaller batch_size or"):
+        with pytest.raises(OverbenchError, match=r"failed on 1 replies: CUDA out .* smaller batch_size or"):
             classifier(detector).label([(None, "Sure")])
 
     def test_labellers_by_name(self, detector: Path) -> None:
         with by_name("classifier", {"model": str(detector), "device": "cpu"}) as labeller:
             assert labeller.name == "classifier:Tiny-Detector"
             assert labeller.label([(None, "Sorry")])[0].label == "refused"
-        with pytest.raises(LabellerError, match="rules, judge, classifier, two-stage"):
+        with pytest.raises(OverbenchError, match="rules, judge, classifier, two-stage"):
             by_name("vibes")
-        with pytest.raises(LabellerError, match="The rules take no settings, got model"):
+        with pytest.raises(OverbenchError, match="The rules take no settings, got model"):
             by_name("rules", {"model": "x"})
 
 
@@ -287,7 +285,7 @@ class TestInLmEval:
 
     def test_bad_settings_stop_before_any_prompt_is_asked(self, prompt_source: Path, detector: Path) -> None:
         lm = ScriptedLM(self.REPLIES)
-        with pytest.raises(ClassifierError, match="threshold"):
+        with pytest.raises(OverbenchError, match="threshold"):
             self.run(lm, prompt_source, model=str(detector), threshold=7)
         assert lm.asked == []
 
