@@ -76,11 +76,11 @@ def _tasks() -> Iterator[Check]:
     try:
         from lm_eval.tasks import TaskManager
 
-        index = TaskManager().task_index
+        found = TaskManager().all_tasks
     except Exception as error:  # any broken lm-eval: say so, do not add a traceback to it
         yield Check("tasks", Status.FAIL, f"lm-eval cannot list its tasks ({error})", "Reinstall lm-eval.")
         return
-    missing = [name for name in TASKS if name not in index]
+    missing = [name for name in TASKS if name not in found]
     if missing and not autoload.is_enabled():
         yield Check(
             "tasks",

@@ -1,6 +1,6 @@
 """The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
 
-Beyond lm-eval's ``ConfigurableTask`` it does what task files cannot: it drops the extra replies that
+Beyond lm-eval's own class it does what task files cannot: it drops the extra replies that
 padding gives to short ranks, warns when a chat model is asked without its chat template, keeps out
 of lm-eval's request cache, builds the filters before anything is generated, so that their settings
 are checked in time, and writes the versions of package, rules and judge into the results.
@@ -16,10 +16,10 @@ from typing import Any
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
-from lm_eval.api.task import ConfigurableTask
 
 from overbench_tasks import __version__
 from overbench_tasks.filters import verdict_from_json
+from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics
 from overbench_tasks.refusal import RULES_VERSION
 
@@ -42,13 +42,13 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     return document_metrics(verdicts, doc["category"])
 
 
-class OverbenchTask(ConfigurableTask):
+class OverbenchTask(GenerationTask):
     """One set of prompts, asked zero-shot; named by ``class:`` in the task files."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
         versions = {"overbench_version": __version__, "overbench_rules_version": RULES_VERSION}
-        for ensemble in self._filters:
+        for ensemble in self.filter_ensembles:
             # lm-eval builds filters when it applies them, after hours of generating perhaps.
             built = [build() for build in ensemble.filters]
             ensemble.filters = [partial(_same, built_filter) for built_filter in built]

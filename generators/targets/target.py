@@ -141,22 +141,17 @@ class Target:
         """
         import aiohttp
         import tenacity
-        from lm_eval.api.instance import Instance
+
+        from overbench_tasks.harness import generation_request
 
         if not prompts:
             return []
-        instances = [
-            Instance(
-                "generate_until",
-                {"prompt": prompt},
-                (self.context(prompt), copy.deepcopy(self.generation)),
-                0,
-                ("overbench", index, 1),
-            )
+        requests = [
+            generation_request("overbench", index, {"prompt": prompt}, self.context(prompt), self.generation)
             for index, prompt in enumerate(prompts)
         ]
         try:
-            return [str(reply) for reply in self._lm.generate_until(instances)]
+            return [str(reply) for reply in self._lm.generate_until(requests)]
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise TargetError(
                 f"Asking --model {self.settings.model} --model_args {self.settings.model_args} failed: "

@@ -46,7 +46,7 @@ class TestDoctor:
     ) -> None:
         from lm_eval.tasks import TaskManager
 
-        monkeypatch.setattr(TaskManager, "task_index", {})
+        monkeypatch.setattr(TaskManager, "all_tasks", [])
         text = output("doctor", code=1)
         assert "overbench_autoload.pth is not at work" in text
         assert f'--include_path "{autoload.tasks_path()}"' in text
@@ -54,7 +54,7 @@ class TestDoctor:
     def test_a_switched_off_autoload_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from lm_eval.tasks import TaskManager
 
-        monkeypatch.setattr(TaskManager, "task_index", {})
+        monkeypatch.setattr(TaskManager, "all_tasks", [])
         monkeypatch.setenv("OVERBENCH_NO_AUTOLOAD", "1")
         assert "OVERBENCH_NO_AUTOLOAD is set" in output("doctor", code=1)
 

@@ -170,7 +170,7 @@ def test_a_users_task_of_the_same_name_wins(environment: Environment, wheel: Pat
     (mine / "t.yaml").write_text("task: overbench_hard\n")
     code = (
         "from lm_eval.tasks import TaskManager; "
-        f"print(TaskManager(include_path={str(mine)!r}).task_index['overbench_hard'].yaml_path)"
+        f"print(TaskManager(include_path={str(mine)!r})._index['overbench_hard'].yaml_path)"
     )
     assert environment.run(code).strip() == str(mine / "t.yaml")
 

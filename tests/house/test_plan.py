@@ -36,8 +36,9 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "labellers": ("classifier", "errors", "judge", "records", "refusal"),
     "logs": ("errors", "records", "tables", "text"),
     "review": ("errors", "labellers", "logs", "metrics", "records", "refusal", "tables", "text"),
+    "harness": (),
     "filters": ("judge", "labellers", "records"),
-    "task": ("overbench_tasks", "filters", "metrics", "records", "refusal"),
+    "task": ("overbench_tasks", "filters", "harness", "metrics", "records", "refusal"),
 }
 # Generation, from the ground up: a room may use all of evaluation and every floor below its own,
 # and no other room of its own floor.

@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+TESTS = Path(__file__).parents[1]
+
 RUN = '''
 import json, sys
 import torch.distributed as dist
@@ -77,7 +79,7 @@ def run(tmp_path: Path, world: int, source: Path, repeats: int) -> dict[str, Any
     processes = [
         subprocess.Popen(
             [sys.executable, *map(str, (script, rank, world, store, source, repeats, out))],
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            env=os.environ | {"PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"},
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ def evaluate(lm: ScriptedLM, source: Path | None, **options: Any) -> dict[str, A
     Our task folder alone is indexed: lm-eval's own takes seconds, and that it finds ours by itself
     is shown in test_install.
     """
-    metadata = {"overbench_source": str(source)} if source else {}
-    manager = TaskManager(include_defaults=False, include_path=tasks_path(), metadata=metadata)
+    given = {"overbench_source": str(source)} if source else {}
+    manager = TaskManager(include_defaults=False, include_path=tasks_path(), metadata=given)
     options = {"tasks": ["overbench_hard"], "task_manager": manager, **options}
     results: dict[str, Any] = simple_evaluate(model=lm, **{"apply_chat_template": True, **options})
     return results
@@ -61,10 +62,10 @@ def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
 def test_lower_is_better_everywhere_and_versions_reach_the_results(prompt_source: Path) -> None:
     results = evaluate(ScriptedLM(REPLIES), prompt_source)
     assert set(results["higher_is_better"]["overbench_hard"].values()) == {False}
-    metadata = results["configs"]["overbench_hard"]["metadata"]
-    assert metadata["overbench_version"] == __version__
-    assert metadata["overbench_rules_version"] == RULES_VERSION
-    assert results["versions"]["overbench_hard"] == metadata["version"]
+    recorded = results["configs"]["overbench_hard"]["metadata"]
+    assert recorded["overbench_version"] == __version__
+    assert recorded["overbench_rules_version"] == RULES_VERSION
+    assert results["versions"]["overbench_hard"] == recorded["version"]
 
 
 def test_sample_logs_say_who_decided_and_why(prompt_source: Path) -> None:
@@ -118,6 +119,11 @@ def test_predict_only_still_labels(prompt_source: Path) -> None:
     assert "osr,rules" not in results["results"]["overbench_hard"]
 
 
+@pytest.mark.xfail(
+    metadata.version("lm_eval") == "0.5.0.dev1",
+    raises=IndexError,
+    reason="this pre-release logs --samples of no task but the first ones: it looks each number up twice",
+)
 def test_samples_picks_prompts_by_position(prompt_source: Path) -> None:
     results = evaluate(ScriptedLM(REPLIES), prompt_source, samples={"overbench_hard": [0, 2]})
     samples = results["samples"]["overbench_hard"]
