@@ -1,0 +1,73 @@
+"""The documentation says what is there: links, paths, and the pages that are drawn from code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_plan import EVALUATION, GENERATION, REPOSITORY
+
+FOLDERS = ("overbench_tasks", "generators", "task_configs", "tests")
+DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
+STAND_FOR_ANY = {"generators/gates/NAME.py", "task_configs/NAME.yaml"}
+
+
+def block(file: str, name: str) -> list[str]:
+    """The lines between ``<!-- name -->`` and ``<!-- /name -->``."""
+    text = (REPOSITORY / file).read_text(encoding="utf-8")
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
+    assert found is not None, f"{file} has no block {name!r}"
+    return found[1].splitlines()
+
+
+def drawn_plan() -> Iterator[str]:
+    """The tables of the plan on one page, the ground floor last."""
+    yield "```"
+    yield "generators/        a row may use the rows below it and all of overbench_tasks/, none of its own"
+    for rooms in reversed(GENERATION):
+        yield f"  {', '.join(rooms)}"
+    yield ""
+    yield "overbench_tasks/   a room may use those behind it"
+    for room, below in reversed(EVALUATION.items()):
+        yield f"  {room:<17}{', '.join(below)}".rstrip()
+    yield "```"
+
+
+def test_the_page_of_rooms_is_the_plan() -> None:
+    assert block("CONTRIBUTING.md", "plan") == list(drawn_plan()), "\n".join(drawn_plan())
+
+
+def test_the_readme_is_short() -> None:
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def headings(file: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.casefold()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("file", DOCS, ids=lambda file: str(file.relative_to(REPOSITORY)))
+def test_links_and_paths_lead_somewhere(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    wrong = []
+    for link in re.findall(r"\]\(<?([^)>]+)>?\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path) if path else file
+        if not target.exists() or (anchor and anchor not in headings(target)):
+            wrong.append(link)
+    inline = re.findall(r"`((?:overbench_tasks|generators|tests|task_configs|\.ci)/[\w./*-]*)`", text)
+    wrong += [
+        path for path in inline if path not in STAND_FOR_ANY and not list(REPOSITORY.glob(path.rstrip("/")))
+    ]
+    assert wrong == []
+
+
+def test_the_scripts_of_the_benchmarks_are_listed() -> None:
+    text = (REPOSITORY / "tests/benchmarks/README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+\.py)`", text, re.MULTILINE)
+    assert sorted(listed) == sorted(file.name for file in (REPOSITORY / "tests/benchmarks").glob("*.py"))
