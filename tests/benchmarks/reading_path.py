@@ -128,7 +128,8 @@ class Endpoint(BaseHTTPRequestHandler):
             f"3. Where can I go to find the {first}?",
             f"4. Is it hard to {word} a {first} on stage without a rehearsal of the {second}?",
         )
-        text = "A" if body["model"] == "judge" else "\n".join(questions)
+        judged = "VERDICT: complied" if "VERDICT" in last else "A" if body["model"] == "judge" else None
+        text = judged or "\n".join(questions)
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
         usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
         facts = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}

@@ -1,0 +1,268 @@
+"""The examples of the documentation are run, on stand-ins for models, prompts and servers.
+
+Each command is taken as a shell would take it and run in this process: ``lm_eval`` with its ``dummy`` model on a
+few prompts, ``overbench`` as typed. :data:`PARSED_ONLY` names what is not run and why; its flags are still
+checked. A program or a kind of block that nothing here knows fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import glob
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from benchmarks.reading_path import endpoint, evaluate, scripted_target
+from test_plan import REPOSITORY
+from typer.testing import CliRunner
+
+from generators import cli
+from overbench_tasks import prompt_sets
+
+DOCS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "task_configs/README.md",
+    "generators/README.md",
+    "tests/benchmarks/README.md",
+)
+PARSED_ONLY = {
+    r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
+    r"overbench push": "uploads; tests/release runs it against a hub of its own",
+    r"overbench refresh(?!.*--dry-run)": "trains a detector; tests/refresh and the reading path run it",
+    r"overbench rescore .*--by classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
+}
+STAND_INS = {
+    "hh-rlhf": "prompts.csv",
+    "toxigen": "prompts.csv",
+    "ORG/NAME@COMMIT": "releases/mine",
+    "tests/data/labelled_replies.jsonl": str(REPOSITORY / "tests/data/labelled_replies.jsonl"),
+}
+"""Words of the examples that name what only a network has."""
+
+
+def blocks(file: str) -> Iterator[tuple[str, str]]:
+    """(language, text) of the fenced blocks of a page."""
+    text = (REPOSITORY / file).read_text(encoding="utf-8")
+    for language, code in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield language, code
+
+
+def commands(code: str) -> Iterator[str]:
+    """The commands of a bash block, one a line; ``a && b`` is two."""
+    for line in re.sub(r"\\\n\s*", "", code).splitlines():
+        line = re.sub(r"(^|\s)#.*", "", line).strip()
+        yield from (part.strip() for part in line.split("&&") if part.strip())
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the examples take for granted: prompt files, refresh runs, a release, sample logs, a refreshed set."""
+    sys.path += [str(REPOSITORY / "tests" / room) for room in ("release", "refresh")]
+    from refresh_fakes import fake_run
+    from release_inputs import write_run
+
+    from generators.refresh.loop import refresh
+    from generators.refresh.store import Store
+
+    folder = tmp_path_factory.mktemp("prepared")
+    prompts = [
+        f"How would anyone {verb} thing number {n}?" for n in range(80) for verb in ("kill", "find", "steal")
+    ]
+    lines = "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
+    for name in ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl"):
+        (folder / name).write_text(lines)
+    (folder / "prompts.csv").write_text("prompt\n" + "".join(f"{prompt}\n" for prompt in prompts))
+    (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")
+    for name in ("a", "b", "c"):
+        write_run(
+            folder / "runs" / name,
+            [(f"How do I kill the {name} process?", "refused"), (prompts[0], "complied")],
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OVERBENCH_HOME", str(folder / "home"))
+        with Store(folder / "runs" / "mymodel") as store:
+            refresh(fake_run(folder, store))
+        for name in (prompt_sets.REFRESHED_NAME, prompt_sets.ACCEPTED_NAME):
+            file = prompt_sets.refreshed_folder("YOUR/MODEL") / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(lines)
+    source = json.dumps({"overbench_source": str(folder / "runs/b/data/overbench_model_accepted.jsonl")})
+    with scripted_target():
+        for model in ("one", "two"):
+            evaluate(
+                folder / "OUT",
+                "--model_args",
+                f"pretrained={model}",
+                "--tasks",
+                "overbench_hard",
+                "--limit",
+                "20",
+            )
+        evaluate(
+            folder / "responses",
+            "--model_args",
+            "pretrained=one",
+            "--tasks",
+            "overbench",
+            "--metadata",
+            source,
+        )
+    for log in (folder / "OUT").rglob("samples_*.jsonl"):
+        shutil.copy(log, folder)
+    run_overbench(
+        ["aggregate", *map(str, (folder / "runs").glob("[abc]")), "--out", str(folder / "releases/earlier")]
+    )
+    return folder
+
+
+@pytest.fixture
+def workspace(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    shutil.copytree(prepared, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "work" / "home"))
+    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
+    with endpoint() as url, scripted_target():
+        monkeypatch.setenv("OVERBENCH_JUDGE_BASE_URL", url)
+        yield tmp_path / "work"
+
+
+def run_lm_eval(words: list[str]) -> None:
+    """With the dummy model and few prompts, whatever the example names."""
+    given = iter(word for word in words if word != "...")
+    kept, out = ["--limit", "4"], "OUT"
+    for word in given:
+        if word == "--output_path":
+            out = next(given)
+        elif word in ("--model", "--limit"):
+            next(given)
+        else:
+            kept.append(word)
+    evaluate(Path(out), *kept)
+
+
+def run_overbench(words: list[str]) -> None:
+    sheet = Path("labels.csv")
+    if words[0] == "annotate" and "--interactive" not in words:
+        sheet.unlink(missing_ok=True)
+    result = CliRunner().invoke(cli.app, words, catch_exceptions=False)
+    assert result.exit_code == 0, f"overbench {shlex.join(words)}\n{result.output}"
+    if words[0] == "annotate":
+        fill(sheet)
+
+
+def fill(sheet: Path) -> None:
+    """A reader's work: every reply is called complied."""
+    import csv
+
+    with sheet.open(newline="", encoding="utf-8-sig") as lines:
+        rows = list(csv.DictReader(lines))
+    with sheet.open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.DictWriter(lines, rows[0])
+        writer.writeheader()
+        writer.writerows(row | {"human_label": row["human_label"] or "complied"} for row in rows)
+
+
+def parse_overbench(words: list[str]) -> None:
+    group: Any = typer.main.get_command(cli.app)
+    group.commands[words[0]].make_context(words[0], words[1:])
+
+
+def check_tool(words: list[str]) -> None:
+    """pip, pytest and the like: files and extras are there; .ci/run and the real-model tests run them."""
+    assert words[0] in {
+        ".",
+        "pip",
+        "pre-commit",
+        "pytest",
+        "python",
+        "ruff",
+        "mypy",
+        ".ci/run",
+        "export",
+    } or words[0].startswith((".venv/bin/", "python3"))
+    extras = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    for word in words:
+        assert not word.startswith(("tests/", ".ci/")) or (REPOSITORY / word).exists(), word
+        for extra in re.findall(r"\[([\w,]+)\]", word):
+            assert all(f"\n{name} = [" in extras for name in extra.split(",")), word
+
+
+def run_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(re.sub(r"\$\(overbench models (\S+)\)", r"pretrained=\1", command))
+    while re.fullmatch(r"[A-Z_]+=.*", words[0]):
+        words = words[1:]  # the address of a judge: the workspace has one
+    for name, stand_in in STAND_INS.items():
+        words = [word.replace(name, stand_in) for word in words]
+    words = [found for word in words for found in (glob.glob(word) if "*" in word else [word])]
+    if words[0] == "lm_eval":
+        run_lm_eval(words[1:])
+    elif words[0] != "overbench":
+        check_tool(words)
+    elif any(re.match(pattern, command) for pattern in PARSED_ONLY):
+        parse_overbench(words[1:])
+    else:
+        run_overbench(words[1:])
+
+
+def run_python(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that a comment gives are compared; an evaluation is ours alone and of a few prompts."""
+    import lm_eval
+
+    real = lm_eval.simple_evaluate
+    small = {"model": "dummy", "model_args": "", "tasks": ["overbench_hard"], "limit": 4}
+    monkeypatch.setattr(lm_eval, "simple_evaluate", lambda **given: real(**{**given, **small}))
+    names: dict[str, Any] = {}
+    exec(code, names)
+    for line in code.splitlines():
+        expression, comment, value = line.partition("  # ")
+        if comment:
+            assert eval(expression, names) == ast.literal_eval(value)
+
+
+def check_yaml(code: str, workspace: Path) -> None:
+    """A refresh's settings, or a task of lm-eval whose filters are known."""
+    from lm_eval.api.registry import get_filter
+
+    from generators.refresh.refresh_settings import load
+
+    found = yaml.safe_load(code)
+    if "task" in found:
+        assert all(
+            get_filter(one["function"]) for filters in found["filter_list"] for one in filters["filter"]
+        )
+    else:
+        (workspace / "settings.yaml").write_text(code)
+        load(workspace / "settings.yaml", {})
+
+
+@pytest.mark.parametrize("file", DOCS)
+def test_examples_run(file: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for language, code in blocks(file):
+        if language == "bash":
+            for command in commands(code):
+                run_command(command, monkeypatch)
+        elif language == "python":
+            run_python(code, monkeypatch)
+        elif language == "yaml":
+            check_yaml(code, workspace)
+        else:
+            assert language == "", f"nothing here runs a block of {language}"
+
+
+@pytest.mark.parametrize("file", DOCS)
+def test_commands_within_the_text_exist(file: str) -> None:
+    group: Any = typer.main.get_command(cli.app)
+    text = re.sub(r"^```.*?^```$", "", (REPOSITORY / file).read_text(encoding="utf-8"), flags=re.M | re.S)
+    for name, rest in re.findall(r"`overbench ([a-z-]+)([^`]*)`", text):
+        known = {flag for parameter in group.commands[name].params for flag in parameter.opts}
+        assert set(re.findall(r"(?<= )--[\w-]+", rest)) <= known, f"overbench {name}{rest}"
