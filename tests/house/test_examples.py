@@ -1,14 +1,14 @@
 """The examples of the documentation are run, on stand-ins for models, prompts and servers.
 
-Each command is taken as a shell would take it and run in this process: ``lm_eval`` with its ``dummy`` model on a
-few prompts, ``overbench`` as typed. :data:`PARSED_ONLY` names what is not run and why; its flags are still
-checked. A program or a kind of block that nothing here knows fails.
+Each command is taken as a shell would take it and run in this process: ``lm_eval`` with its ``dummy`` model
+on a few prompts, ``overbench`` as typed. :data:`PARSED_ONLY` names what is not run and why; its flags are
+still checked. A program or a kind of block that nothing here knows fails.
 """
 
 from __future__ import annotations
 
 import ast
-import glob
+import csv
 import json
 import re
 import shlex
@@ -41,6 +41,7 @@ PARSED_ONLY = {
     r"overbench refresh(?!.*--dry-run)": "trains a detector; tests/refresh and the reading path run it",
     r"overbench rescore .*--by classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
+COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
 STAND_INS = {
     "hh-rlhf": "prompts.csv",
     "toxigen": "prompts.csv",
@@ -53,8 +54,7 @@ STAND_INS = {
 def blocks(file: str) -> Iterator[tuple[str, str]]:
     """(language, text) of the fenced blocks of a page."""
     text = (REPOSITORY / file).read_text(encoding="utf-8")
-    for language, code in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        yield language, code
+    yield from re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def commands(code: str) -> Iterator[str]:
@@ -66,7 +66,7 @@ def commands(code: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the examples take for granted: prompt files, refresh runs, a release, sample logs, a refreshed set."""
+    """What the examples take for granted: prompt files, refresh runs, a release, sample logs."""
     sys.path += [str(REPOSITORY / "tests" / room) for room in ("release", "refresh")]
     from refresh_fakes import fake_run
     from release_inputs import write_run
@@ -156,25 +156,12 @@ def run_overbench(words: list[str]) -> None:
         sheet.unlink(missing_ok=True)
     result = CliRunner().invoke(cli.app, words, catch_exceptions=False)
     assert result.exit_code == 0, f"overbench {shlex.join(words)}\n{result.output}"
-    if words[0] == "annotate":
-        fill(sheet)
-
-
-def fill(sheet: Path) -> None:
-    """A reader's work: every reply is called complied."""
-    import csv
-
-    with sheet.open(newline="", encoding="utf-8-sig") as lines:
-        rows = list(csv.DictReader(lines))
-    with sheet.open("w", newline="", encoding="utf-8") as lines:
-        writer = csv.DictWriter(lines, rows[0])
-        writer.writeheader()
-        writer.writerows(row | {"human_label": row["human_label"] or "complied"} for row in rows)
-
-
-def parse_overbench(words: list[str]) -> None:
-    group: Any = typer.main.get_command(cli.app)
-    group.commands[words[0]].make_context(words[0], words[1:])
+    if words[0] == "annotate":  # a reader's work: every reply is called complied
+        rows = list(csv.DictReader(sheet.open(encoding="utf-8-sig", newline="")))
+        with sheet.open("w", encoding="utf-8", newline="") as lines:
+            writer = csv.DictWriter(lines, rows[0])
+            writer.writeheader()
+            writer.writerows(row | {"human_label": "complied"} for row in rows)
 
 
 def check_tool(words: list[str]) -> None:
@@ -203,13 +190,14 @@ def run_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         words = words[1:]  # the address of a judge: the workspace has one
     for name, stand_in in STAND_INS.items():
         words = [word.replace(name, stand_in) for word in words]
-    words = [found for word in words for found in (glob.glob(word) if "*" in word else [word])]
+    expanded = (map(str, Path().glob(word)) if "*" in word else [word] for word in words)
+    words = [word for found in expanded for word in sorted(found)]
     if words[0] == "lm_eval":
         run_lm_eval(words[1:])
     elif words[0] != "overbench":
         check_tool(words)
     elif any(re.match(pattern, command) for pattern in PARSED_ONLY):
-        parse_overbench(words[1:])
+        COMMANDS[words[1]].make_context(words[1], words[2:])
     else:
         run_overbench(words[1:])
 
@@ -261,8 +249,7 @@ def test_examples_run(file: str, workspace: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("file", DOCS)
 def test_commands_within_the_text_exist(file: str) -> None:
-    group: Any = typer.main.get_command(cli.app)
     text = re.sub(r"^```.*?^```$", "", (REPOSITORY / file).read_text(encoding="utf-8"), flags=re.M | re.S)
     for name, rest in re.findall(r"`overbench ([a-z-]+)([^`]*)`", text):
-        known = {flag for parameter in group.commands[name].params for flag in parameter.opts}
+        known = {"--help", *(flag for parameter in COMMANDS[name].params for flag in parameter.opts)}
         assert set(re.findall(r"(?<= )--[\w-]+", rest)) <= known, f"overbench {name}{rest}"
