@@ -1,51 +1,56 @@
-"""Patterns behind gates: the words a pattern needs are looked up before it runs.
-
-Looking words up in the set of an opening's words costs a tenth of running a pattern, and nearly
-every opening holds none of them.
-"""
+"""Which phrases a text can match, by the words it holds; nearly none of them has to be run."""
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from overbench_tasks.refusal.phrasebook import Phrase
 
 
-def word_set(*texts: str) -> frozenset[str]:
-    """Return the words of ``texts`` as a set."""
-    return frozenset(word for text in texts for word in text.split())
+class Prefilter:
+    """The words that ``phrases`` need, by word.
 
-
-class Gated(NamedTuple):
-    """Patterns with the words that each needs, so that most never run."""
-
-    rows: tuple[tuple[re.Pattern[str], tuple[frozenset[str], ...]], ...]
-    by_word: dict[str, tuple[int, ...]]
-    """The rows by each word of their first group."""
-    vocabulary: frozenset[str]
-
-    def words(self) -> frozenset[str]:
-        """Return all words that the gates ask for."""
-        groups = [group for _, others in self.rows for group in others]
-        return self.vocabulary.union(*groups)
-
-    def suspected(self, words: frozenset[str]) -> list[re.Pattern[str]]:
-        """Return, in order, the patterns that a text with these words can match."""
-        hinted = words & self.vocabulary
-        if not hinted:
-            return []
-        rows = [self.rows[row] for row in sorted({row for word in hinted for row in self.by_word[word]})]
-        return [p for p, groups in rows if not any(map(words.isdisjoint, groups))]
-
-
-def gated(*table: tuple[str, ...]) -> Gated:
-    """Compile rows of word groups and one pattern, of which every match holds a word per group.
-
-    Put the group of rarest words first: looking it up is all that most texts cost.
+    What a set of words lets through is a number with a bit for each phrase and list of words: the
+    number of a word has the bits of the lists it is on, and a phrase passes where the bits of all its
+    lists are set. A phrase with fewer lists than others has the bits of the rest set from the start.
     """
-    by_word: dict[str, tuple[int, ...]] = {}
-    rows = []
-    for index, (first, *others, pattern) in enumerate(table):
-        for word in first.split():
-            by_word[word] = (*by_word.get(word, ()), index)
-        rows.append((re.compile(pattern), tuple(frozenset(group.split()) for group in others)))
-    return Gated(tuple(rows), by_word, frozenset(by_word))
+
+    def __init__(self, phrases: Sequence[Phrase]) -> None:
+        self._phrases: Final = phrases
+        self._lists: Final = max(len(phrase.needs) for phrase in phrases)
+        self._bits_of: dict[str, int] = {}
+        self._bits_of_all = self._bits_outside_ascii = 0
+        for number, phrase in enumerate(phrases):
+            for index in range(self._lists):
+                bit = 1 << (index * len(phrases) + number)
+                for word in phrase.needs[index] if index < len(phrase.needs) else ():
+                    self._bits_of[word] = self._bits_of.get(word, 0) | bit
+                if phrase.holds:
+                    self._bits_outside_ascii |= bit
+                elif index >= len(phrase.needs):
+                    self._bits_of_all |= bit
+        self.vocabulary: Final = frozenset(self._bits_of)
+        """Every word that a phrase needs; no other word of a text matters."""
+
+    def passing(self, text: str, words: frozenset[str]) -> Iterator[int]:
+        """Yield, in order, the numbers of the phrases that ``text`` can match.
+
+        Args:
+            text: the text.
+            words: those of its words that are in :attr:`vocabulary`.
+        """
+        bits = self._bits_of_all if text.isascii() else self._bits_of_all | self._bits_outside_ascii
+        for word in words:
+            bits |= self._bits_of[word]
+        passing = bits & ((1 << len(self._phrases)) - 1)
+        for _ in range(1, self._lists):
+            bits >>= len(self._phrases)
+            passing &= bits
+        while passing:
+            lowest = passing & -passing
+            passing ^= lowest
+            number = lowest.bit_length() - 1
+            holds = self._phrases[number].holds
+            if not holds or any(part in text for part in holds):
+                yield number

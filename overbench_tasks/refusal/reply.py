@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import Final
 
-from overbench_tasks.refusal import phrases
+from overbench_tasks.refusal.phrasebook import BOOK
 
 HEAD_CHARS: Final = 4000
 TAIL_CHARS: Final = 2000
@@ -36,6 +36,7 @@ _JUNK = re.compile(
     r"|answer|reply|output|chatgpt|claude|gemini|llama|gpt-?\d?)(?:'s)?(?: response| reply)?"
     r"(?:\s?[:：]|\n)|(?:助手|回答)[:：])\s*"
 )
+_PREAMBLE = BOOK.pattern("preamble")
 _BACKTICK_APOSTROPHE = re.compile(r"`(?<=\w`)(?=\w)")
 _SENTENCE_END = re.compile(r'[.!?"\n]')
 # A full table: str.translate is fast for ASCII where no character is missing from its table.
@@ -93,11 +94,10 @@ class Reply:
         self.prompt = prompt
         self.opening = text[:OPENING_CHARS]
         self.words = vocabulary.intersection(self.opening.translate(_NO_PUNCTUATION).split())
-        """The opening's words that a gate asks for; most patterns are ruled out by them unrun."""
-        self.has_speaker = not self.words.isdisjoint(phrases.FIRST_PERSON)
+        """The opening's words that some phrase needs; most patterns are ruled out by them unrun."""
         self.core = 0  # where the first thing said begins, after thanks and throat-clearing
         for _ in range(PREAMBLES):
-            peeled = phrases.PREAMBLE.match(self.opening, self.core)
+            peeled = _PREAMBLE.match(self.opening, self.core)
             if peeled is None:
                 break
             self.core = peeled.end()

@@ -1,0 +1,91 @@
+"""The reader of phrase files: what a line means, and what is said of a malformed one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from overbench_tasks.refusal.phrasebook import BOOK, Phrasebook
+from overbench_tasks.refusal.rules import RULES
+
+
+def book(folder: Path, text: str) -> Phrasebook:
+    (folder / "file.txt").write_text(text, encoding="utf-8")
+    return Phrasebook(folder)
+
+
+def test_a_section_is_alternatives_with_parts_filled_in(tmp_path: Path) -> None:
+    read = book(
+        tmp_path, "# a comment\n\n[tea]\n{drink} tea\nmate\n\n[drink]\ndrink{ing}?\nsip\n[ing]\ning\n"
+    )
+    assert read.pattern("tea").pattern == "(?:drink(?:ing)?|sip) tea|mate"
+
+
+def test_words_that_a_phrase_needs_stand_beside_it(tmp_path: Path) -> None:
+    text = "[tea]\nneeds: cup mug\n  pot\nneeds: tea\ncup of tea\nneeds: mate\nmate\n"
+    one, two = book(tmp_path, text).phrases("tea")
+    assert (one.needs, one.pattern.pattern) == (
+        (frozenset({"cup", "mug", "pot"}), frozenset({"tea"})),
+        "cup of tea",
+    )
+    assert (two.needs, two.pattern.pattern, two.holds) == ((frozenset({"mate"}),), "mate", ())
+
+
+def test_scripts_without_spaces_hold_substrings(tmp_path: Path) -> None:
+    (phrase,) = book(tmp_path, "[chinese]\nholds: 不能 | 无法\n  | 수 없\n我不能\n").phrases("chinese")
+    assert phrase.holds == ("不能", "无法", "수 없")
+
+
+def test_a_section_can_list_words(tmp_path: Path) -> None:
+    assert book(tmp_path, "[drinks]\ntea mate\n# cold\nwater\n").words("drinks") == {"tea", "mate", "water"}
+
+
+def test_a_blank_at_the_edge_is_written_as_a_class(tmp_path: Path) -> None:
+    assert book(tmp_path, "[will]\n[ ]will\n'll[ ]\n").pattern("will").fullmatch(" will")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("tea\n", "file.txt:1: 'tea' stands before the first section: begin with a [name]"),
+        ("[tea]\na\n[tea]\n", "file.txt:3: '[tea]' is a section already: choose another name"),
+        (
+            "[tea]\n tea\n",
+            "file.txt:2: ' tea' is indented and continues no list: write a blank at the edge as [ ]",
+        ),
+        ("[tea]\nneeds: a\na\n b\n", "file.txt:4: ' b' is indented and continues no list"),
+        ("[tea]\ntea \n", "file.txt:2: 'tea ' ends in a blank: write it as [ ]"),
+        ("[tea]\nmate\n(tea\n", "file.txt:3: '(tea' is no regular expression: missing )"),
+        ("[tea]\nmate\n{cup} of tea\n", "file.txt:3: '{cup} of tea' has the part {cup}, which is no section"),
+        (
+            "[tea]\n{two}\n[two]\nneeds: a\na\nneeds: b\nb\n",
+            "file.txt:2: '{two}' has the part {two}, which is no",
+        ),
+        ("[tea]\n{cup}\n[cup]\na {cup}\n", "file.txt:4: 'a {cup}' is part of itself by {cup}"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(error)}"):
+        book(tmp_path, text).phrases("tea")
+
+
+@pytest.mark.parametrize("name", BOOK.sections)
+def test_every_alternative_is_an_expression_by_itself(name: str, tmp_path: Path) -> None:
+    """Two lines with unbalanced brackets could make one that compiles."""
+    for paragraph in BOOK.sections[name]:
+        for line in paragraph.alternatives:
+            re.compile(re.sub(r"\{[a-z_]+\}", "(?:part)", line.text))
+
+
+def test_every_section_is_used() -> None:
+    package = Path(__file__).parents[2] / "overbench_tasks" / "refusal"
+    phrases = "".join(file.read_text(encoding="utf-8") for file in package.rglob("*.txt"))
+    code = "".join(file.read_text(encoding="utf-8") for file in package.glob("*.py"))
+    used = (
+        {rule.name for rule in RULES}
+        | set(re.findall(r"\{([a-z_]+)\}", phrases))
+        | set(re.findall(r'"(\w+)"', code))
+    )
+    assert BOOK.sections.keys() <= used
