@@ -15,8 +15,8 @@ A file holds sections, ``[name]``, and a section holds alternatives, one regular
 - ``{rules}`` stands for the alternatives of the section ``[rules]``, of whatever file.
 - ``needs:`` lists words; every match holds one of them, and one of each list where there are
   several. They are looked up before the pattern runs, which costs a tenth of running it, and nearly
-  every opening holds none. Put the list of the rarest words first. ``holds:`` is the same for
-  scripts without spaces: substrings, between ``|``. An indented line goes on with such a list.
+  every opening holds none. ``holds:`` is the same for scripts without spaces: substrings, between
+  ``|``. An indented line goes on with such a list.
 - Alternatives after which another ``needs:`` or ``holds:`` comes are a phrase by themselves: a
   section can be many phrases, and they are tried in order.
 - Lines that begin with ``#`` and empty lines say nothing. A blank at either end of an alternative
@@ -81,7 +81,7 @@ class Phrasebook:
                     if header[1] in self.sections:
                         raise line.wrong("is a section already: choose another name")
                     section = self.sections[header[1]] = [_Paragraph([], [])]
-                elif text.strip() and not text.startswith("#"):
+                elif text.strip() and text[0] != "#":
                     _add(line, section)
 
     def phrases(self, name: str) -> tuple[Phrase, ...]:
@@ -119,7 +119,7 @@ class Phrasebook:
                 raise line.wrong(f"has the part {part[0]}, which is no section of one phrase")
             return f"(?:{'|'.join(self._filled(one, (*outer, part[1])) for one in section[0].alternatives)})"
 
-        return _PART.sub(fill, line.text)
+        return _PART.sub(fill, line.text) if "{" in line.text else line.text
 
 
 def _add(line: _Line, section: list[_Paragraph]) -> None:
