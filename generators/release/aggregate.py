@@ -1,7 +1,7 @@
 """``overbench aggregate``: from refresh runs and lm-eval logs to a release.
 
-    sources -> records -> prompts (one per text)                                          prompt_table
-    logs, runs, earlier releases -> verdicts -> cells (one per prompt and target)         verdict_table
+    sources -> records -> prompts (one per text)                                          build
+    logs, runs, earlier releases -> verdicts -> cells (one per prompt and target)         cells
     prompts - near duplicates + categories -> OVERBENCH; refused by enough targets -> OVERBENCH-HARD     write
 
 Works in a DuckDB database in memory, which spills what does not fit into a folder beside the release.
@@ -16,14 +16,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.release import decoding, responses
-from generators.release import release_inputs as inputs
-from generators.release.prompt_table import drop_near_duplicates, drop_refused_by_none, read_prompts
+from generators.release import decoding
+from generators.release.build import (
+    Say,
+    Workspace,
+    drop_near_duplicates,
+    drop_refused_by_none,
+    open_database,
+    read_prompts,
+)
+from generators.release.cells import read_verdicts
+from generators.release.release_inputs import Log, PromptSource, find_logs, find_sources, one_labeller
 from generators.release.release_settings import AggregateSettings, EngineSettings
-from generators.release.verdict_table import read_verdicts
-from generators.release.workspace import Say, Workspace, open_database
-from generators.targets import naming
-from generators.targets.naming import TargetRecord
+from generators.release.write_release import put_in_place, write_release
+from generators.targets.naming import Aliases, TargetRecord, joined
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
@@ -47,7 +53,7 @@ def aggregate(
 
     What is given now goes before what an earlier release holds: verdicts from logs and runs replace a
     release's of the same prompt and target, so that a release and the logs it was made of can be given
-    together without counting a reply twice (:mod:`generators.release.verdict_table`).
+    together without counting a reply twice (:mod:`generators.release.cells`).
 
     Args:
         runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first is
@@ -68,8 +74,6 @@ def aggregate(
         OverbenchError: an input or the judge cannot be used, or ``out`` is there already. The judge is asked
             whether it is there before anything is read.
     """
-    from generators.release import write_release as write
-
     settings, engine = settings or AggregateSettings(), engine or EngineSettings()
     if out.exists() and not overwrite:
         raise OverbenchError(f"{out} is there already. Choose another --out, or replace it with --overwrite.")
@@ -77,11 +81,11 @@ def aggregate(
         from generators.categories.category_judge import check_judge, default_cache_file
 
         check_judge(category_judge, default_cache_file())
-    aliases = naming.Aliases(settings.aliases)
-    sources = inputs.find_sources(list(runs), settings.prompts, aliases)
-    logs = responses.find_logs(responses_folders, aliases)
+    aliases = Aliases(settings.aliases)
+    sources = find_sources(list(runs), settings.prompts, aliases)
+    logs = find_logs(responses_folders, aliases)
     targets = _targets(sources, logs, aliases)
-    labelled_by = _one_labeller(sources, logs, settings.relabel)
+    labelled_by = one_labeller(sources, logs, settings.relabel)
     differing = decoding.differences(logs, sources, aliases)
     notes = decoding.notes(differing)
     partial = out.with_name(out.name + ".partial")
@@ -97,8 +101,8 @@ def aggregate(
                 aliases,
                 targets,
                 labelled_by,
-                differing,
-                category_judge,
+                decoding=differing,
+                category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
                 notes=notes,
             )
@@ -107,9 +111,9 @@ def aggregate(
             read_verdicts(work, say)
             drop_near_duplicates(work, say)
             drop_refused_by_none(work, say)
-            facts = write.write_release(work, partial, settings.name or out.name, out, say)
+            facts = write_release(work, partial, settings.name or out.name, out, say)
         shutil.rmtree(partial / "work")
-        write.put_in_place(partial, out)
+        put_in_place(partial, out)
     except OSError as error:
         raise OverbenchError(f"{out} cannot be written: {error}. Make room or mend the rights.") from error
     finally:
@@ -118,47 +122,13 @@ def aggregate(
 
 
 def _targets(
-    sources: Sequence[inputs.Source], logs: Sequence[responses.Log], aliases: naming.Aliases
+    sources: Sequence[PromptSource], logs: Sequence[Log], aliases: Aliases
 ) -> dict[str, TargetRecord]:
     found = [log.target for log in logs] + [source.target for source in sources if source.target]
     for source in sources:
         if source.release is not None:
             found += [aliases.target(target) for target in source.release.targets()]
-    return naming.joined(found)
-
-
-def _one_labeller(
-    sources: Sequence[inputs.Source], logs: Sequence[responses.Log], relabel: bool
-) -> str | None:
-    """Who labelled all replies.
-
-    Raises:
-        OverbenchError: several did, so that their labels do not compare.
-    """
-    examples: dict[str, str] = {}
-    for source in sources:
-        if relabel and not source.release:
-            continue
-        for name in source.labelled_by:
-            examples.setdefault(name, source.name)
-    for log in logs if not relabel else ():
-        examples.setdefault(log.run.labelled_by, str(log.run.file))
-    if relabel and (logs or any(source.target for source in sources)):
-        from overbench_tasks.refusal import RULES_VERSION
-
-        examples.setdefault(f"rules {RULES_VERSION}", "the replies labelled now")
-    if len(examples) > 1:
-        listed = "; ".join(f"{name} ({example})" for name, example in sorted(examples.items()))
-        help_ = (
-            "An earlier release holds no replies to label anew: give the logs it was made of instead."
-            if relabel
-            else "Label all replies anew by today's rules with --relabel, or leave out all but one kind."
-        )
-        raise OverbenchError(
-            f"The replies were labelled by {len(examples)} different labellers or versions, whose labels do "
-            f"not compare: {listed}. {help_}"
-        )
-    return next(iter(examples), None)
+    return joined(found)
 
 
 def _long_names(work: Workspace) -> set[str]:

@@ -1,38 +1,55 @@
-"""The response matrix: verdicts of many runs joined into one label per prompt and target.
+"""The response matrix: verdicts of logs, runs and releases, joined into one label per prompt and target.
 
-Works inside a DuckDB database with the tables of :func:`create_tables`, target by target, so that only
-one target's verdicts are in hand at a time.
-
-The rules of a cell:
+Works target by target, so that only one target's verdicts are in hand at a time. The rules of a cell:
 - the label that most of its scored verdicts have; where two have equally many it is ``unscored``
 - ``conflict`` where its scored verdicts differ
 - no reply, no cell: a missing reply is nowhere counted as an answer
-- an earlier release's verdicts count only where nothing given now speaks of the cell
-  (:mod:`generators.release.verdict_table`)
+- the verdicts of logs and runs given now replace those of all earlier releases, else those of the first
+  release given that holds the cell count. An earlier release may be made of the very logs that are given
+  again, which its cells no longer tell. So no verdict is counted twice, and a target asked anew has its
+  new label, be it unscored. Where an earlier release stands (``Workspace.earlier_stands``, for a report) it
+  is the other way round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
 
+from generators.release.build import BATCH, Say, Workspace
+from generators.release.read import MATRIX_FILE
+from generators.release.release_inputs import Log, PromptSource
+from overbench_tasks.labellers import label_by_rules
+from overbench_tasks.logs import read_replies
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.records import LABELS
+from overbench_tasks.records import LABELS, Pair
+from overbench_tasks.review.workers import WORTH_A_POOL, in_order
+from overbench_tasks.text import encodable
 
-if TYPE_CHECKING:
-    import duckdb
-    import pyarrow
+LONGEST_QUOTE: Final = 600
+"""Characters of a reply that are kept for a report."""
 
-BATCH: Final = 50_000
+_LARGEST_LINE: Final = 1 << 28
+_CHUNK: Final = 2_000
+
+Reply = tuple[str, str, str | None, str | None]
+"""Prompt, label, and where they are wanted the reason of the label and the reply itself."""
 
 _TABLES: Final = f"""
 CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
 -- All ways in which a prompt is written, by prompt; number NULL: not one of ours.
-CREATE TABLE spellings (prompt VARCHAR, number INTEGER);
--- Of the target in hand, one row per reply.
-CREATE TABLE replies (prompt VARCHAR, label VARCHAR);
+CREATE TABLE spellings AS SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id);
+-- Of the log or run in hand, one row per reply; reason and quote where they are wanted.
+CREATE TABLE replies (prompt VARCHAR, label VARCHAR, reason VARCHAR, quote VARCHAR);
+-- Of the target in hand: those just read, and those that count.
+CREATE TABLE read_now (number INTEGER, label label, replies INTEGER, conflict BOOLEAN);
 CREATE TABLE verdicts (number INTEGER, label label, replies INTEGER, conflict BOOLEAN);
 CREATE TABLE cells (number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN);
+-- For a report: a refused reply of each cell that has one, and why replies are unscored.
+CREATE TABLE quotes (number INTEGER, target SMALLINT, quote VARCHAR);
+CREATE TABLE reasons (target SMALLINT, reason VARCHAR, replies INTEGER);
 """
 
 _CELLS: Final = """
@@ -42,7 +59,7 @@ WITH counted AS (
            coalesce(sum(replies) FILTER (label = 'complied'), 0) AS complied,
            coalesce(sum(replies) FILTER (label = 'refused'), 0) AS refused,
            coalesce(sum(replies) FILTER (label = 'partial'), 0) AS partial
-    FROM verdicts WHERE number IS NOT NULL GROUP BY number)
+    FROM verdicts GROUP BY number)
 SELECT number, ?,
        CASE WHEN complied > refused AND complied > partial THEN 'complied'
             WHEN refused > complied AND refused > partial THEN 'refused'
@@ -52,73 +69,197 @@ SELECT number, ?,
 FROM counted"""
 
 
-def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute(_TABLES)
+def read_verdicts(work: Workspace, say: Say) -> None:
+    """Fill ``cells``: target by target, from logs, runs and earlier releases.
+
+    Raises:
+        OverbenchError: a line of a log is cut off, or not a sample of our tasks.
+    """
+    work.connection.execute(_TABLES)
+    replaced = [0] * len(work.sources)
+    for number, name in enumerate(work.targets):
+        if not work.earlier_stands:
+            _read_given(work, number, name)
+        for place, source in enumerate(work.sources):
+            _read_release(work, source, name)
+            replaced[place] += _count_in(work)
+        if work.earlier_stands:
+            _read_given(work, number, name)
+        work.connection.execute(_CELLS, [number])
+        work.connection.execute("TRUNCATE verdicts")
+        n = work.one(f"SELECT count(*) FROM cells WHERE target = {number}")
+        say(f"{name}: {n:,} prompts answered.")
+    others = work.strangers.total()
+    work.counts |= {"replies_to_other_prompts": others, "cells_replaced": sum(replaced)}
+    if others:
+        work.notes.append(
+            f"{others:,} replies in the logs are to prompts of no source given; they are not counted."
+        )
+    for source, n in zip(work.sources, replaced, strict=True):
+        if n:
+            work.notes.append(
+                f"{n:,} cells of the release {source.name} were replaced by verdicts given now, or by those "
+                "of a release given before it; they are not counted twice."
+            )
 
 
-def add_spellings(connection: duckdb.DuckDBPyConnection) -> None:
-    """Learn all spellings of the prompts from ``records`` and ``prompts``."""
+def _read_given(work: Workspace, number: int, name: str) -> None:
+    for log in work.logs:
+        if log.target.target == name:
+            _read_log(work, log)
+            _take_replies(work, number, log.run.task)
+    for place, source in enumerate(work.sources):
+        if source.target and source.target.target == name:
+            _read_run(work, place)
+            _take_replies(work, number, source.name)
+    _count_in(work)
+
+
+def _read_log(work: Workspace, log: Log) -> None:
+    if work.settings.relabel:
+        for rows in _relabelled(log.run.file, work.workers):
+            _insert(work, rows)
+    else:
+        _read_samples(work, log)
+    found = work.one("SELECT count(*) FROM replies")
+    if log.run.expected and found < log.run.expected:
+        work.notes.append(
+            f"{log.run.file.name} of {log.target.target} holds {found:,} replies to the {log.run.expected:,} "
+            "prompts that its results file speaks of. Was it cut off, or run with --samples?"
+        )
+
+
+def _read_samples(work: Workspace, log: Log) -> None:
+    """Fill ``replies`` from a sample log.
+
+    DuckDB reads the file in parallel and keeps two or three columns of it. Of the verdicts, which are JSON
+    in a string, it parses what is wanted only. What it stumbles over is read again line by line, which
+    either works or names the line.
+    """
+    import duckdb
+
+    resps, reply, told = "", "", "NULL, NULL"
+    if work.quoting:
+        resps, reply = ", resps: 'VARCHAR[][]'", ", unnest(flatten(resps)) AS reply"
+        told = f"json_extract_string(verdict, '$.reason'), reply[:{LONGEST_QUOTE}]"
+    try:
+        work.connection.execute(
+            f"""
+            INSERT INTO replies SELECT prompt, json_extract_string(verdict, '$.label'), {told} FROM (
+                SELECT doc.prompt AS prompt, unnest(flatten(filtered_resps)) AS verdict {reply}
+                FROM read_json(?, format = 'newline_delimited', maximum_object_size = {_LARGEST_LINE},
+                    columns = {{doc: 'STRUCT(prompt VARCHAR)', filter: 'VARCHAR',
+                               filtered_resps: 'VARCHAR[][]' {resps}}})
+                WHERE filter = ?)""",
+            [str(log.run.file), log.run.filter],
+        )
+        labels = ", ".join(f"'{label}'" for label in LABELS)
+        sound = not work.one(
+            f"SELECT count(*) FROM replies WHERE prompt IS NULL OR coalesce(label, '') NOT IN ({labels})"
+        )
+    except duckdb.Error:
+        sound = False
+    if not sound:
+        work.connection.execute("TRUNCATE replies")
+        rows = _sample_rows(log.run.file)
+        while some := list(islice(rows, BATCH)):
+            _insert(work, some)
+
+
+def _sample_rows(file: Path) -> Iterator[Reply]:
+    for row in read_replies(file):
+        for reply, verdict in zip(row.replies, row.logged or (), strict=True):
+            quote = encodable(reply[:LONGEST_QUOTE])
+            yield encodable(row.prompt or ""), verdict.label, verdict.reason, quote
+
+
+def _relabelled(file: Path, workers: int) -> Iterator[list[Reply]]:
+    """Every reply of a log by today's rules, in processes where the log is worth starting them."""
+    processes = workers if file.stat().st_size > WORTH_A_POOL else 1
+    for _, labels in in_order(_labelled, _reply_chunks(file), processes):
+        yield labels
+
+
+def _reply_chunks(file: Path) -> Iterator[list[Pair]]:
+    pairs = (pair for row in read_replies(file) for pair in row.pairs())
+    while chunk := list(islice(pairs, _CHUNK)):
+        yield chunk
+
+
+def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
+    verdicts = label_by_rules(pairs)
+    return [(prompt or "", one.label, None, None) for (prompt, _), one in zip(pairs, verdicts, strict=True)]
+
+
+def _read_run(work: Workspace, place: int) -> None:
+    if work.settings.relabel:
+        query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ?"
+        for pairs in work.batches(query, [place]):
+            _insert(work, _labelled(pairs))
+    else:
+        query = "INSERT INTO replies SELECT prompt, label, NULL, NULL FROM records WHERE source = ?"
+        work.connection.execute(query, [place])
+
+
+def _insert(work: Workspace, rows: Sequence[Reply]) -> None:
+    import pyarrow
+
+    names = ("prompt", "label", "reason", "quote")
+    schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    work.insert("INSERT INTO replies FROM new", pyarrow.table(columns, schema=schema))
+
+
+def _take_replies(work: Workspace, number: int, task: str) -> None:
+    """Move ``replies`` to ``read_now``, and note those to prompts that are not ours."""
+    connection = work.connection
+    _learn_new_spellings(work)
+    ours = "FROM replies JOIN spellings USING (prompt)"
+    work.strangers[task] += work.one(f"SELECT count(*) {ours} WHERE number IS NULL")
     connection.execute(
-        "INSERT INTO spellings SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id)"
+        f"""INSERT INTO read_now SELECT number, replies.label, count(*), false {ours}
+            WHERE number IS NOT NULL GROUP BY ALL"""
     )
-
-
-def add_replies(connection: duckdb.DuckDBPyConnection) -> None:
-    """Move ``replies`` to ``verdicts``."""
-    _learn_new_spellings(connection)
-    connection.execute("""
-        INSERT INTO verdicts SELECT number, replies.label, count(*), false
-        FROM replies JOIN spellings USING (prompt) GROUP BY ALL""")
+    if work.quoting:
+        connection.execute(
+            f"""INSERT INTO quotes SELECT number, {number}, min(quote) {ours}
+                ANTI JOIN (FROM quotes WHERE target = {number}) AS known USING (number)
+                WHERE number IS NOT NULL AND label = 'refused' GROUP BY number"""
+        )
+        connection.execute(
+            f"""INSERT INTO reasons SELECT {number}, reason, count(*) {ours} ANTI JOIN verdicts USING (number)
+                WHERE number IS NOT NULL AND label = 'unscored' GROUP BY ALL"""
+        )
     connection.execute("TRUNCATE replies")
 
 
-def _learn_new_spellings(connection: duckdb.DuckDBPyConnection) -> None:
+def _learn_new_spellings(work: Workspace) -> None:
     """A log may write a prompt in another way than the sources do, or hold prompts of no source."""
-    query = "SELECT DISTINCT prompt FROM replies ANTI JOIN spellings USING (prompt)"
-    for rows in batches(connection, query):
-        new = table({"prompt": rows, "id": [(prompt_id(prompt),) for (prompt,) in rows]})
-        connection.register("new", new)
-        connection.execute(
-            "INSERT INTO spellings SELECT new.prompt, prompts.number FROM new LEFT JOIN prompts USING (id)"
+    import pyarrow
+
+    for rows in work.batches("SELECT DISTINCT prompt FROM replies ANTI JOIN spellings USING (prompt)"):
+        prompts = [prompt for (prompt,) in rows]
+        work.insert(
+            "INSERT INTO spellings SELECT new.prompt, prompts.number FROM new LEFT JOIN prompts USING (id)",
+            pyarrow.table({"prompt": prompts, "id": [prompt_id(prompt) for prompt in prompts]}),
         )
-        connection.unregister("new")
 
 
-def finish_target(connection: duckdb.DuckDBPyConnection, number: int) -> int:
-    """Make the cells of a target from its ``verdicts``, which are gone afterwards.
-
-    Returns:
-        how many of its replies were to prompts that are not ours, and so in no cell.
-    """
-    connection.execute(_CELLS, [number])
-    query = "SELECT coalesce(sum(replies), 0) FROM verdicts WHERE number IS NULL"
-    [(others,)] = connection.execute(query).fetchall()
-    connection.execute("TRUNCATE verdicts")
-    return int(others)
+def _read_release(work: Workspace, source: PromptSource, name: str) -> None:
+    """The cells of an earlier release; its verdicts of one cell count as so many of its label."""
+    long_names = [long for long in source.long_names if work.aliases.name(long) == name]
+    if source.release is not None and long_names:
+        work.connection.execute(
+            """INSERT INTO read_now SELECT number, label, verdicts, conflict
+               FROM read_parquet(?) AS matrix JOIN prompts USING (id) WHERE list_contains(?, target)""",
+            [str(source.release.folder / MATRIX_FILE), long_names],
+        )
 
 
-def insert_replies(connection: duckdb.DuckDBPyConnection, rows: Sequence[tuple[str, str]]) -> None:
-    """Add (prompt, label) rows to ``replies``."""
-    if not rows:
-        return
-    prompts, labels = zip(*rows, strict=True)
-    import pyarrow
-
-    connection.register("new", pyarrow.table({"prompt": prompts, "label": labels}))
-    connection.execute("INSERT INTO replies SELECT prompt, label FROM new")
-    connection.unregister("new")
-
-
-def table(columns: dict[str, list[tuple[Any, ...]]]) -> pyarrow.Table:
-    import pyarrow
-
-    return pyarrow.table({name: [value for (value,) in rows] for name, rows in columns.items()})
-
-
-def batches(
-    connection: duckdb.DuckDBPyConnection, query: str, parameters: Iterable[Any] = ()
-) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows of a query, :data:`BATCH` at a time; other queries may run between two of them."""
-    cursor = connection.cursor().execute(query, list(parameters))
-    while rows := cursor.fetchmany(BATCH):
-        yield rows
+def _count_in(work: Workspace) -> int:
+    """Let ``read_now`` count for the cells that have no verdict yet; how many of its cells had one."""
+    known = "(SELECT DISTINCT number FROM verdicts)"
+    had_one = work.one(f"SELECT count(*) FROM read_now SEMI JOIN {known} USING (number)")
+    work.connection.execute(f"INSERT INTO verdicts FROM read_now ANTI JOIN {known} USING (number)")
+    work.connection.execute("TRUNCATE read_now")
+    return had_one

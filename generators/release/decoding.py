@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from generators.release.release_inputs import Source
-from generators.release.responses import Log
+from generators.release.release_inputs import Log, PromptSource
 from generators.targets.naming import Aliases
 
 Differences = dict[str, dict[str, list[Any]]]
@@ -20,7 +19,7 @@ Differences = dict[str, dict[str, list[Any]]]
 _TOKENS: Final = "max_gen_toks"
 
 
-def differences(logs: Sequence[Log], sources: Sequence[Source], aliases: Aliases) -> Differences:
+def differences(logs: Sequence[Log], sources: Sequence[PromptSource], aliases: Aliases) -> Differences:
     """The decoding settings in which the replies of a target differ.
 
     Compared are all settings of lm-eval's ``generation_kwargs`` between logs, and of refresh runs and earlier
@@ -46,7 +45,7 @@ def differences(logs: Sequence[Log], sources: Sequence[Source], aliases: Aliases
     return {target: settings for target, settings in found.items() if settings}
 
 
-def _known_tokens(sources: Iterable[Source], aliases: Aliases) -> list[tuple[str, int]]:
+def _known_tokens(sources: Iterable[PromptSource], aliases: Aliases) -> list[tuple[str, int]]:
     targets = [source.target for source in sources if source.target]
     for source in sources:
         if source.release is not None:

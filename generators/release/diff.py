@@ -166,7 +166,7 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
             WHERE o.label != n.label GROUP BY ALL ORDER BY ALL""",
         )
         targets_old, targets_new = (
-            {row[0] for row in _rows(database, f"SELECT DISTINCT target FROM {table}")}  # noqa: S608
+            {row[0] for row in _rows(database, f"SELECT DISTINCT target FROM {table}")}
             for table in ("old_cells", "new_cells")
         )
         return ReleaseDiff(
@@ -212,18 +212,18 @@ def _rows(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ..
 
 
 def _count(database: duckdb.DuckDBPyConnection, table: str) -> int:
-    return int(_rows(database, f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 -- our own names
+    return int(_rows(database, f"SELECT count(*) FROM {table}")[0][0])
 
 
 def _prompts(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tuple[MovedPrompt, ...]:
-    query = f"SELECT id, prompt FROM {table} ANTI JOIN {other} USING (id) ORDER BY id"  # noqa: S608
+    query = f"SELECT id, prompt FROM {table} ANTI JOIN {other} USING (id) ORDER BY id"
     return tuple(MovedPrompt(*row) for row in _rows(database, query))
 
 
 def _changed(database: duckdb.DuckDBPyConnection) -> tuple[PromptChange, ...]:
     differing = ", ".join(f"o.{name} IS DISTINCT FROM n.{name}" for name in COMPARED)
     query = f"""SELECT id, n.prompt, [{differing}] AS differing
-        FROM old_prompts o JOIN new_prompts n USING (id) WHERE list_contains(differing, true) ORDER BY id"""  # noqa: S608
+        FROM old_prompts o JOIN new_prompts n USING (id) WHERE list_contains(differing, true) ORDER BY id"""
     return tuple(
         PromptChange(
             name, prompt, tuple(column for column, differs in zip(COMPARED, flags, strict=True) if differs)
@@ -236,7 +236,7 @@ def _rates(database: duckdb.DuckDBPyConnection, targets: Sequence[str]) -> tuple
     rates: dict[tuple[str, str], Rate] = {}
     for age in ("old", "new"):
         query = f"""SELECT target, count(*) FILTER (WHERE label = 'refused'), count(*) FROM {age}_cells
-            WHERE label != 'unscored' GROUP BY target"""  # noqa: S608
+            WHERE label != 'unscored' GROUP BY target"""
         rates |= {(age, target): Rate(refused, n) for target, refused, n in _rows(database, query)}
     query = """SELECT target, count(*) FILTER (WHERE o.label = 'refused'),
             count(*) FILTER (WHERE n.label = 'refused'), count(*)

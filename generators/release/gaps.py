@@ -18,7 +18,7 @@ from overbench_tasks.prompt_sets import readable
 from overbench_tasks.text import markdown_cell, markdown_line
 
 if TYPE_CHECKING:
-    from generators.release.workspace import Workspace
+    from generators.release.build import Workspace
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,12 @@ def write(work: Workspace, folder: Path, found: list[Gap]) -> None:
 
 
 def _write_prompts(work: Workspace, number: int, file: Path) -> None:
-    from generators.release.cells import batches
-
     query = """
         SELECT id, prompt FROM prompts SEMI JOIN kept USING (number)
         ANTI JOIN (SELECT number FROM cells WHERE target = ? AND label != 'unscored') USING (number)
         ORDER BY id"""
     with file.open("w", encoding="utf-8", newline="\n") as lines:
-        for rows in batches(work.connection, query, [number]):
+        for rows in work.batches(query, [number]):
             for identity, prompt in rows:
                 lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
 

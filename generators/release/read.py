@@ -15,6 +15,7 @@ Nothing here needs more than pyarrow.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -93,13 +94,14 @@ class Release:
     def version(self) -> str:
         return str(self.facts["version"])
 
-    def prompts(self, *, hard: bool = False) -> pyarrow.Table:
-        """The prompts, by id: :data:`PROMPT_COLUMNS`.
+    def prompts(self, *, hard: bool = False, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table:
+        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for.
 
         Raises:
             OverbenchError: the file cannot be read.
         """
-        return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), PROMPT_COLUMNS)
+        wanted = {name: PROMPT_COLUMNS[name] for name in columns}
+        return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted)
 
     def matrix(self) -> pyarrow.Table:
         """The cells, by id and target: :data:`MATRIX_COLUMNS`.

@@ -9,32 +9,42 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, is_release, read_columns, read_release
 from generators.targets.naming import Aliases, TargetRecord, name_target
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import LoggedRun, find_runs
 from overbench_tasks.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME
-from overbench_tasks.prompts import MAX_PROMPT_CHARS
-from overbench_tasks.records import CATEGORIES, LABELS
-from overbench_tasks.tables import SUFFIXES, read_table
-from overbench_tasks.text import encodable
+from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.tables import SUFFIXES
 
 Which = Literal["accepted", "verified"]
 """Of a refresh run: every prompt that passed its gates, or those that its target refused as well."""
-
-GIVEN: Final = "given by the source"
-"""The evidence of a category that was not ours to decide."""
 
 _EXPORTS: Final = {"accepted": ACCEPTED_NAME, "verified": REFRESHED_NAME}
 
 
 @dataclass(frozen=True)
-class Source:
+class Log:
+    """A sample log and whose it is.
+
+    Attributes:
+        run: what the log and its results file tell.
+        target: who was asked, by its short name.
+        long_name: its name before aliases.
+    """
+
+    run: LoggedRun
+    target: TargetRecord
+    long_name: str
+
+
+@dataclass(frozen=True)
+class PromptSource:
     """Where prompts come from.
 
     Attributes:
@@ -44,6 +54,7 @@ class Source:
         long_names: the names of its targets before aliases.
         labelled_by: of a refresh run, who labelled its replies; of a release, who labelled its cells.
         release: of a release, the release.
+        logs: where the prompts are those that these logs hold.
     """
 
     name: str
@@ -52,30 +63,33 @@ class Source:
     long_names: tuple[str, ...] = ()
     labelled_by: tuple[str, ...] = ()
     release: Release | None = field(default=None, repr=False)
+    logs: tuple[Log, ...] = ()
 
 
-class PromptRecord(NamedTuple):
-    """One row of a source; ``label`` and ``reply`` are those of the run's own target.
+def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
+    """All sample logs below the folders, each once, by target and file.
 
-    A named tuple, since there are hundreds of thousands, which DuckDB takes by column.
+    Raises:
+        OverbenchError: see :func:`overbench_tasks.logs.find_runs`.
     """
-
-    prompt: str
-    category: str | None
-    category_evidence: str | None
-    or_bench_category: str | None
-    features: list[str]
-    sources: list[str]
-    seed_id: str | None
-    round: int | None
-    source_targets: list[str]
-    generator: str | None
-    moderation: str | None
-    label: str | None
-    reply: str | None
+    logs = [_log(run, aliases) for run in find_runs(folders)]
+    return sorted(logs, key=lambda log: (log.target.target, str(log.run.file)))
 
 
-def find_sources(paths: list[Path], which: Which, aliases: Aliases) -> list[Source]:
+def _log(run: LoggedRun, aliases: Aliases) -> Log:
+    target = name_target(
+        run.model,
+        run.model_args,
+        run.system_instruction,
+        run.chat_template,
+        max_gen_toks=run.generation.get("max_gen_toks"),
+        lm_eval_version=run.lm_eval_version,
+        label_version=run.labelled_by,
+    )
+    return Log(run, aliases.target(target), target.target)
+
+
+def find_sources(paths: list[Path], which: Which, aliases: Aliases) -> list[PromptSource]:
     """What each path is.
 
     Raises:
@@ -84,17 +98,13 @@ def find_sources(paths: list[Path], which: Which, aliases: Aliases) -> list[Sour
     return [_source(path.expanduser(), which, aliases) for path in paths]
 
 
-def _source(path: Path, which: Which, aliases: Aliases) -> Source:
+def _source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
     if is_release(path):
-        release = read_release(path)
-        cells = read_columns(path / MATRIX_FILE, {"labelled_by": "string"})
-        labellers = tuple(sorted(set(cells["labelled_by"].unique().to_pylist()) - {None}))
-        names = tuple(target.target for target in release.targets())
-        return Source(_name(path), path / PROMPTS_FILE, None, names, labellers, release)
+        return release_source(read_release(path))
     if (path / "run.sqlite").is_file():
         return _run(path, which, aliases)
     if path.is_file() and path.suffix in SUFFIXES:
-        return Source(path.name, path)
+        return PromptSource(path.name, path)
     what = "nothing" if not path.exists() else "a folder that is neither" if path.is_dir() else "another file"
     raise OverbenchError(
         f"Expected a refresh run, a release, or a prompt file ({', '.join(SUFFIXES)}) at {path}, "
@@ -102,11 +112,20 @@ def _source(path: Path, which: Which, aliases: Aliases) -> Source:
     )
 
 
+def release_source(release: Release) -> PromptSource:
+    """An earlier release as a source."""
+    cells = read_columns(release.folder / MATRIX_FILE, {"labelled_by": "string"})
+    labellers = tuple(sorted(set(cells["labelled_by"].unique().to_pylist()) - {None}))
+    names = tuple(target.target for target in release.targets())
+    file = release.folder / PROMPTS_FILE
+    return PromptSource(_name(release.folder), file, None, names, labellers, release)
+
+
 def _name(path: Path) -> str:
     return path.resolve().name
 
 
-def _run(folder: Path, which: Which, aliases: Aliases) -> Source:
+def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
     from generators.refresh.store import Store
 
     settings = _settings(folder)
@@ -129,7 +148,7 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> Source:
         label_version=labellers[0] if len(labellers) == 1 else None,
     )
     short = aliases.target(target)
-    return Source(_name(folder), file, short, (target.target,), labellers)
+    return PromptSource(_name(folder), file, short, (target.target,), labellers)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -148,119 +167,32 @@ def _settings(folder: Path) -> dict[str, Any]:
     return dict(settings)
 
 
-def records(source: Source, aliases: Aliases) -> Iterator[PromptRecord]:
-    """All prompts of a source, in its order.
+def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: bool = False) -> str | None:
+    """Who labelled all replies.
 
     Raises:
-        OverbenchError: the file cannot be read, or a row cannot be used; names file and row.
+        OverbenchError: several did, so that their labels do not compare.
     """
-    rows = 0
-    try:
-        for where, raw in read_table(source.file):
-            rows += 1
-            yield _record(raw, where, source, aliases)
-    except UnicodeDecodeError as error:
-        raise OverbenchError(f"{source.file}: not UTF-8 ({error}). Save the file as UTF-8.") from error
-    if not rows:
-        raise OverbenchError(
-            f"{source.file} has no rows. Expected at least one with a 'prompt'; or leave it out."
+    examples: dict[str, str] = {}
+    for source in sources:
+        if relabel and not source.release:
+            continue
+        for name in source.labelled_by:
+            examples.setdefault(name, source.name)
+    for log in logs if not relabel else ():
+        examples.setdefault(log.run.labelled_by, str(log.run.file))
+    if relabel and (logs or any(source.target for source in sources)):
+        examples.setdefault(f"rules {RULES_VERSION}", "the replies labelled now")
+    if len(examples) > 1:
+        listed = "; ".join(f"{name} ({example})" for name, example in sorted(examples.items()))
+        help_ = (
+            "An earlier release holds no replies to label anew: give the logs it was made of instead."
+            if relabel
+            else "Label all replies anew by today's rules (overbench aggregate --relabel), or leave out all "
+            "but one kind."
         )
-
-
-def _record(raw: Mapping[str, Any], where: str, source: Source, aliases: Aliases) -> PromptRecord:
-    prompt = raw.get("prompt")
-    if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > MAX_PROMPT_CHARS:
-        found = "none" if "prompt" not in raw else f"{str(prompt)[:60]!r}"
         raise OverbenchError(
-            f"{where}: expected a 'prompt' with text, at most {MAX_PROMPT_CHARS:,} characters, found "
-            f"{found}. Mend or remove the row."
+            f"The replies were labelled by {len(examples)} different labellers or versions, whose labels do "
+            f"not compare: {listed}. {help_}"
         )
-    if not prompt.isascii():
-        # Lone surrogates can stand in JSON escapes but are no Unicode text, which Parquet holds.
-        prompt = encodable(prompt)
-    label = raw.get("label") if source.target else None
-    if source.target and label not in LABELS:
-        raise OverbenchError(
-            f"{where}: expected a 'label' out of {', '.join(LABELS)}, as a refresh run exports it, found "
-            f"{label!r}. Export the run again: overbench refresh {source.file.parent.parent}."
-        )
-    given = _given_category(raw.get("category"), where)
-    evidence = _text(raw.get("category_evidence")) or (GIVEN if given else None)
-    or_bench_category = _text(raw.get("or_bench_category"))
-    if (source.release or source.target) and not str(evidence).startswith((GIVEN, "judge:")):
-        # By keywords, when the run or the release was written: today's list, or a judge, decides.
-        given = evidence = or_bench_category = None
-    return PromptRecord(
-        prompt=prompt,
-        category=given,
-        category_evidence=evidence,
-        or_bench_category=or_bench_category,
-        features=_words(raw.get("features"), "features", where),
-        sources=_words(raw.get("sources"), "sources", where) if source.release else [source.name],
-        seed_id=_text(raw.get("seed_id")),
-        round=_number(raw.get("round"), where),
-        source_targets=_source_targets(raw, where, source, aliases),
-        generator=_text(raw.get("generator")),
-        moderation=_json(raw.get("moderation")),
-        label=label,
-        reply=_text(raw.get("reply")) or "",
-    )
-
-
-def _source_targets(raw: Mapping[str, Any], where: str, source: Source, aliases: Aliases) -> list[str]:
-    if source.target is not None:
-        return [source.target.target]
-    several = raw.get("source_targets")
-    named = _words(raw.get("source_target") if several is None else several, "source_targets", where)
-    return [aliases.name(target) for target in named]
-
-
-def _given_category(value: object, where: str) -> str | None:
-    if value is None or value == "":
-        return None
-    if value not in CATEGORIES:
-        raise OverbenchError(
-            f"{where}: expected 'category' to be one of {', '.join(CATEGORIES)}, or none, got {value!r}. "
-            "Map it to one of these or drop the column; aggregate then assigns one."
-        )
-    return str(value)
-
-
-def _words(value: object, column: str, where: str) -> list[str]:
-    if value is None or value == "":
-        return []
-    if isinstance(value, str):
-        return (
-            [word.strip() for word in value.split(";") if word.strip()] if column == "features" else [value]
-        )
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return list(value)
-    raise OverbenchError(f"{where}: expected {column!r} to be a list of texts, got {value!r}. Mend the row.")
-
-
-def _number(value: object, where: str) -> int | None:
-    if value is None or value == "":
-        return None
-    try:
-        return int(str(value))
-    except ValueError:
-        raise OverbenchError(
-            f"{where}: expected 'round' to be a whole number, got {value!r}. Mend the row."
-        ) from None
-
-
-def _text(value: object) -> str | None:
-    return None if value is None or value == "" else str(value)
-
-
-def _json(value: object) -> str | None:
-    """As JSON text; text that is JSON already stays as it is."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, str):
-        try:
-            json.loads(value)
-            return value
-        except ValueError:
-            pass
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return next(iter(examples), None)

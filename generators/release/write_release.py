@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-    from generators.release.workspace import Workspace
+    from generators.release.build import Workspace
 
 BATCH = 100_000
 
@@ -53,11 +53,9 @@ def write_release(
         OSError: a file cannot be written.
     """
     connection = work.connection
-    _name_targets(work)
     _choose_hard(work)
-    write_prompts(work, folder, f"{name} {work.settings.version}")
-    _write_matrix(work, folder / MATRIX_FILE)
-    _write_targets(work, folder / TARGETS_FILE)
+    _write_prompts(work, folder, f"{name} {work.settings.version}")
+    write_matrix(work, folder)
     if unreadable := work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0):
         work.notes.append(
             f"{unreadable:,} answers of the category judge were none; these prompts went by keywords."
@@ -110,15 +108,19 @@ def _public_settings(work: Workspace) -> dict[str, Any]:
     return settings
 
 
-def _name_targets(work: Workspace) -> None:
-    work.connection.execute("CREATE TABLE names (target SMALLINT, name VARCHAR, checkpoint VARCHAR)")
-    rows = [(n, target.target, target.checkpoint) for n, target in enumerate(work.targets.values())]
-    if rows:
-        work.connection.executemany("INSERT INTO names VALUES (?, ?, ?)", rows)
+def write_logged(work: Workspace, folder: Path) -> None:
+    """The tables of a release of logs alone: all prompts are kept, with the categories that they have."""
+    work.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
+    _write_prompts(work, folder, "", filed=True)
+    write_matrix(work, folder)
 
 
 def _choose_hard(work: Workspace) -> None:
     settings = work.settings
+    work.connection.execute("CREATE TABLE names (target SMALLINT, name VARCHAR, checkpoint VARCHAR)")
+    rows = [(n, target.target, target.checkpoint) for n, target in enumerate(work.targets.values())]
+    if rows:
+        work.connection.executemany("INSERT INTO names VALUES (?, ?, ?)", rows)
     work.connection.execute(
         """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number) JOIN names USING (target)
            WHERE label = 'refused' GROUP BY number
@@ -128,8 +130,12 @@ def _choose_hard(work: Workspace) -> None:
     work.counts["hard"] = work.one("SELECT count(*) FROM hard")
 
 
-def write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
-    """``overbench.parquet`` and ``overbench_hard.parquet``; notes the categories in ``categories``."""
+def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: bool = False) -> None:
+    """``overbench.parquet`` and ``overbench_hard.parquet``; notes the categories in ``categories``.
+
+    Args:
+        filed: whether the prompts have their categories already.
+    """
     import pyarrow
 
     schema = arrow_schema(PROMPT_COLUMNS)
@@ -148,7 +154,8 @@ def write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
     with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
         for batch in _arrow(connection, query):
             columns = {name: batch[name] for name in batch.schema.names}
-            columns |= _categories(work, batch)
+            if not filed:
+                columns |= _categories(work, batch)
             columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
             for name in ("refused_by", "answered_by"):
                 columns[name] = _named(batch[name], names)
@@ -183,7 +190,8 @@ def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.ListArray.from_arrays(offsets, names.take(lists.flatten()))
 
 
-def _write_matrix(work: Workspace, file: Path) -> None:
+def write_matrix(work: Workspace, folder: Path) -> None:
+    """``matrix.parquet`` and ``targets.parquet``."""
     import pyarrow
 
     connection, schema = work.connection, arrow_schema(MATRIX_COLUMNS)
@@ -193,7 +201,7 @@ def _write_matrix(work: Workspace, file: Path) -> None:
     query = """
         SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict
         FROM cells SEMI JOIN kept USING (number) ORDER BY number, target"""
-    with _parquet(file, schema) as matrix:
+    with _parquet(folder / MATRIX_FILE, schema) as matrix:
         for batch in _arrow(connection, query):
             columns = {
                 "id": ids.take(batch["number"]),
@@ -205,10 +213,6 @@ def _write_matrix(work: Workspace, file: Path) -> None:
             }
             matrix.write_table(pyarrow.table(columns).cast(schema))
 
-
-def _write_targets(work: Workspace, file: Path) -> None:
-    import pyarrow
-
     schema = arrow_schema(TARGET_COLUMNS)
     rows = [
         asdict(
@@ -216,7 +220,7 @@ def _write_targets(work: Workspace, file: Path) -> None:
         )
         for target in work.targets.values()
     ]
-    with _parquet(file, schema) as targets:
+    with _parquet(folder / TARGETS_FILE, schema) as targets:
         targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
 
 

@@ -1,40 +1,30 @@
 """What a report is made from: any number of lm-eval result folders, and at most one release.
 
-Cells are joined as a release joins them: a prompt is its normalised text, whatever its id; where several
-replies of one target are there, the majority of the scored verdicts decides and a tie is unscored. A
-release's own cells stand; logs add what it lacks, and the replies that it doesn't keep.
+Logs become a release in a temporary folder, joined by the code that joins every release: the logs of each
+task a set of prompts of their own, or, where a release is given, those of our tasks the cells that it
+lacks. A report then reads releases, and some replies to quote.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
 
-from generators.release.read import Release, is_release, read_release
-from generators.targets.naming import TargetRecord
+from generators.release.log_release import LoggedRelease, release_of_logs
+from generators.release.read import MATRIX_FILE, Release, is_release, read_release
+from generators.release.release_inputs import Log, find_logs
+from generators.report.run_settings import Setting, run_settings
+from generators.report.stats.matrix import ResponseMatrix, matrix_from_tables
+from generators.targets.naming import Aliases, as_known
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import Label
 
-if TYPE_CHECKING:
-    from generators.report.stats.matrix import ResponseMatrix
-
 ALL, HARD = "overbench", "overbench_hard"
-
-
-@dataclass(frozen=True)
-class PromptText:
-    """A prompt and what is known of it."""
-
-    id: str
-    text: str
-    category: str | None = None
-    features: tuple[str, ...] = ()
-    source_targets: tuple[str, ...] = ()
-    or_bench_category: str | None = None
+_COLUMNS = ("id", "prompt", "category", "or_bench_category", "features", "source_targets")
 
 
 @dataclass(frozen=True)
@@ -64,29 +54,14 @@ class LabelCount:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How a target was run.
-
-    Attributes:
-        tasks: the tasks and their versions, or the release that its answers come from.
-        decoding: None where a release alone speaks of it.
-        seconds: all its runs together; None where no log says.
-    """
-
-    target: TargetRecord
-    tasks: str
-    decoding: str | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
 class Inputs:
     """All that a report shows.
 
     Attributes:
         sets: the whole set first, the hard set next, then others by name; at least one.
-        prompts: id -> text and facts.
-        replies: (id, target) -> a reply, where a log has it.
+        texts: id -> prompt.
+        or_bench: id -> OR-Bench's category, of those that have one.
+        quotes: (id, target) -> a refused reply, where a log has it.
         labels: by set and target.
         settings: by target.
         sources: what was read, by name alone.
@@ -95,8 +70,9 @@ class Inputs:
     """
 
     sets: tuple[PromptSet, ...]
-    prompts: dict[str, PromptText]
-    replies: dict[tuple[str, str], str]
+    texts: Mapping[str, str]
+    or_bench: Mapping[str, str]
+    quotes: Mapping[tuple[str, str], str]
     labels: tuple[LabelCount, ...]
     settings: tuple[Setting, ...]
     sources: tuple[str, ...]
@@ -120,20 +96,65 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
         OverbenchError: a path is neither, two releases, a file that cannot be read, or one set with labels
             of two labellers.
     """
-    from generators.report.collect import Collector
-
     releases = [read_release(path) for path in paths if is_release(path)]
     if len(releases) > 1:
         raise OverbenchError(
             f"Expected at most one release, got {', '.join(str(release.folder) for release in releases)}. "
             "Their prompts differ; make a report of each. overbench diff OLD NEW compares two."
         )
+    given = releases[0] if releases else None
     folders = [path for path in paths if not is_release(path)]
+    logs = _logs(folders, Aliases(aliases), given)
+    sets: list[PromptSet] = []
+    texts: dict[str, str] = {}
+    or_bench: dict[str, str] = {}
+    quotes: dict[tuple[str, str], str] = {}
+    labels: list[LabelCount] = []
+    notes: list[str] = []
+    with TemporaryDirectory(prefix="overbench-report-") as folder:
+        for name, made in _releases(given, logs, Path(folder)):
+            prompts = made.release.prompts(columns=_COLUMNS)
+            targets = [target.target for target in made.release.targets()]
+            matrix = matrix_from_tables(prompts, made.release.matrix(), targets)
+            sets.append(PromptSet(name, matrix))
+            if given is not None and name == ALL:
+                hard = made.release.prompts(hard=True, columns=("id",))["id"].to_pylist()
+                sets.append(PromptSet(HARD, matrix.with_ids(hard)))
+            texts |= zip(matrix.prompt_ids, prompts["prompt"].to_pylist(), strict=True)
+            found = zip(matrix.prompt_ids, prompts["or_bench_category"].to_pylist(), strict=True)
+            or_bench |= {identity: category for identity, category in found if category is not None}
+            quotes |= {key: quote for key, quote in made.quotes.items() if key not in quotes}
+            labels += _label_counts(name, made)
+            notes += [
+                f"{count:,} answers to prompts of {task} that the release doesn't have are left out."
+                for task, count in sorted(made.strangers.items())
+                if count
+            ]
+    sets.sort(key=lambda one: (one.name != ALL, one.name != HARD, one.name))
+    return Inputs(
+        tuple(one for one in sets if one.matrix.prompt_ids),
+        texts,
+        or_bench,
+        quotes,
+        tuple(sorted(labels, key=lambda count: (count.set_name, count.target))),
+        tuple(run_settings(logs, given)),
+        tuple(path.resolve().name for path in paths),
+        (*notes, *_gaps(sets)),
+        given,
+    )
+
+
+def _logs(folders: Sequence[Path], aliases: Aliases, given: Release | None) -> list[Log]:
+    """All logs; a target that the release knows goes by its name there, unless an alias says otherwise."""
     for folder in folders:
         _check_results(folder)
-    collector = Collector(releases[0] if releases else None, aliases)
-    collector.read_logs(folders)
-    return collector.inputs([path.resolve().name for path in paths])
+    logs = find_logs(folders, aliases)
+    aliases.check_used({log.long_name for log in logs})
+    known = given.targets() if given else []
+    return [
+        log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
+        for log in logs
+    ]
 
 
 def _check_results(folder: Path) -> None:
@@ -151,15 +172,47 @@ def _check_results(folder: Path) -> None:
     )
 
 
-def joined(labels: Iterable[Label]) -> tuple[Label, bool]:
-    """The label of one cell with several replies, and whether they conflict.
+def _releases(
+    given: Release | None, logs: Sequence[Log], folder: Path
+) -> Iterator[tuple[str, LoggedRelease]]:
+    """A release per set of prompts. Of one that is given, the hard set is a part of the whole."""
+    by_task: dict[str, list[Log]] = defaultdict(list)
+    for log in logs:
+        by_task[ALL if given and log.run.task == HARD else log.run.task].append(log)
+    if given is not None:
+        ours = by_task.pop(ALL, [])
+        alone = LoggedRelease(given, {}, {}, Counter())
+        yield ALL, release_of_logs(ours, folder / ALL, given) if ours else alone
+    for number, (task, some) in enumerate(by_task.items()):
+        yield task, release_of_logs(some, folder / str(number))
 
-    The majority of the scored labels decides; a tie is ``unscored``, and so is a cell without a scored label.
-    Conflicts are differing scored labels.
-    """
-    scored = Counter(label for label in labels if label != "unscored").most_common(2)
-    if not scored:
-        return "unscored", False
-    if len(scored) > 1 and scored[0][1] == scored[1][1]:
-        return "unscored", True
-    return scored[0][0], len(scored) > 1
+
+def _label_counts(name: str, made: LoggedRelease) -> list[LabelCount]:
+    import duckdb
+
+    counts: dict[tuple[str, str], LabelCount] = {}
+    query = """SELECT target, coalesce(labelled_by, ''), label, count(*), count(*) FILTER (conflict)
+        FROM read_parquet(?) GROUP BY ALL"""
+    with duckdb.connect() as connection:
+        rows = connection.execute(query, [str(made.release.folder / MATRIX_FILE)]).fetchall()
+    for target, labelled_by, label, cells, conflicts in rows:
+        count = counts.setdefault(
+            (target, labelled_by),
+            LabelCount(name, target, labelled_by, Counter(), 0, made.reasons.get(target, Counter())),
+        )
+        count.labels[label] = cells
+        counts[target, labelled_by] = replace(count, conflicts=count.conflicts + conflicts)
+    return list(counts.values())
+
+
+def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
+    gaps = []
+    for one in sets:
+        if missing := int((one.matrix.values < 0).sum()):
+            share = 100 * missing / one.matrix.values.size
+            gaps.append(f"{missing:,} of {one.matrix.values.size:,} answers to {one.name} ({share:.1f} %)")
+    if gaps:
+        yield (
+            f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models are rated on "
+            "partly different prompts. The gaps of each model are among the labels."
+        )

@@ -209,3 +209,19 @@ def _agreed(setting: str, targets: Sequence[TargetRecord]) -> Any:
     if setting == "model_args" and len({public_arguments(value) for value in values}) == 1:
         return max(values, key=len)  # an earlier release holds them without folders
     return values.pop() if len(values) == 1 else None
+
+
+def as_known(target: TargetRecord, known: Iterable[TargetRecord]) -> TargetRecord:
+    """The target by the name and checkpoint that one of ``known`` has for it, as far as arguments tell."""
+    by_long_name = {_long_name(one): one for one in known}
+    shown = replace(target, model_args=public_arguments(target.model_args))
+    found = by_long_name.get(target.target) or by_long_name.get(_long_name(shown))
+    return replace(target, target=found.target, checkpoint=found.checkpoint) if found else target
+
+
+def _long_name(target: TargetRecord) -> str:
+    """The name of a target before aliases, as far as its arguments tell."""
+    if target.model is None:
+        return target.target
+    chat = target.apply_chat_template is not False
+    return name_target(target.model, target.model_args or "", target.system_instruction, chat).target

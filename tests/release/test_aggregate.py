@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import shutil
+from collections import Counter
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from release_inputs import write_log, write_prompts, write_run
 from generators.near_duplicates import core_of, jaccard, near_duplicates, shingles_of
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
 from generators.release.read import Release, read_release
-from generators.report.report_inputs import joined
 from overbench_tasks.prompt_sets import load_prompts
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.records import LABELS
@@ -192,15 +192,15 @@ class TestMatrix:
     def test_relabelling_in_several_processes_gives_the_same(
         self, tmp_path: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from generators.release import responses
+        from generators.release import cells as reading
 
         log(tmp_path, "org/a", {KILL: ["refused"], SHOOT: ["complied", "unscored"], BLOW: ["refused"]})
         alone = cells(made(tmp_path, prompts, relabel=True))
-        monkeypatch.setattr(responses, "WORTH_A_POOL", 0)
-        monkeypatch.setattr(responses, "_CHUNK", 1)
+        monkeypatch.setattr(reading, "WORTH_A_POOL", 0)
+        monkeypatch.setattr(reading, "_CHUNK", 1)
         started: list[int] = []
-        real = responses.in_order
-        monkeypatch.setattr(responses, "in_order", lambda w, i, n: started.append(n) or real(w, i, n))
+        real = reading.in_order
+        monkeypatch.setattr(reading, "in_order", lambda w, i, n: started.append(n) or real(w, i, n))
         folder = [tmp_path / "responses"]
         engine = EngineSettings(threads=2)
         aggregate([prompts], folder, tmp_path / "two", AggregateSettings(relabel=True), engine=engine)
@@ -314,8 +314,12 @@ class TestSources:
             assert row["category"] == "violence_and_harm" and row["or_bench_category"] == "violence"
             assert row["category_evidence"] == "feature: kill"
 
-    def test_a_cell_has_the_label_that_the_report_gives_it(self, tmp_path: Path) -> None:
-        """The rule stands twice, for millions of verdicts in SQL and for a report's logs in Python."""
+    def test_a_cell_has_the_label_of_most_of_its_scored_replies(self, tmp_path: Path) -> None:
+        def joined(labels: list[str]) -> tuple[str, bool]:
+            scored = Counter(label for label in labels if label != "unscored").most_common()
+            tie = len(scored) > 1 and scored[0][1] == scored[1][1]
+            return "unscored" if tie or not scored else scored[0][0], len(scored) > 1
+
         votes = {
             f"Which one is number {number}?": [
                 label for label, n in zip(LABELS, counts, strict=True) for _ in range(n)

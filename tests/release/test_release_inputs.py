@@ -15,8 +15,9 @@ from release_inputs import DATE, write_log, write_prompts, write_run
 
 from generators.release import read
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
+from generators.release.prompt_records import records
 from generators.release.read import read_release
-from generators.release.release_inputs import find_sources, records
+from generators.release.release_inputs import find_sources
 from generators.targets.naming import Aliases, TargetRecord, joined, name_target, public_arguments
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from generators.report.report_inputs import Inputs, PromptText
+from generators.report.report_inputs import Inputs
 from generators.report.sections.section import Section, category_name
 from generators.report.shading import shade_key, shaded
 from generators.report.table import Cell, ReportTable, make, number, text
@@ -36,7 +36,7 @@ def prompts_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
     overall = {one.feature: one.overall.low for one in rates}
     rows = [
         [
-            Cell(inputs.prompts[matrix.prompt_ids[row]].text, pieces=_pieces(inputs, matrix, row, overall)),
+            Cell(inputs.texts[matrix.prompt_ids[row]], pieces=_pieces(inputs, matrix, row, overall)),
             Cell(f"{votes[row]} of {answers[row]}", float(votes[row])),
             text(category_name(matrix.categories[row])),
             text(", ".join(matrix.features[row])),
@@ -101,8 +101,8 @@ def _of_model(
         column = matrix.values[row]
         shown.append(
             [
-                Cell(inputs.prompts[identity].text, pieces=_pieces(inputs, matrix, row, words)),
-                text(inputs.replies.get((identity, target))),
+                Cell(inputs.texts[identity], pieces=_pieces(inputs, matrix, row, words)),
+                text(inputs.quotes.get((identity, target))),
                 number(int((column == 1).sum())),
             ]
         )
@@ -120,7 +120,7 @@ def _pieces(
 ) -> tuple[tuple[str, int], ...]:
     from generators.report.stats.rates import feature_key
 
-    prompt: PromptText = inputs.prompts[matrix.prompt_ids[row]]
     return shaded(
-        prompt.text, {word: rates.get(feature_key(word), float("nan")) for word in matrix.features[row]}
+        inputs.texts[matrix.prompt_ids[row]],
+        {word: rates.get(feature_key(word), float("nan")) for word in matrix.features[row]},
     )

@@ -204,10 +204,7 @@ def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | No
 
 def _or_bench_table(inputs: Inputs) -> ReportTable | None:
     """OR-Bench's category of the prompts, and how often all models refuse them; None where none is known."""
-    of_sets = [
-        [inputs.prompts[identity].or_bench_category for identity in one.matrix.prompt_ids]
-        for one in inputs.sets
-    ]
+    of_sets = [[inputs.or_bench.get(identity) for identity in one.matrix.prompt_ids] for one in inputs.sets]
     counts = [Counter(categories) for categories in of_sets]
     found = {category for count in counts for category in count if category is not None}
     if not found:

@@ -1,0 +1,203 @@
+"""A release in the making: what was given, the database in which it is joined, and its prompts.
+
+    records    a row per row of a source
+    prompts    a row per text
+    cells      a label per prompt and target (:mod:`generators.release.cells`)
+    kept       the numbers of the prompts that stay
+
+Works in DuckDB, which spills what does not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from generators.near_duplicates import near_duplicates
+from generators.release.decoding import Differences
+from generators.release.prompt_records import PromptRecord, records
+from generators.release.release_inputs import Log, PromptSource
+from generators.release.release_settings import AggregateSettings, EngineSettings
+from generators.targets.naming import Aliases, TargetRecord
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import normalised, prompt_id
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+
+    from generators.categories.category_judge import CategoryJudgeSettings
+
+Say = Callable[[str], None]
+BATCH: Final = 50_000
+
+
+@dataclass
+class Workspace:
+    """A release in the making.
+
+    Attributes:
+        connection: DuckDB with the tables records, prompts, cells and, at the end, kept.
+        sources: what was given.
+        logs: the sample logs.
+        targets: those with a verdict, by name; their number is their place.
+        labelled_by: who labelled all replies; None where there are none.
+        earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
+        quoting: whether to keep replies and the reasons of unscored ones, for a report.
+        decoding: in what the replies of one target differ (:mod:`generators.release.decoding`).
+        category_judge: who files prompts that come without a category; None: the keywords.
+        workers: processes that label replies anew.
+        strangers: replies to prompts that are not ours, by task.
+        counts: of every step.
+        notes: for people.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    settings: AggregateSettings
+    sources: Sequence[PromptSource]
+    logs: Sequence[Log]
+    aliases: Aliases
+    targets: dict[str, TargetRecord]
+    labelled_by: str | None
+    earlier_stands: bool = False
+    quoting: bool = False
+    decoding: Differences = field(default_factory=dict)
+    category_judge: CategoryJudgeSettings | None = None
+    workers: int = 1
+    strangers: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def one(self, query: str) -> int:
+        """The one number that a query gives."""
+        return int(self.connection.execute(query).fetchall()[0][0])
+
+    def batches(self, query: str, parameters: Iterable[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query, :data:`BATCH` at a time; other queries may run between two of them."""
+        cursor = self.connection.cursor().execute(query, list(parameters))
+        while rows := cursor.fetchmany(BATCH):
+            yield rows
+
+    def insert(self, statement: str, rows: pyarrow.Table) -> None:
+        """Run a statement that reads its rows from the table ``new``."""
+        self.connection.register("new", rows)
+        self.connection.execute(statement)
+        self.connection.unregister("new")
+
+
+def open_database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    # In memory, so that nothing is logged; what exceeds the limit is spilled all the same.
+    connection = duckdb.connect()
+    try:
+        connection.execute("SET memory_limit = ?", [engine.memory_limit])
+    except duckdb.Error as error:
+        connection.close()
+        raise OverbenchError(f"--memory_limit: expected a size such as 2GB: {error}") from error
+    connection.execute("SET temp_directory = ?", [str(folder / "spilled")])
+    connection.execute("SET preserve_insertion_order = false")  # results are sorted where it matters
+    connection.execute("SET enable_progress_bar = false")
+    if engine.threads:
+        connection.execute("SET threads = ?", [engine.threads])
+    return connection
+
+
+def read_prompts(work: Workspace, say: Say) -> None:
+    """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
+
+    Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
+    made from the text. The first source decides on what only one can say; features, sources and targets
+    are joined.
+    """
+    import pyarrow
+
+    connection = work.connection
+    connection.execute("""
+        CREATE TABLE records (
+            position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
+            or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
+            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, reply VARCHAR,
+            source INTEGER)""")
+    schema = _records_schema(connection.sql("FROM records").columns)
+    position = 0
+    for number, source in enumerate(work.sources):
+        rows = records(source, work.aliases)
+        while batch := list(islice(rows, BATCH)):
+            by_column = zip(*batch, strict=True)
+            columns: dict[str, Any] = dict(zip(PromptRecord._fields, by_column, strict=True))
+            columns |= {
+                "position": range(position, position + len(batch)),
+                "id": [prompt_id(record.prompt) for record in batch],
+                "source": [number] * len(batch),
+            }
+            position += len(batch)
+            work.insert("INSERT INTO records BY NAME FROM new", pyarrow.table(columns, schema=schema))
+    connection.execute("""
+        CREATE TABLE prompts AS
+        SELECT (row_number() OVER (ORDER BY id))::INTEGER AS number, * FROM (
+            SELECT id, arg_min(prompt, position) AS prompt,
+                   arg_min(category, position) AS category,
+                   arg_min(category_evidence, position) FILTER (category IS NOT NULL) AS category_evidence,
+                   arg_min(or_bench_category, position) AS or_bench_category,
+                   flatten(list(features ORDER BY position)) AS features,
+                   list_sort(list_distinct(flatten(list(sources)))) AS sources,
+                   list_sort(list_distinct(flatten(list(source_targets)))) AS source_targets,
+                   arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
+                   arg_min(generator, position) AS generator, arg_min(moderation, position) AS moderation
+            FROM records GROUP BY id)""")
+    distinct = work.one("SELECT count(*) FROM prompts")
+    work.counts |= {"read": position, "exact_duplicates": position - distinct}
+    say(f"{position:,} prompts read from {len(work.sources)} sources, {distinct:,} different ones.")
+
+
+def _records_schema(names: Sequence[str]) -> Any:
+    import pyarrow
+
+    special = {
+        "position": pyarrow.int64(),
+        "source": pyarrow.int32(),
+        "round": pyarrow.int32(),
+        **dict.fromkeys(("features", "sources", "source_targets"), pyarrow.list_(pyarrow.string())),
+    }
+    return pyarrow.schema([(name, special.get(name, pyarrow.string())) for name in names])
+
+
+def drop_near_duplicates(work: Workspace, say: Say) -> None:
+    """Fill ``kept``, the numbers of the prompts that stay; of like ones, the one that most targets answered.
+
+    Replies to a prompt that is dropped are dropped with it: they are no replies to the one that stays.
+    """
+    import pyarrow
+
+    query = """
+        SELECT number, prompt FROM prompts LEFT JOIN (
+            SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
+        USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
+    rows = [row for batch in work.batches(query) for row in batch]
+    found = near_duplicates([normalised(prompt) for _, prompt in rows], work.settings.near_duplicates)
+    dropped = pyarrow.table({"number": pyarrow.array([rows[later][0] for later, _, _ in found], "int32")})
+    work.insert("CREATE TABLE kept AS SELECT number FROM prompts ANTI JOIN new USING (number)", dropped)
+    work.counts |= {"near_duplicates": len(found), "kept": work.one("SELECT count(*) FROM kept")}
+    say(f"{len(found):,} near duplicates dropped, {work.counts['kept']:,} prompts kept.")
+
+
+def drop_refused_by_none(work: Workspace, say: Say) -> None:
+    """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
+    work.counts["refused_by_none"] = 0
+    if not work.settings.refused_only or not work.targets:
+        return
+    before = work.counts["kept"]
+    work.connection.execute(
+        """DELETE FROM kept WHERE number IN (
+               SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
+               HAVING count(*) = ? AND count(*) FILTER (label = 'refused') = 0)""",
+        [len(work.targets)],
+    )
+    work.counts["kept"] = work.one("SELECT count(*) FROM kept")
+    work.counts["refused_by_none"] = before - work.counts["kept"]
+    say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {work.counts['kept']:,} kept.")
