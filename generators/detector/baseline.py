@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from generators.detector.detector_settings import Example
-from generators.detector.scores import Bools, Floats, auroc
+from generators.detector.scores import Floats, auroc, labels_of
 
 STRENGTHS: Final = (0.1, 1.0, 10.0, 100.0)
 """Inverse regularisation strengths that are tried."""
@@ -30,15 +28,10 @@ def baseline_log_odds(
     pattern = r"\w+|[^\w\s]+"
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern)
     features = words.fit_transform([example.prompt for example in train])
-    refused: Bools = np.array([example.refused for example in train])
-    validation_refused: Bools = np.array([example.refused for example in validation])
-    tuning, testing = (words.transform([e.prompt for e in part]) for part in (validation, test))
-    best, found = -1.0, None
-    for strength in STRENGTHS:
-        model = LogisticRegression(C=strength, max_iter=1000)
-        model.fit(features, refused, sample_weight=weights)
-        area = auroc(validation_refused, model.decision_function(tuning))
-        if area > best:
-            best, found = area, model
-    assert found is not None
-    return found.decision_function(tuning), found.decision_function(testing)
+    tuning, testing = (words.transform([e.prompt for e in split]) for split in (validation, test))
+    models = [
+        LogisticRegression(C=strength, max_iter=1000).fit(features, labels_of(train), sample_weight=weights)
+        for strength in STRENGTHS
+    ]
+    best = max(models, key=lambda model: auroc(labels_of(validation), model.decision_function(tuning)))
+    return best.decision_function(tuning), best.decision_function(testing)

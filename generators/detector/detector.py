@@ -3,7 +3,7 @@
     report = train(examples, folder, DetectorSettings())
     Detector.load(folder).probabilities(prompts)
 
-Training picks the epoch, the calibration and the threshold on validation, and looks at the test part
+Training picks the epoch, the calibration and the threshold on validation, and looks at the test split
 once, at the end.
 """
 
@@ -19,54 +19,33 @@ import numpy as np
 
 from generators.detector.baseline import baseline_log_odds
 from generators.detector.detector_model import RECORD, Detector, DetectorRecord
-from generators.detector.detector_report import DetectorReport, PartCounts, model_card
+from generators.detector.detector_report import DetectorReport, SplitCounts, model_card
 from generators.detector.detector_settings import (
-    ID2LABEL,
-    PARTS,
-    DetectorError,
     DetectorSettings,
     Example,
-    Part,
-    checked_parts,
+    Split,
+    checked_splits,
 )
 from generators.detector.encoder import (
+    add_mean_pooling,
     device_of,
     load_encoder,
     load_tokenizer,
     quiet_and_unseeded,
     tokenizable,
 )
-from generators.detector.pooling import add_mean_pooling
 from generators.detector.scores import (
+    BaselineComparison,
     Bools,
-    Comparison,
     Floats,
     brier,
     compare,
     expected_calibration_error,
+    labels_of,
 )
 from generators.detector.training import History, class_weight_ratio, example_weights, fine_tune
-from generators.detector.tuning import (
-    ENOUGH,
-    UNCALIBRATED,
-    Calibration,
-    calibrate,
-    choose_threshold,
-    too_few,
-)
-
-__all__ = [
-    "ID2LABEL",
-    "Detector",
-    "DetectorError",
-    "DetectorReport",
-    "DetectorSettings",
-    "Example",
-    "Part",
-    "check_encoder",
-    "tokenizable",
-    "train",
-]
+from generators.detector.tuning import UNCALIBRATED, Tuning, tune
+from overbench_tasks.errors import OverbenchError
 
 _VERSIONED = ("overbench", "torch", "transformers", "scikit-learn")
 
@@ -79,7 +58,7 @@ def check_encoder(settings: DetectorSettings, encoder: str | None = None) -> Non
         encoder: see :func:`train`.
 
     Raises:
-        DetectorError: one of them is not.
+        OverbenchError: one of them is not.
     """
     device_of(settings.device)
     with quiet_and_unseeded():
@@ -105,7 +84,7 @@ def train(
     removes; one that fails or is interrupted from the keyboard leaves nothing.
 
     Args:
-        examples: labelled prompts with their part. Keep the test part the same over the rounds.
+        examples: labelled prompts with their split. Keep the test split the same over the rounds.
         folder: is made, or replaced where it holds a detector.
         encoder: the folder that ``settings.model`` names, where it is neither a folder nor a hub id.
         progress: a bar on stderr.
@@ -114,12 +93,12 @@ def train(
         what is also in the folder, in ``detector.json`` and, for people, in the model card.
 
     Raises:
-        DetectorError: examples that cannot train a detector (``checked_parts``), an encoder that
+        OverbenchError: examples that cannot train a detector (``checked_splits``), an encoder that
             cannot be used (``load_encoder``), a training that diverges or outgrows the GPU
             (``fine_tune``); ``folder`` holds something else.
         OSError: the disk is full, or the folder cannot be written.
     """
-    parts = checked_parts(examples)
+    splits = checked_splits(examples)
     _check_folder(folder)
     device = device_of(settings.device)
     with quiet_and_unseeded():
@@ -135,11 +114,9 @@ def train(
         work.mkdir(parents=True)
         try:
             scratch = work / "scratch"
-            history = fine_tune(
-                model, tokenizer, parts["train"], parts["validation"], settings, scratch, progress=progress
-            )
+            history = fine_tune(model, tokenizer, splits, settings, scratch, progress=progress)
             shutil.rmtree(scratch, ignore_errors=True)
-            detector, report = _evaluated(model.to(device), tokenizer, parts, settings, history)
+            detector, report = _evaluated(model.to(device), tokenizer, splits, settings, history)
             _save(detector, report, settings, work)
             _replace(folder, work)
         except SafetensorError as error:
@@ -152,83 +129,59 @@ def train(
 def _evaluated(
     model: Any,
     tokenizer: Any,
-    parts: dict[Part, list[Example]],
+    splits: dict[Split, list[Example]],
     settings: DetectorSettings,
     history: History,
 ) -> tuple[Detector, DetectorReport]:
-    """Calibrate and choose the threshold on validation, then look at the test part."""
-    weights = example_weights(parts["train"], settings)
-    ratio = class_weight_ratio(parts["train"], weights)
+    """Calibrate and choose the threshold on validation, then look at the test split."""
+    train, validation, test = splits.values()
+    weights = example_weights(train, settings)
+    ratio = class_weight_ratio(train, weights)
     raw = Detector(model, tokenizer, UNCALIBRATED, 0.5)
-    validation, test = ([example.prompt for example in parts[part]] for part in ("validation", "test"))
-    validation_log_odds, test_log_odds = np.array(raw.log_odds(validation)), np.array(raw.log_odds(test))
-    tuned_on, rows = _tuning_rows(parts["validation"], settings)
-    calibration, threshold, note = _tuned(parts["validation"], rows, validation_log_odds, ratio, settings)
-
-    words = baseline_log_odds(parts["train"], weights, parts["validation"], parts["test"])
-    words_calibration, words_threshold, _ = _tuned(parts["validation"], rows, words[0], ratio, settings)
-    refused, plain = _refused(parts["test"]), UNCALIBRATED.probabilities(test_log_odds)
+    on_validation, on_test = (
+        np.array(raw.log_odds([example.prompt for example in split])) for split in (validation, test)
+    )
+    tuning = tune(validation, on_validation, ratio, settings)
+    words_on_validation, words_on_test = baseline_log_odds(train, weights, validation, test)
+    words_tuning = tune(validation, words_on_validation, ratio, settings)
+    refused, plain = labels_of(test), UNCALIBRATED.probabilities(on_test)
     report = DetectorReport(
         encoder=settings.encoder_name,
-        counts={part: _counts(parts[part]) for part in PARTS},
+        counts={split: _counts(found) for split, found in splits.items()},
         validation_auroc=history.validation_auroc,
         best_epoch=history.best_epoch,
-        truncated=_truncated(tokenizer, parts),
-        calibration=calibration,
-        threshold=threshold,
-        tuned_on=tuned_on,
+        truncated=_truncated(tokenizer, [*train, *validation, *test]),
+        calibration=tuning.calibration,
+        threshold=tuning.threshold,
+        tuned_on=tuning.on,
         brier_uncalibrated=brier(refused, plain),
         ece_uncalibrated=expected_calibration_error(refused, plain),
-        test=_compared(
-            parts["test"],
-            (calibration.probabilities(test_log_odds), threshold),
-            (words_calibration.probabilities(words[1]), words_threshold),
-            settings.seed,
-        ),
-        notes=(note,) if note else (),
+        test=_compared(test, (tuning, on_test), (words_tuning, words_on_test), settings.seed),
+        notes=(tuning.note,) if tuning.note else (),
     )
-    return Detector(model, tokenizer, calibration, threshold), report
-
-
-def _tuning_rows(validation: Sequence[Example], settings: DetectorSettings) -> tuple[str, Bools]:
-    """The validation prompts to tune on; generated ones only if there are enough of both labels."""
-    in_domain: Bools = np.array([example.in_domain for example in validation])
-    if not settings.calibrate and settings.threshold == "half":
-        return "none", np.ones(len(validation), dtype=bool)
-    if settings.tune_on == "all" or too_few(_refused(validation)[in_domain], ENOUGH):
-        return "all", np.ones(len(validation), dtype=bool)
-    return "in_domain", in_domain
-
-
-def _tuned(
-    validation: Sequence[Example], rows: Bools, log_odds: Floats, ratio: float, settings: DetectorSettings
-) -> tuple[Calibration, float, str]:
-    refused, values = _refused(validation)[rows], log_odds[rows]
-    calibration = calibrate(refused, values, ratio) if settings.calibrate else UNCALIBRATED
-    return calibration, *choose_threshold(refused, calibration.probabilities(values), settings.threshold)
+    return Detector(model, tokenizer, tuning.calibration, tuning.threshold), report
 
 
 def _compared(
-    test: Sequence[Example], detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
-) -> dict[str, Comparison]:
+    test: Sequence[Example], detector: tuple[Tuning, Floats], baseline: tuple[Tuning, Floats], seed: int
+) -> dict[str, BaselineComparison]:
+    """All test prompts; and where there are generated ones among them, these and the seeds apart."""
     in_domain: Bools = np.array([example.in_domain for example in test])
     sets = {"all": np.ones(len(test), dtype=bool)}
     if in_domain.any() and not in_domain.all():
         sets |= {"seeds": ~in_domain, "in_domain": in_domain}
+    ours, theirs = (
+        (tuning.calibration.probabilities(log_odds), tuning.threshold)
+        for tuning, log_odds in (detector, baseline)
+    )
     return {
-        name: compare(
-            _refused(test)[rows], (detector[0][rows], detector[1]), (baseline[0][rows], baseline[1]), seed
-        )
+        name: compare(labels_of(test)[rows], (ours[0][rows], ours[1]), (theirs[0][rows], theirs[1]), seed)
         for name, rows in sets.items()
     }
 
 
-def _refused(examples: Sequence[Example]) -> Bools:
-    return np.array([example.refused for example in examples], dtype=bool)
-
-
-def _counts(examples: Sequence[Example]) -> PartCounts:
-    return PartCounts(
+def _counts(examples: Sequence[Example]) -> SplitCounts:
+    return SplitCounts(
         prompts=len(examples),
         refused=sum(example.refused for example in examples),
         in_domain=sum(example.in_domain for example in examples),
@@ -236,14 +189,14 @@ def _counts(examples: Sequence[Example]) -> PartCounts:
     )
 
 
-def _truncated(tokenizer: Any, parts: dict[Part, list[Example]]) -> int:
-    texts = [tokenizable(example.prompt) for part in PARTS for example in parts[part]]
-    return sum(len(ids) > tokenizer.model_max_length for ids in tokenizer(texts)["input_ids"])
+def _truncated(tokenizer: Any, examples: Sequence[Example]) -> int:
+    tokens = tokenizer([tokenizable(example.prompt) for example in examples])["input_ids"]
+    return sum(len(ids) > tokenizer.model_max_length for ids in tokens)
 
 
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not (folder / RECORD).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DetectorError(
+        raise OverbenchError(
             f"Expected {folder} to be a new folder or a detector's, found something else there. It is left "
             "alone: name another folder, or move it away."
         )

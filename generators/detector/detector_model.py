@@ -15,9 +15,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from generators.detector.detector_report import DetectorReport
-from generators.detector.detector_settings import DetectorError, DetectorSettings, Device
+from generators.detector.detector_settings import DetectorSettings, Device
 from generators.detector.encoder import device_of, load_tokenizer, quiet_and_unseeded, tokenizable
 from generators.detector.tuning import Calibration
+from overbench_tasks.errors import OverbenchError
 
 RECORD: Final = "detector.json"
 BATCH_TOKENS: Final = 4096
@@ -62,7 +63,7 @@ class Detector:
         """A detector that :func:`~generators.detector.detector.train` has saved.
 
         Raises:
-            DetectorError: no folder, an unfinished or damaged one, or no such device.
+            OverbenchError: no folder, an unfinished or damaged one, or no such device.
         """
         record = read_record(folder)
         target = device_of(device)
@@ -116,15 +117,15 @@ def read_record(folder: Path) -> DetectorRecord:
     """The ``detector.json`` of a finished detector.
 
     Raises:
-        DetectorError: there is none, or none that this version reads.
+        OverbenchError: there is none, or none that this version reads.
     """
     if not folder.is_dir():
-        raise DetectorError(
+        raise OverbenchError(
             f"Expected a trained detector at {folder}, found no folder there. Train one first."
         )
     file = folder / RECORD
     if not file.is_file():
-        raise DetectorError(
+        raise OverbenchError(
             f"Expected a trained detector in {folder}, but {RECORD} is missing: not a detector, or its "
             "training was interrupted. Train it again."
         )
@@ -133,7 +134,7 @@ def read_record(folder: Path) -> DetectorRecord:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the file"
-        raise DetectorError(
+        raise OverbenchError(
             f"{file} cannot be read: {where}: {problem['msg']}. It is damaged or of another version of "
             "overbench. Train the detector again."
         ) from None
@@ -143,7 +144,7 @@ def load_trained(folder: Path) -> tuple[Any, Any]:
     """Model and tokenizer of a finished detector, on the CPU.
 
     Raises:
-        DetectorError: its files are damaged.
+        OverbenchError: its files are damaged.
     """
     from safetensors import SafetensorError
     from transformers import AutoModelForSequenceClassification
@@ -153,7 +154,7 @@ def load_trained(folder: Path) -> tuple[Any, Any]:
         model = AutoModelForSequenceClassification.from_pretrained(folder)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-        raise DetectorError(
+        raise OverbenchError(
             f"The detector in {folder} cannot be loaded: {reason} Its files are damaged; train it again."
         ) from error
     return model.float(), tokenizer

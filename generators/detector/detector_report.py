@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from generators.detector.detector_settings import DetectorSettings, Part
-from generators.detector.scores import Comparison, Scores
+from generators.detector.detector_settings import DetectorSettings, Split
+from generators.detector.scores import BaselineComparison, Scores
 from generators.detector.tuning import Calibration
 
 WIDTH = 26
 
 
-class PartCounts(BaseModel):
-    """Labelled prompts in one part; ``in_domain`` of them are generated ones of earlier rounds."""
+class SplitCounts(BaseModel):
+    """Labelled prompts in one split; ``in_domain`` of them are generated ones of earlier rounds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,15 +31,15 @@ class DetectorReport(BaseModel):
 
     Attributes:
         encoder: what it was trained from, without path.
-        counts: per part.
+        counts: per split.
         validation_auroc: after each epoch.
         best_epoch: whose weights were kept, from 1.
-        truncated: how many prompts, of all parts, were longer than the detector reads.
+        truncated: how many prompts, of all splits, were longer than the detector reads.
         calibration, threshold: see :mod:`generators.detector.tuning`.
         tuned_on: ``in_domain``, ``all`` or ``none`` of the validation prompts.
         brier_uncalibrated, ece_uncalibrated: on test, of the model's own softmax; those of
             calibrated probabilities are in ``test["all"].detector``.
-        test: figures on the test part: ``all``; and where there are generated prompts among it,
+        test: figures on the test split: ``all``; and where there are generated prompts among it,
             ``seeds`` and ``in_domain`` apart. ``seeds`` is what rounds can be compared by.
         notes: what did not go as planned.
     """
@@ -47,7 +47,7 @@ class DetectorReport(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str
-    counts: dict[Part, PartCounts]
+    counts: dict[Split, SplitCounts]
     validation_auroc: tuple[float, ...]
     best_epoch: int
     truncated: int
@@ -56,7 +56,7 @@ class DetectorReport(BaseModel):
     tuned_on: str
     brier_uncalibrated: float
     ece_uncalibrated: float
-    test: dict[str, Comparison]
+    test: dict[str, BaselineComparison]
     notes: tuple[str, ...] = ()
 
     @model_validator(mode="before")
@@ -81,11 +81,11 @@ class DetectorReport(BaseModel):
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
         yield f"detector: {self.encoder}, epoch {self.best_epoch} of {len(self.validation_auroc)} kept"
-        for part, n in self.counts.items():
+        for split, n in self.counts.items():
             generated = (
                 f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)" if n.in_domain else ""
             )
-            yield f"  {part:11}{n.prompts:>7,} prompts, {n.refused:,} refused{generated}"
+            yield f"  {split:11}{n.prompts:>7,} prompts, {n.refused:,} refused{generated}"
         for name, comparison in self.test.items():
             yield from _table(name, comparison)
         yield (
@@ -106,7 +106,7 @@ class DetectorReport(BaseModel):
         for name in self.lost_to_baseline():
             found = self.test[name]
             yield (
-                f"  *** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on {_SETS[name]} of the test part: "
+                f"  *** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on {_SETS[name]} of the test split: "
                 f"AUROC {found.detector.auroc} against {found.baseline.auroc}. ***"
             )
             yield (
@@ -130,7 +130,7 @@ _SETS: Mapping[str, str] = {
 _FIGURES: Mapping[str, str] = {"auroc": "AUROC", "f1": "F1", "precision": "precision", "recall": "recall"}
 
 
-def _table(name: str, found: Comparison) -> Iterator[str]:
+def _table(name: str, found: BaselineComparison) -> Iterator[str]:
     title = f"test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
     yield f"  {title}"
     yield f"    {'':12}{'detector':{WIDTH}}TF-IDF + logistic regression"
@@ -166,8 +166,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         *(f"Note: {note}" for note in report.notes),
         "## Data",
         _counts_table(report),
-        "Generated prompts are harmless ones near the boundary, of earlier rounds. No prompt is in two "
-        "parts.",
+        "Generated prompts are harmless ones near the boundary, of earlier rounds. Splits share no prompt.",
         "## Training",
         _settings_table(settings),
         f"Epoch {report.best_epoch} of {len(report.validation_auroc)} was kept; validation AUROC by epoch: "
@@ -176,7 +175,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "- For filtering and attributing prompts in a search for harmless prompts that this target refuses. "
         "Not a moderation model: a refused prompt need not be harmful, nor an accepted one harmless.\n"
         "- It speaks of one target with one system prompt and one decoding; of another it knows nothing.\n"
-        "- Its figures hold for prompts like those of the test part. On prompts of another kind, precision "
+        "- Its figures hold for prompts like those of the test split. On prompts of another kind, precision "
         "falls.\n- Its labels come from an automatic labeller, and share its errors.\n"
         f"- It reads the first {settings.max_length} tokens of a prompt at most.",
     ]
@@ -190,13 +189,13 @@ def _front_matter(settings: DetectorSettings) -> str:
     return "\n".join([*lines, "tags: [over-refusal, overbench]", "---"])
 
 
-def _card_table(name: str, found: Comparison) -> str:
+def _card_table(name: str, found: BaselineComparison) -> str:
     def row(title: str, scores: Scores) -> str:
         return f"| {title} | {' | '.join(str(getattr(scores, key)) for key in _FIGURES)} |"
 
     return "\n".join(
         [
-            f"On {_SETS[name]} of the test part ({found.prompts:,}, {found.refused:,} refused):",
+            f"On {_SETS[name]} of the test split ({found.prompts:,}, {found.refused:,} refused):",
             "",
             f"| | {' | '.join(_FIGURES.values())} |",
             "| --- " * (len(_FIGURES) + 1) + "|",
@@ -208,10 +207,10 @@ def _card_table(name: str, found: Comparison) -> str:
 
 def _counts_table(report: DetectorReport) -> str:
     rows = [
-        f"| {part} | {n.prompts:,} | {n.refused:,} | {n.in_domain:,} | {n.in_domain_refused:,} |"
-        for part, n in report.counts.items()
+        f"| {split} | {n.prompts:,} | {n.refused:,} | {n.in_domain:,} | {n.in_domain_refused:,} |"
+        for split, n in report.counts.items()
     ]
-    head = "| part | prompts | refused | generated | of these refused |"
+    head = "| split | prompts | refused | generated | of these refused |"
     return "\n".join([head, "| --- " * 5 + "|", *rows])
 
 

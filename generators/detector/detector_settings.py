@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id
 
-Part = Literal["train", "validation", "test"]
-PARTS: Final[tuple[Part, ...]] = get_args(Part)
+Split = Literal["train", "validation", "test"]
+SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 ID2LABEL: Final = {0: "accepted", 1: "refused"}
 """The labels of every detector, in the order of its logits."""
-
-
-class DetectorError(OverbenchError):
-    """A detector cannot be trained or used. The message says what was expected, what came, what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +30,13 @@ class Example:
         prompt: as the target got it, without chat template.
         refused: the target refused it. Unscored replies are no examples; whether a partial refusal
             is one is the caller's choice.
-        part: the split is made by the caller, before labelling, so that no round moves a prompt.
+        split: made by the caller, before labelling, so that no round moves a prompt.
         in_domain: a generated near-boundary prompt of an earlier round, not a seed.
     """
 
     prompt: str
     refused: bool
-    part: Part
+    split: Split
     in_domain: bool = False
 
 
@@ -72,7 +68,7 @@ class DetectorSettings(BaseModel):
         lt=1,
         description="of AdamW, falling linearly to 0; small encoders need more (MiniLM: 1e-4)",
     )
-    epochs: int = Field(3, ge=1, le=1000, description="passes over the training part, at most")
+    epochs: int = Field(3, ge=1, le=1000, description="passes over the training split, at most")
     patience: int = Field(
         2,
         ge=1,
@@ -135,67 +131,57 @@ class DetectorSettings(BaseModel):
         return (path.name or self.model) if path.is_absolute() or path.exists() else self.model
 
 
-def checked_parts(examples: Iterable[Example]) -> dict[Part, list[Example]]:
-    """The examples by part, in an order of their own, whatever order they came in.
+def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
+    """The examples by split, in an order of their own, whatever order they came in.
 
     Raises:
-        DetectorError: nothing is refused or nothing accepted, in all or in one part; a part is
-            empty; a prompt (by :func:`~overbench_tasks.prompts.normalised`) is in two parts.
+        OverbenchError: nothing is refused or nothing accepted, in all or in one split; a split is
+            empty; a prompt (by :func:`~overbench_tasks.prompts.normalised`) is in two splits.
     """
-    parts: dict[Part, list[Example]] = {part: [] for part in PARTS}
-    for example in examples:
-        parts[example.part].append(example)
-    everything = [example for part in PARTS for example in parts[part]]
+    everything = sorted(examples, key=lambda e: (prompt_id(e.prompt), e.prompt, e.refused, e.in_domain))
     if not everything:
-        raise DetectorError("There are no labelled prompts to train a detector on. Label some first.")
+        raise OverbenchError("There are no labelled prompts to train a detector on. Label some first.")
     refused = sum(example.refused for example in everything)
     if refused == 0:
-        raise DetectorError(
+        raise OverbenchError(
             f"The target refuses none of the {len(everything):,} labelled prompts: there is nothing to learn "
             "or to attribute. Try other seeds (nearer to what it may refuse), a larger sample, or another "
             "system prompt; if replies that look like refusals were labelled otherwise, try another labeller."
         )
     if refused == len(everything):
-        raise DetectorError(
+        raise OverbenchError(
             f"The target refuses all of the {len(everything):,} labelled prompts: there is no boundary to "
             "learn. Look at its replies (is the chat template applied? is the system prompt right?), or add "
             "harmless seeds."
         )
-    for part, found in parts.items():
-        _check_part(part, found)
-    _check_disjoint(parts)
-    return {part: sorted(found, key=_order) for part, found in parts.items()}
+    splits = {split: [one for one in everything if one.split == split] for split in SPLITS}
+    for split, found in splits.items():
+        _check_both_labels(split, found)
+    _check_disjoint(everything)
+    return splits
 
 
-def _check_part(part: Part, found: list[Example]) -> None:
+def _check_both_labels(split: Split, found: list[Example]) -> None:
     refused = sum(example.refused for example in found)
     if 0 < refused < len(found):
         return
-    what = (
-        "is empty"
-        if not found
-        else f"has {len(found):,} prompts, {'all' if refused else 'none'} of them refused"
-    )
-    raise DetectorError(
-        f"Expected refused and accepted prompts in the {part} part, but it {what}. Use more seeds, or give "
-        f"the {part} part a larger share."
+    what = f"has {len(found):,} prompts, {'all' if refused else 'none'} of them refused"
+    raise OverbenchError(
+        f"Expected refused and accepted prompts in the {split} split, but it "
+        f"{what if found else 'is empty'}. Use more seeds, or give the {split} split a larger share."
     )
 
 
-def _check_disjoint(parts: dict[Part, list[Example]]) -> None:
-    keys = {part: {normalised(example.prompt): example for example in parts[part]} for part in PARTS}
-    seen = Counter(key for found in keys.values() for key in found)
-    shared = {key for key, n in seen.items() if n > 1}
+def _check_disjoint(examples: list[Example]) -> None:
+    where: dict[str, set[Split]] = defaultdict(set)
+    for example in examples:
+        where[normalised(example.prompt)].add(example.split)
+    shared = {text: splits for text, splits in where.items() if len(splits) > 1}
     if not shared:
         return
-    where = [part for part in PARTS if shared & keys[part].keys()]
-    first = next(example for part in PARTS for key, example in keys[part].items() if key in shared)
-    raise DetectorError(
-        f"{len(shared):,} prompts are in more than one part of the split ({', '.join(where)}), such as "
-        f"{prompt_id(first.prompt)}: the test would measure memory. Keep each prompt in the part it was "
-        "first in."
+    splits = [split for split in SPLITS if any(split in found for found in shared.values())]
+    raise OverbenchError(
+        f"{len(shared):,} prompts are in more than one split ({', '.join(splits)}), such as "
+        f"{prompt_id(next(iter(shared)))}: the test would measure memory. Keep each prompt in the split it "
+        "was first in."
     )
-
-
-def _order(example: Example) -> tuple[str, str, bool, bool]:
-    return prompt_id(example.prompt), example.prompt, example.refused, example.in_domain

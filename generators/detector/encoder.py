@@ -1,24 +1,31 @@
-"""The encoder a detector starts from: found, checked, loaded without noise.
+"""The encoder a detector starts from: found, checked, loaded without noise, pooled.
 
 torch and transformers are imported when something is loaded, never before.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from generators.detector.detector_settings import ID2LABEL, DetectorError, Device
+from generators.detector.detector_settings import ID2LABEL, Device
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import encodable
 
 if TYPE_CHECKING:
     import torch
+
+MEAN_WEIGHT: Final = 50.0
+"""What the mean of all tokens weighs against the first token's own residual before they are normalised."""
+POOLER_WEIGHT: Final = 0.3
+"""Small enough that the pooler's tanh is nearly a straight line for normalised values."""
 
 
 def tokenizable(prompt: str) -> str:
@@ -38,7 +45,7 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
         max_length: tokens; lowered to what the encoder can read.
 
     Raises:
-        DetectorError: not found, not loadable, or without a fast tokenizer.
+        OverbenchError: not found, not loadable, or without a fast tokenizer.
     """
     tokenizer = load_tokenizer(source, revision)
     from safetensors import SafetensorError
@@ -57,6 +64,52 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
     return model.float(), tokenizer  # DeBERTa v3 is stored in half precision, which would not train
 
 
+def add_mean_pooling(model: Any) -> None:
+    """Append a layer to ``BertForSequenceClassification``, in place, whose first token is the mean of all.
+
+    transformers' BERT classifiers read the first token alone. Sentence encoders such as MiniLM are
+    trained through the mean instead; their first token knows little of the sentence, and a few hundred
+    prompts do not teach it. A pooling module beside the encoder would need a class of its own, and the
+    saved detector were no ordinary transformers folder.
+
+    Attention with queries of zero looks at all tokens alike, padding aside; values and outputs are
+    identities, times :data:`MEAN_WEIGHT`; the feed-forward part adds nothing; the pooler is an
+    identity, times :data:`POOLER_WEIGHT`. Neither is trained, so that the mean stays one.
+
+    Raises:
+        OverbenchError: the model is no BERT.
+    """
+    if model.config.model_type != "bert":
+        raise OverbenchError(
+            f"Expected a BERT encoder for mean pooling, such as minilm-l6-v2, got a model of type "
+            f"{model.config.model_type!r}. Set pooling: first."
+        )
+    import torch
+
+    layers = model.bert.encoder.layer
+    layer = copy.deepcopy(layers[-1])
+    scales = {
+        layer.attention.self.query: 0.0,
+        layer.attention.self.value: 1.0,
+        layer.attention.output.dense: MEAN_WEIGHT,
+        layer.output.dense: 0.0,
+        model.bert.pooler.dense: POOLER_WEIGHT,
+    }
+    with torch.no_grad():
+        for linear, scale in scales.items():
+            linear.weight.copy_(scale * torch.eye(*linear.weight.shape))
+            linear.bias.zero_()
+    for norm in (layer.attention.output.LayerNorm, layer.output.LayerNorm):
+        norm.reset_parameters()
+    layers.append(layer)
+    model.config.num_hidden_layers += 1
+    for fixed in (layer, model.bert.pooler):
+        fixed.requires_grad_(False)
+        for module in fixed.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+
+
 def load_tokenizer(source: str, revision: str | None = None) -> Any:
     """The fast tokenizer of a model: attribution needs the character span of each token."""
     from transformers import AutoTokenizer
@@ -66,7 +119,7 @@ def load_tokenizer(source: str, revision: str | None = None) -> Any:
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         raise _not_loadable(source, error) from error
     if not tokenizer.is_fast:
-        raise DetectorError(
+        raise OverbenchError(
             f"Expected an encoder with a fast tokenizer, which knows the characters of each token, got "
             f"{type(tokenizer).__name__} from {source!r}. Attribution cannot work without it. Use another "
             "encoder (microsoft/deberta-v3-base, or minilm-l6-v2 of `overbench models`), or convert this "
@@ -79,7 +132,7 @@ def device_of(wanted: Device) -> torch.device:
     """``auto`` is the best there is: CUDA, MPS, CPU.
 
     Raises:
-        DetectorError: the wanted one is not there.
+        OverbenchError: the wanted one is not there.
     """
     import torch
 
@@ -87,7 +140,9 @@ def device_of(wanted: Device) -> torch.device:
     if wanted == "auto":
         wanted = "cuda" if there["cuda"] else "mps" if there["mps"] else "cpu"
     if not there[wanted]:
-        raise DetectorError(f"The detector's device is {wanted}, and torch finds none here. Use auto or cpu.")
+        raise OverbenchError(
+            f"The detector's device is {wanted}, and torch finds none here. Use auto or cpu."
+        )
     return torch.device(wanted)
 
 
@@ -117,10 +172,10 @@ def quiet_and_unseeded() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _not_loadable(source: str, error: Exception) -> DetectorError:
+def _not_loadable(source: str, error: Exception) -> OverbenchError:
     found = f"the folder {source}" if Path(source).is_dir() else f"{source!r} (hub id; no such folder here)"
     reason = " ".join(str(error).split())
-    return DetectorError(
+    return OverbenchError(
         f"Cannot load the detector's encoder from {found}: {reason} Expected the hub id or the folder of a "
         "transformers encoder with its tokenizer. Where the hub is out of reach, name a folder, or use a "
         "small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 as the detector's model. Some "

@@ -5,12 +5,14 @@ Everything here is arithmetic on arrays; nothing knows of models.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
+
+from generators.detector.detector_settings import Example
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -56,7 +58,7 @@ class Scores(BaseModel):
     ece: float
 
 
-class Comparison(BaseModel):
+class BaselineComparison(BaseModel):
     """The detector and the TF-IDF baseline on the same test prompts.
 
     Attributes:
@@ -76,12 +78,17 @@ class Comparison(BaseModel):
     beats_baseline: bool
 
 
+def labels_of(examples: Sequence[Example]) -> Bools:
+    """(examples,) whether the target refused each."""
+    return np.array([example.refused for example in examples], dtype=bool)
+
+
 def compare(
     refused: Bools,
     detector: tuple[Floats, float],
     baseline: tuple[Floats, float],
     seed: int,
-) -> Comparison:
+) -> BaselineComparison:
     """Score two classifiers on the same rows.
 
     The intervals are percentiles 2.5 and 97.5 of :data:`DRAWS` bootstrap draws of test rows (Efron
@@ -108,7 +115,7 @@ def compare(
     ones = np.ones((1, len(refused)))
     ours, theirs = _figures(refused, *detector, ones)[:, 0], _figures(refused, *baseline, ones)[:, 0]
     gain = _estimate(ours[0] - theirs[0], draws[0][0] - draws[1][0])
-    return Comparison(
+    return BaselineComparison(
         prompts=len(refused),
         refused=int(refused.sum()),
         detector=_scores(ours, draws[0], refused, detector[0]),
@@ -138,8 +145,8 @@ def expected_calibration_error(refused: Bools, probabilities: Floats, bins: int 
     2015), which leaves none nearly empty. Rows tied at a bin's edge may fall on either side.
     """
     order = np.argsort(probabilities, kind="stable")
-    parts = np.array_split(order, min(bins, len(order)))
-    gaps = [abs(probabilities[part].mean() - refused[part].mean()) * len(part) for part in parts]
+    rows_by_bin = np.array_split(order, min(bins, len(order)))
+    gaps = [abs(probabilities[rows].mean() - refused[rows].mean()) * len(rows) for rows in rows_by_bin]
     return float(sum(gaps) / len(order))
 
 

@@ -6,16 +6,17 @@ torch and transformers are imported when something is trained, never before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from generators.detector.detector_settings import DetectorError, DetectorSettings, Example
+from generators.detector.detector_settings import DetectorSettings, Example, Split
 from generators.detector.encoder import device_of, tokenizable
-from generators.detector.scores import Bools, Floats, auroc
+from generators.detector.scores import Bools, Floats, auroc, labels_of
+from overbench_tasks.errors import OverbenchError
 
 EVAL_BATCH: Final = 64
 MEGABATCH: Final = 20
@@ -38,8 +39,7 @@ class History:
 def fine_tune(
     model: Any,
     tokenizer: Any,
-    train: Sequence[Example],
-    validation: Sequence[Example],
+    splits: Mapping[Split, Sequence[Example]],
     settings: DetectorSettings,
     scratch: Path,
     *,
@@ -53,7 +53,7 @@ def fine_tune(
         scratch: a folder for checkpoints, the caller's to remove.
 
     Raises:
-        DetectorError: the loss is no number any more, or the GPU's memory ran out.
+        OverbenchError: the loss is no number any more, or the GPU's memory ran out.
     """
     import torch
     from transformers import EarlyStoppingCallback, PrinterCallback, ProgressCallback, Trainer
@@ -75,6 +75,7 @@ def fine_tune(
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
             return LikeLengths()
 
+    train, validation = splits["train"], splits["validation"]
     rows = _rows(tokenizer, train, example_weights(train, settings))
     lengths = [len(row["tokens"]["input_ids"]) for row in rows]
 
@@ -109,7 +110,7 @@ def fine_tune(
     try:
         trainer.train()
     except torch.cuda.OutOfMemoryError as error:
-        raise DetectorError(
+        raise OverbenchError(
             f"The GPU's memory does not hold {settings.batch_size} prompts of the detector's training: "
             f"{error} Lower batch_size or max_length, or train with device cpu."
         ) from error
@@ -140,11 +141,8 @@ def example_weights(examples: Sequence[Example], settings: DetectorSettings) -> 
 
 def class_weight_ratio(examples: Sequence[Example], weights: Sequence[float]) -> float:
     """Mean weight of refused examples over that of accepted ones."""
-    means = [
-        np.mean([w for example, w in zip(examples, weights, strict=True) if example.refused is label])
-        for label in (True, False)
-    ]
-    return float(means[0] / means[1])
+    refused = labels_of(examples)
+    return float(np.mean(np.array(weights)[refused]) / np.mean(np.array(weights)[~refused]))
 
 
 def like_lengths(lengths: Sequence[int], batch_size: int) -> list[int]:
@@ -216,7 +214,7 @@ def _validation_metrics(predicted: Any) -> dict[str, float]:
     labels = predicted.label_ids
     refused: Bools = np.asarray(labels) == 1
     if not np.isfinite(logits).all():
-        raise DetectorError(
+        raise OverbenchError(
             "The detector's training diverged: its outputs are no numbers any more. Lower learning_rate."
         )
     return {"auroc": auroc(refused, logits[:, 1] - logits[:, 0])}

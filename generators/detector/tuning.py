@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from generators.detector.scores import Bools, Floats
+from generators.detector.detector_settings import DetectorSettings, Example
+from generators.detector.scores import Bools, Floats, labels_of
 
 ENOUGH: Final = 20
 """Validation prompts of each label below which generated ones alone decide nothing."""
@@ -40,6 +43,22 @@ class Calibration(BaseModel):
         return sigmoid(log_odds / self.temperature + self.bias)
 
 
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What validation has chosen for one classifier.
+
+    Attributes:
+        calibration, threshold: see :func:`calibrate` and :func:`choose_threshold`.
+        on: the validation prompts it rests on: ``in_domain``, ``all`` or ``none``.
+        note: for people, empty if all went well.
+    """
+
+    calibration: Calibration
+    threshold: float
+    on: str
+    note: str
+
+
 UNCALIBRATED: Final = Calibration(temperature=1.0, bias=0.0, fitted=False)
 """The model's own softmax."""
 
@@ -47,6 +66,28 @@ UNCALIBRATED: Final = Calibration(temperature=1.0, bias=0.0, fitted=False)
 def sigmoid(log_odds: Floats) -> Floats:
     """1 / (1 + exp(-x)), without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(np.asarray(log_odds, dtype=np.float64) / 2)))
+
+
+def tune(
+    validation: Sequence[Example], log_odds: Floats, weight_ratio: float, settings: DetectorSettings
+) -> Tuning:
+    """Fit probabilities and threshold; on generated prompts only, if there are enough of both labels.
+
+    Args:
+        validation: all of it.
+        log_odds: (validation,) logit of "refused" less logit of "accepted".
+        weight_ratio: class weight of refused over that of accepted in the loss.
+        settings: ``calibrate``, ``threshold`` and ``tune_on``.
+    """
+    refused = labels_of(validation)
+    in_domain: Bools = np.array([example.in_domain for example in validation])
+    on = "all" if settings.tune_on == "all" or too_few(refused[in_domain], ENOUGH) else "in_domain"
+    if on == "in_domain":
+        refused, log_odds = refused[in_domain], log_odds[in_domain]
+    calibration = calibrate(refused, log_odds, weight_ratio) if settings.calibrate else UNCALIBRATED
+    threshold, note = choose_threshold(refused, calibration.probabilities(log_odds), settings.threshold)
+    nothing = not settings.calibrate and settings.threshold == "half"
+    return Tuning(calibration, threshold, "none" if nothing else on, note)
 
 
 def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibration:
@@ -63,8 +104,7 @@ def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibrat
 
     Args:
         refused: (rows,) of validation.
-        log_odds: (rows,) logit of "refused" less logit of "accepted".
-        weight_ratio: class weight of refused over that of accepted in the loss.
+        log_odds, weight_ratio: see :func:`tune`.
     """
     if too_few(refused):
         return Calibration(temperature=1.0, bias=-math.log(weight_ratio), fitted=False)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from generators.adversary.adversary import AdversarySettings
 from generators.attribution.attribution import AttributionSettings
 from generators.attribution.feature_pool import PoolSettings
-from generators.detector.detector import DetectorSettings
+from generators.detector.detector_settings import DetectorSettings
 from generators.gates.form import FormSettings
 from generators.gates.moderation import ModerationSettings
 from generators.gates.novelty import NoveltySettings

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from generators.adversary.adversary import Adversary
     from generators.attribution.attribution import Attribution
     from generators.attribution.feature_pool import FeaturePool
-    from generators.detector.detector import Detector, DetectorReport, Example
+    from generators.detector.detector_model import Detector
+    from generators.detector.detector_report import DetectorReport
+    from generators.detector.detector_settings import Example
     from generators.gates.moderation import Moderator
 
 SETTINGS_FILE = "settings.yaml"
@@ -171,7 +173,7 @@ class Run:
     def _load(self, folder: Path) -> Detector:
         if self._parts.load is not None:
             return self._parts.load(folder)
-        from generators.detector.detector import Detector
+        from generators.detector.detector_model import Detector
 
         return Detector.load(folder, device=self.settings.detector.device)
 

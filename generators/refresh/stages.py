@@ -17,7 +17,7 @@ from generators.refresh.run import Run, RunError
 from generators.seeds.seeds import SPLITS
 
 if TYPE_CHECKING:
-    from generators.detector.detector import Example, Part
+    from generators.detector.detector_settings import Example, Split
 
 Summary = dict[str, Any]
 
@@ -109,7 +109,7 @@ def examples(run: Run, round_number: int) -> list[Example]:
 
     New prompts never enter the test part, which stays as it is from the first round to the last.
     """
-    from generators.detector.detector import Example
+    from generators.detector.detector_settings import Example
 
     labels = run.labels()
     found = []
@@ -126,7 +126,7 @@ def examples(run: Run, round_number: int) -> list[Example]:
     return found
 
 
-def _part_of_new(seed_id: str) -> Part:
+def _part_of_new(seed_id: str) -> Split:
     """Prompts of one seed go to one part, so that validation is not on siblings of training prompts."""
     draw = int(hashlib.sha256(seed_id.encode()).hexdigest()[:8], 16) / 16**8
     return "validation" if draw < VALIDATION_SHARE_OF_NEW else "train"

@@ -20,24 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.detector import detector as detector_module
-from generators.detector import encoder as detector_encoder
-from generators.detector import training as detector_training
+from generators.detector import training
 from generators.detector.baseline import baseline_log_odds
-from generators.detector.detector import (
-    Detector,
-    DetectorError,
-    DetectorReport,
-    DetectorSettings,
-    Example,
-    Part,
-    check_encoder,
-    train,
-)
-from generators.detector.detector_settings import checked_parts
-from generators.detector.encoder import load_encoder
-from generators.detector.pooling import add_mean_pooling
-from generators.detector.scores import auroc, brier, compare, expected_calibration_error
+from generators.detector.detector import check_encoder, train
+from generators.detector.detector_model import Detector
+from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_settings import DetectorSettings, Example, Split, checked_splits
+from generators.detector.encoder import add_mean_pooling, device_of, load_encoder
+from generators.detector.scores import auroc, brier, compare, expected_calibration_error, labels_of
 from generators.detector.training import class_weight_ratio, example_weights, like_lengths
 from generators.detector.tuning import UNCALIBRATED, calibrate, choose_threshold, sigmoid
 from generators.models import models
@@ -48,24 +38,25 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("sklearn")
 
-FIRST_SET = Path(__file__).parents[1] / "data" / "first_set.jsonl"
+DATA = Path(__file__).parents[1] / "data"
+MADE_BY_0_1 = DATA / "made_by_0.1"
 TRIGGERS = ["steal", "kill", "bomb", "poison"]
 HARMLESS = ["bake", "paint", "plant", "read"]
 FILLERS = [f"word{i}" for i in range(60)]
-SHARES: tuple[tuple[Part, int], ...] = (("train", 120), ("validation", 60), ("test", 60))
+SHARES: tuple[tuple[Split, int], ...] = (("train", 120), ("validation", 60), ("test", 60))
 
 
 def examples(seed: int = 0, noise: float = 0.0) -> list[Example]:
     """Prompts with one trigger are refused, others not; ``noise`` is the share of wrong labels."""
     rng = random.Random(seed)
     made: dict[str, Example] = {}
-    for part, n in SHARES:
-        while sum(example.part == part for example in made.values()) < n:
+    for split, n in SHARES:
+        while sum(example.split == split for example in made.values()) < n:
             refused = len(made) % 2 == 0
             words = [rng.choice(TRIGGERS if refused else HARMLESS), *rng.sample(FILLERS, rng.randint(2, 8))]
             rng.shuffle(words)
             label = refused != (rng.random() < noise)
-            made.setdefault(" ".join(words), Example(" ".join(words), label, part))
+            made.setdefault(" ".join(words), Example(" ".join(words), label, split))
     return list(made.values())
 
 
@@ -170,8 +161,6 @@ def test_the_report_is_kept_beside_the_weights(trained: tuple[Path, DetectorRepo
     kept = json.loads((folder / "detector.json").read_text())
     assert DetectorReport.model_validate(kept["report"]) == report
     assert DetectorReport.model_validate_json(report.model_dump_json()) == report
-    of_version_0_1 = kept["report"] | {"continued": False}
-    assert DetectorReport.model_validate(of_version_0_1) == report
     assert kept["settings"]["learning_rate"] == 5e-3
     assert set(kept["versions"]) == {"overbench", "torch", "transformers", "scikit-learn"}
     counts = report.counts["train"]
@@ -232,7 +221,7 @@ def test_training_stops_early_and_keeps_the_best_epoch(tiny: Tiny, tmp_path: Pat
     seen = report.validation_auroc
     assert 1 < len(seen) < 8
     assert max(seen) == seen[report.best_epoch - 1] and report.best_epoch < len(seen)
-    validation = [example for example in made if example.part == "validation"]
+    validation = [example for example in made if example.split == "validation"]
     kept = Detector.load(tmp_path / "d", "cpu").log_odds([example.prompt for example in validation])
     assert auroc(np.array([e.refused for e in validation]), np.array(kept)) == pytest.approx(max(seen))
 
@@ -266,7 +255,7 @@ def test_generated_test_prompts_are_reported_apart(tiny: Tiny, tmp_path: Path) -
 def test_generated_prompts_tune_once_there_are_enough(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detector_module, "ENOUGH", 10)
+    monkeypatch.setattr("generators.detector.tuning.ENOUGH", 10)
     made = [replace(example, in_domain=i % 2 == i % 4) for i, example in enumerate(examples(noise=0.2))]
     report = train(made, tmp_path / "d", tiny(epochs=1), progress=False)
     everything = train(made, tmp_path / "a", tiny(epochs=1, tune_on="all"), progress=False)
@@ -300,7 +289,7 @@ def test_an_interrupted_training_leaves_nothing(
     def interrupt(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(detector_module, "model_card", interrupt)
+    monkeypatch.setattr("generators.detector.detector.model_card", interrupt)
     with pytest.raises(KeyboardInterrupt):
         train(examples(), tmp_path / "d", tiny(epochs=1), progress=False)
     assert not list(tmp_path.iterdir())
@@ -313,15 +302,15 @@ def test_a_killed_training_is_not_taken_for_finished(
         raise Killed
 
     with monkeypatch.context() as killed:
-        killed.setattr(detector_module, "model_card", die)
+        killed.setattr("generators.detector.detector.model_card", die)
         killed.setattr(shutil, "rmtree", lambda *_, **__: None)  # a killed process cleans nothing up
         with pytest.raises(Killed):
             train(examples(), tmp_path / "d", tiny(epochs=1), progress=False)
     (left,) = tmp_path.iterdir()
     assert (left / "model.safetensors").exists()
-    with pytest.raises(DetectorError, match="found no folder there"):
+    with pytest.raises(OverbenchError, match="found no folder there"):
         Detector.load(tmp_path / "d")
-    with pytest.raises(DetectorError, match=r"detector\.json is missing: .* its training was"):
+    with pytest.raises(OverbenchError, match=r"detector\.json is missing: .* its training was"):
         Detector.load(left)
     train(examples(), tmp_path / "d", tiny(epochs=1), progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
@@ -337,7 +326,7 @@ def test_a_failed_training_keeps_the_detector_that_was_there(
 
     folder = tmp_path / "d"
     shutil.copytree(trained[0], folder)
-    monkeypatch.setattr(detector_module, "model_card", full)
+    monkeypatch.setattr("generators.detector.detector.model_card", full)
     with pytest.raises(OSError, match=r"weights cannot be written to .*: No space left on device"):
         train(examples(), folder, tiny(epochs=1), progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
@@ -346,16 +335,14 @@ def test_a_failed_training_keeps_the_detector_that_was_there(
 
 def test_a_folder_of_something_else_is_left_alone(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("five years of work")
-    with pytest.raises(DetectorError, match="found something else there"):
+    with pytest.raises(OverbenchError, match="found something else there"):
         train(examples(), tmp_path, tiny(), progress=False)
     assert (tmp_path / "thesis.txt").exists()
 
 
 def test_a_diverged_training_says_so() -> None:
-    with pytest.raises(DetectorError, match=r"diverged.*Lower learning_rate"):
-        detector_training._validation_metrics(
-            SimpleNamespace(predictions=np.array([[0.1, np.nan]]), label_ids=[1])
-        )
+    with pytest.raises(OverbenchError, match=r"diverged.*Lower learning_rate"):
+        training._validation_metrics(SimpleNamespace(predictions=np.array([[0.1, np.nan]]), label_ids=[1]))
 
 
 # --- examples that can't train
@@ -373,19 +360,19 @@ def test_a_diverged_training_says_so() -> None:
             lambda made: [replace(e, refused=True) for e in made],
             "refuses all of the 240 labelled prompts: there is no boundary.*chat template",
         ),
-        (lambda made: [e for e in made if e.part != "validation"], "validation part, but it is empty"),
-        (lambda made: [e for e in made if e.part != "test"], "test part, but it is empty"),
+        (lambda made: [e for e in made if e.split != "validation"], "validation split, but it is empty"),
+        (lambda made: [e for e in made if e.split != "test"], "test split, but it is empty"),
         (
-            lambda made: [e for e in made if e.part != "test" or e.refused],
-            "test part, but it has 30 prompts, all of them refused",
+            lambda made: [e for e in made if e.split != "test" or e.refused],
+            "test split, but it has 30 prompts, all of them refused",
         ),
         (
-            lambda made: [e for e in made if e.part != "train" or not e.refused],
-            "train part, but it has 60 prompts, none of them refused. Use more seeds",
+            lambda made: [e for e in made if e.split != "train" or not e.refused],
+            "train split, but it has 60 prompts, none of them refused. Use more seeds",
         ),
         (
             lambda made: [*made, Example(made[0].prompt.upper() + "  ", True, "test")],
-            r"1 prompts are in more than one part of the split \(train, test\), such as ob-",
+            r"1 prompts are in more than one split \(train, test\), such as ob-",
         ),
     ],
 )
@@ -393,14 +380,14 @@ def test_examples_that_cannot_train(
     change: Callable[[list[Example]], list[Example]], message: str, tmp_path: Path
 ) -> None:
     # No such encoder: the examples are looked at before anything is loaded.
-    with pytest.raises(DetectorError, match=message):
+    with pytest.raises(OverbenchError, match=message):
         train(change(examples()), tmp_path / "d", DetectorSettings(model="none"), progress=False)
-    assert issubclass(DetectorError, OverbenchError) and not list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
 
 
-def test_parts_do_not_depend_on_the_order_of_examples() -> None:
+def test_splits_do_not_depend_on_the_order_of_examples() -> None:
     made = examples()
-    assert checked_parts(made) == checked_parts(reversed(made))
+    assert checked_splits(made) == checked_splits(reversed(made))
 
 
 # --- encoders that can't be used
@@ -414,25 +401,25 @@ def test_an_encoder_without_a_fast_tokenizer(
     slow = SimpleNamespace(is_fast=False)
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
     chosen = DetectorSettings(model=str(encoder))
-    with pytest.raises(DetectorError, match=r"fast tokenizer.*got SimpleNamespace from .*tiny-bert"):
+    with pytest.raises(OverbenchError, match=r"fast tokenizer.*got SimpleNamespace from .*tiny-bert"):
         train(examples(), tmp_path / "d", chosen, progress=False)
-    with pytest.raises(DetectorError, match="Attribution cannot work without it"):
+    with pytest.raises(OverbenchError, match="Attribution cannot work without it"):
         check_encoder(chosen)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_encoder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DetectorError, match=r"'no/such-encoder' \(hub id.*overbench models minilm-l6-v2"):
+    with pytest.raises(OverbenchError, match=r"'no/such-encoder' \(hub id.*overbench models minilm-l6-v2"):
         check_encoder(DetectorSettings(model="no/such-encoder"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DetectorError, match=r"the folder .*empty"):
+    with pytest.raises(OverbenchError, match=r"the folder .*empty"):
         check_encoder(DetectorSettings(model=str(tmp_path / "empty")))
 
 
 def test_damaged_weights_of_an_encoder(encoder: Path, tmp_path: Path) -> None:
     shutil.copytree(encoder, tmp_path / "e")
     (tmp_path / "e" / "model.safetensors").write_bytes(b"oops")
-    with pytest.raises(DetectorError, match="Cannot load the detector's encoder"):
+    with pytest.raises(OverbenchError, match="Cannot load the detector's encoder"):
         train(examples(), tmp_path / "d", DetectorSettings(model=str(tmp_path / "e")), progress=False)
 
 
@@ -440,10 +427,10 @@ def test_a_device_that_is_not_there(encoder: Path, monkeypatch: pytest.MonkeyPat
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(DetectorError, match=r"device is cuda, and torch finds none here\. Use auto or cpu"):
+    with pytest.raises(OverbenchError, match=r"device is cuda, and torch finds none here\. Use auto or cpu"):
         check_encoder(DetectorSettings(model=str(encoder), device="cuda"))
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert detector_encoder.device_of("auto").type == "cpu"
+    assert device_of("auto").type == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -471,22 +458,32 @@ def test_the_papers_settings_are_the_defaults() -> None:
 
 
 def test_load_says_what_is_wrong(trained: tuple[Path, DetectorReport], tmp_path: Path) -> None:
-    with pytest.raises(DetectorError, match=r"found no folder there. Train one first"):
+    with pytest.raises(OverbenchError, match=r"found no folder there. Train one first"):
         Detector.load(tmp_path / "none")
-    with pytest.raises(DetectorError, match=r"detector\.json is missing"):
+    with pytest.raises(OverbenchError, match=r"detector\.json is missing"):
         Detector.load(tmp_path)
     folder = tmp_path / "d"
     shutil.copytree(trained[0], folder)
     (folder / "model.safetensors").write_bytes(b"{")
-    with pytest.raises(DetectorError, match=r"cannot be loaded.*damaged; train it again"):
+    with pytest.raises(OverbenchError, match=r"cannot be loaded.*damaged; train it again"):
         Detector.load(folder)
     record = json.loads((folder / "detector.json").read_text())
     (folder / "detector.json").write_text(json.dumps(record | {"format": 2}))
-    with pytest.raises(DetectorError, match=r"detector\.json cannot be read: format.*another version"):
+    with pytest.raises(OverbenchError, match=r"detector\.json cannot be read: format.*another version"):
         Detector.load(folder)
     (folder / "detector.json").write_text("{")
-    with pytest.raises(DetectorError, match=r"detector\.json cannot be read: the file: Invalid JSON"):
+    with pytest.raises(OverbenchError, match=r"detector\.json cannot be read: the file: Invalid JSON"):
         Detector.load(folder)
+
+
+def test_a_detector_of_version_0_1_says_what_it_said_then() -> None:
+    """Mean-pooled, its report holds ``continued``; its figures were written down by that version."""
+    detector = Detector.load(MADE_BY_0_1 / "detector", "cpu")
+    said = json.loads((MADE_BY_0_1 / "detector_says.json").read_text())
+    prompts = [row["prompt"] for row in said]
+    assert detector.log_odds(prompts) == pytest.approx([row["log_odds"] for row in said], abs=1e-5)
+    assert detector.probabilities(prompts) == pytest.approx([row["probability"] for row in said], abs=1e-5)
+    assert detector.refuses(prompts) == [row["refused"] for row in said]
 
 
 @pytest.fixture(scope="module")
@@ -616,7 +613,7 @@ def test_batches_are_of_like_length_in_random_order() -> None:
 
 def test_mean_pooling_is_for_bert() -> None:
     other = SimpleNamespace(config=SimpleNamespace(model_type="deberta-v2"))
-    with pytest.raises(DetectorError, match=r"BERT encoder.*'deberta-v2'\. Set pooling: first"):
+    with pytest.raises(OverbenchError, match=r"BERT encoder.*'deberta-v2'\. Set pooling: first"):
         add_mean_pooling(other)
 
 
@@ -758,7 +755,7 @@ def test_calibration_of_a_perfect_detector_stays_finite_and_of_a_useless_one_in_
     assert reversed_.temperature > 0
 
 
-def test_too_small_a_validation_part_tunes_nothing() -> None:
+def test_too_small_a_validation_split_tunes_nothing() -> None:
     refused = np.array([True] * 9 + [False] * 50)
     found = calibrate(refused, np.zeros(59), 4.0)
     assert (found.temperature, found.bias, found.fitted) == (1.0, pytest.approx(-np.log(4)), False)
@@ -814,9 +811,8 @@ def test_tuning_never_breaks_the_order(log_odds: list[float], ratio: float, rule
 
 
 def test_the_baseline_learns_too() -> None:
-    parts = checked_parts(examples())
-    _, test = baseline_log_odds(parts["train"], [1.0] * 120, parts["validation"], parts["test"])
-    assert auroc(np.array([e.refused for e in parts["test"]]), test) > 0.95
+    train, validation, test = checked_splits(examples()).values()
+    assert auroc(labels_of(test), baseline_log_odds(train, [1.0] * 120, validation, test)[1]) > 0.95
 
 
 def report_with(trained: DetectorReport, ours: float, theirs: float) -> DetectorReport:
@@ -831,7 +827,7 @@ def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: tuple[Path,
     worse = report_with(trained[1], 0.5, 3)
     assert not worse.beats_baseline
     text = "\n".join(worse.lines())
-    assert "*** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on all prompts of the test part" in text
+    assert "*** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on all prompts of the test split" in text
     better = report_with(trained[1], 3, 0.5)
     assert better.beats_baseline and "***" not in "\n".join(better.lines())
     close = report_with(trained[1], 2.2, 2)
@@ -839,7 +835,7 @@ def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: tuple[Path,
         assert "is not certain" in "\n".join(close.lines())
     mixed = better.model_copy(update={"test": better.test | {"in_domain": worse.test["all"]}})
     assert not mixed.beats_baseline
-    assert "BASELINE on the generated prompts of the test part" in "\n".join(mixed.lines())
+    assert "BASELINE on the generated prompts of the test split" in "\n".join(mixed.lines())
 
 
 def test_the_lines_show_both_side_by_side(trained: tuple[Path, DetectorReport]) -> None:
@@ -865,11 +861,11 @@ def test_truncated_prompts_and_notes_are_in_the_lines(trained: tuple[Path, Detec
 def test_minilm_beats_words_on_real_prompts(tmp_path: Path) -> None:
     """Which prompts sound like violence, by hand? Not a refusal, but a real question about real prompts."""
     folder = models.fetch(models.find("minilm-l6-v2"))
-    rows = read_prompts(FIRST_SET)
+    rows = read_prompts(DATA / "first_set.jsonl")
     random.Random(0).shuffle(rows)
-    parts: list[Part] = ["train", "train", "train", "validation", "test"]
+    splits: list[Split] = ["train", "train", "train", "validation", "test"]
     made = [
-        Example(row["prompt"], row["category"] == "violence_and_harm", parts[i % 5])
+        Example(row["prompt"], row["category"] == "violence_and_harm", splits[i % 5])
         for i, row in enumerate(rows)
     ]
     chosen = DetectorSettings(model="minilm-l6-v2", pooling="mean", learning_rate=1e-4, device="cpu")

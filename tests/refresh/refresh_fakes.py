@@ -13,8 +13,9 @@ from conftest import ANSWER, REFUSAL
 
 from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, WordScore
-from generators.detector.detector import DetectorReport, Example
-from generators.detector.scores import Comparison, Estimate, Scores
+from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_settings import Example
+from generators.detector.scores import BaselineComparison, Estimate, Scores
 from generators.detector.tuning import UNCALIBRATED
 from generators.gates.moderation import Vote
 from generators.refresh.refresh_settings import RefreshSettings, load
@@ -137,7 +138,7 @@ def fake_train(examples: Sequence[Example], folder: Path, settings: Any) -> Dete
     (folder / "done").write_text("")
     figure = Estimate(value=0.9, low=0.8, high=1.0)
     scores = Scores(auroc=figure, f1=figure, precision=figure, recall=figure, brier=0.1, ece=0.1)
-    compared = Comparison(
+    compared = BaselineComparison(
         prompts=9, refused=4, detector=scores, baseline=scores, auroc_gain=figure, beats_baseline=True
     )
     return DetectorReport(
