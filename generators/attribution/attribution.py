@@ -7,60 +7,15 @@ by how common the word is: AdjIG_i = IG_i / freq(x_i)^beta.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pydantic import Field
-
-from generators.attribution.integrated_gradients import IntegrationSettings, TokenScores, integrate
-from generators.attribution.paths import Output
-from generators.attribution.tokens import AttributionError
-from generators.words import Exclusion, Form, Span, exclusions, frequency, pool_form, spans
+from generators.attribution.attribution_settings import AttributionSettings, Output
+from generators.attribution.integrated_gradients import TokenScores, integrate
+from generators.words import Exclusion, Span, exclusions, frequency, pool_form, spans
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import encodable
-
-__all__ = [
-    "Attribution",
-    "AttributionError",
-    "AttributionSettings",
-    "WordScore",
-    "attribute",
-    "by_word",
-    "content_words",
-    "features",
-    "from_json",
-    "to_json",
-]
-
-
-class AttributionSettings(IntegrationSettings):
-    """How scores are made, and features chosen by them. The field descriptions are the documentation."""
-
-    beta: float = Field(
-        1.0, ge=0, description="power of the word's frequency by which its score is divided; 0: raw scores"
-    )
-    frequency_floor: float = Field(
-        1e-6,
-        gt=0,
-        le=1,
-        description="share of all English words; rarer and unseen words (misspellings, other languages) "
-        "count as common as this",
-    )
-    min_share: float = Field(
-        0.02,
-        ge=0,
-        lt=1,
-        description="lowest raw score of a feature, as a share of the prompt's highest among words that "
-        "could be features: smaller ones cannot be told from 0 within the tolerance, but a rare word's "
-        "small frequency would lift it all the same",
-    )
-    top_k: int = Field(3, ge=1, description="features per prompt, at most")
-    exclude_words: bool = Field(
-        True,
-        description="function words, numbers, names and endless words make no features; false: only marks "
-        "between words make none",
-    )
-    form: Form = Field("surface", description="features as written (casefolded), or their English lemma")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +71,22 @@ class Attribution:
 
 
 def attribute(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[tuple[str, str]],
-    settings: AttributionSettings,
-    *,
-    progress: Callable[[int], None] | None = None,
+    model: Any, tokenizer: Any, prompts: Sequence[tuple[str, str]], settings: AttributionSettings
 ) -> list[Attribution]:
     """Attribute the refusal log-odds of many prompts to their words.
 
     Args:
-        model: the detector; see :func:`~generators.attribution.integrated_gradients.integrate`.
-        tokenizer: its fast tokenizer.
+        model, tokenizer: the detector; see :func:`~generators.attribution.integrated_gradients.integrate`.
         prompts: (id, text) of each; any text, the empty one too.
         settings: how.
-        progress: called with the number of prompts newly finished.
 
     Returns:
         One per prompt, in the order of ``prompts``.
 
     Raises:
-        AttributionError: the detector cannot be attributed; see there.
+        OverbenchError: the detector cannot be attributed; see there.
     """
-    results = integrate(model, tokenizer, [encodable(text) for _, text in prompts], settings, progress)
+    results = integrate(model, tokenizer, [encodable(text) for _, text in prompts], settings)
     return [
         by_word(prompt_id, text, result, settings)
         for (prompt_id, text), result in zip(prompts, results, strict=True)
@@ -212,13 +160,13 @@ def from_json(row: Mapping[str, Any]) -> Attribution:
     """The attribution that :func:`to_json` wrote.
 
     Raises:
-        AttributionError: the row is none.
+        OverbenchError: the row is none.
     """
     try:
         words = tuple(WordScore(**word) for word in row["words"])
         return Attribution(**{**row, "words": words})
     except (KeyError, TypeError) as error:
-        raise AttributionError(
+        raise OverbenchError(
             f"Expected an attribution as written by `overbench attribute`, but a field is missing or unknown "
             f"({error}). Attribute again."
         ) from error

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from generators.adversary.adversary import AdversarySettings
-from generators.attribution.attribution import AttributionSettings
+from generators.attribution.attribution_settings import AttributionSettings
 from generators.attribution.feature_pool import PoolSettings
 from generators.detector.detector_settings import DetectorSettings
 from generators.gates.form import FormSettings

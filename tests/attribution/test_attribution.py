@@ -30,8 +30,6 @@ from transformers import (
 
 from generators.attribution.attribution import (
     Attribution,
-    AttributionError,
-    AttributionSettings,
     WordScore,
     attribute,
     content_words,
@@ -39,10 +37,12 @@ from generators.attribution.attribution import (
     from_json,
     to_json,
 )
-from generators.attribution.integrated_gradients import REFUSED, IntegrationSettings, integrate
-from generators.attribution.paths import Path
+from generators.attribution.attribution_settings import AttributionSettings
+from generators.attribution.integrated_gradients import integrate
+from generators.attribution.integration_path import IntegrationPath
 from generators.attribution.view import ansi, html
 from generators.models import models
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import visible
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -124,23 +124,27 @@ def encoder(name: str = "bert", **config: Any) -> Any:
         # Weights as they are after training: no zero vector for the pad token, log-odds far apart.
         model.get_input_embeddings().weight[0].normal_(std=0.1)
         getattr(model.classifier, "out_proj", model.classifier).weight.mul_(20)
-    return model
+    return model.eval()
 
 
 def by_id(prompts: list[str]) -> list[tuple[str, str]]:
     return [(str(i), prompt) for i, prompt in enumerate(prompts)]
 
 
+def logits_of(log_odds: torch.Tensor) -> Any:
+    """Logits of accepted and refused, as a model gives them."""
+    return SimpleNamespace(logits=torch.stack([-log_odds / 4, log_odds * 3 / 4], dim=1))
+
+
 class Toy(nn.Module):
     """Log-odds = function of s, the sum over all tokens of w . embedding."""
 
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor], labels: int = 1) -> None:
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
         torch.manual_seed(1)
         self.embedding = nn.Embedding(400, 4)
         self.w = nn.Parameter(torch.randn(4) / 10)
         self.function = function
-        self.config = SimpleNamespace(id2label={i: f"LABEL_{i}" for i in range(labels)})
         self.device = torch.device("cpu")
 
     def get_input_embeddings(self) -> nn.Module:
@@ -148,7 +152,7 @@ class Toy(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> Any:
         s = ((self.embedding(input_ids) @ self.w) * attention_mask).sum(dim=1)
-        return SimpleNamespace(logits=self.function(s)[:, None])
+        return logits_of(self.function(s))
 
     def ends(self, tokenizer: Any, prompt: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """w . (x_i - x'_i) of each token, s(x), s(x')."""
@@ -165,7 +169,7 @@ class Toy(nn.Module):
 
 def test_on_a_linear_model_scores_are_weight_times_difference() -> None:
     model, tokenizer = Toy(lambda s: 3 * s + 2), word_piece()
-    results = integrate(model, tokenizer, PROMPTS, IntegrationSettings(steps=2))
+    results = integrate(model, tokenizer, PROMPTS, AttributionSettings(steps=2))
     for prompt, result in zip(PROMPTS, results, strict=True):
         difference, s, base = model.ends(tokenizer, prompt)
         assert result.scores == pytest.approx((3 * difference).tolist(), abs=1e-5)
@@ -187,7 +191,7 @@ def test_on_a_linear_model_scores_are_weight_times_difference() -> None:
 def test_on_a_nonlinear_model_scores_are_the_analytic_integral(function: Any, integral: Any) -> None:
     model, tokenizer = Toy(function), word_piece()
     prompts = [p for p in PROMPTS if p]
-    exact = IntegrationSettings(tolerance=1e-4, difference_floor=0.05)
+    exact = AttributionSettings(tolerance=1e-4, difference_floor=0.05)
     for prompt, result in zip(prompts, integrate(model, tokenizer, prompts, exact), strict=True):
         difference, s, base = model.ends(tokenizer, prompt)
         assert result.converged
@@ -217,10 +221,10 @@ def test_on_a_product_of_two_tokens_scores_are_the_analytic_integral() -> None:
     class Product(Toy):
         def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> Any:
             values = self.embedding(input_ids) @ self.w
-            return SimpleNamespace(logits=(values[:, 1] * values[:, 2])[:, None])
+            return logits_of(values[:, 1] * values[:, 2])
 
     model = Product(lambda s: s)
-    (result,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(steps=100))
+    (result,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(steps=100))
     values = (model.embedding.weight @ model.w).double().tolist()
     ids = tokenizer("kill steal")["input_ids"]
     u, v, none = values[ids[1]], values[ids[2]], values[0]
@@ -231,7 +235,7 @@ def test_on_a_product_of_two_tokens_scores_are_the_analytic_integral() -> None:
 @pytest.mark.parametrize("steps", [4, 7])
 def test_a_path_whose_slopes_are_cubic_is_integrated_exactly(steps: int) -> None:
     """Two tokens: dF/da = (1 + 4 a^3) + (2 a - 3 a^2), F = a + a^4 + a^2 - a^3."""
-    path = Path(steps)
+    path = IntegrationPath(steps)
     a = path.wanted
     path.add(a + a**4 + a**2 - a**3, np.stack([1 + 4 * a**3, 2 * a - 3 * a**2], axis=1))
     assert path.scores() == pytest.approx([2, 0], abs=1e-12)
@@ -240,7 +244,7 @@ def test_a_path_whose_slopes_are_cubic_is_integrated_exactly(steps: int) -> None
 
 
 def test_points_gather_where_the_path_is_steep() -> None:
-    path = Path(6)
+    path = IntegrationPath(6)
     for _ in range(6):
         a = path.wanted
         path.add(np.tanh(40 * (a - 0.3)), (40 / np.cosh(40 * (a - 0.3)) ** 2)[:, None])
@@ -252,12 +256,12 @@ def test_points_gather_where_the_path_is_steep() -> None:
 
 
 def test_a_path_has_at_most_max_steps_points() -> None:
-    path = Path(3)
+    path = IntegrationPath(3)
     while len(path.wanted):
         path.add(np.sign(path.wanted - 0.4), np.zeros((len(path.wanted), 1)))
         path.refine(max_steps=12)
     assert len(path.places) == 12
-    flat = Path(3)
+    flat = IntegrationPath(3)
     flat.add(np.zeros(3), np.zeros((3, 2)))
     flat.refine(max_steps=12)
     assert len(flat.wanted) == 0
@@ -268,7 +272,7 @@ def test_a_path_has_at_most_max_steps_points() -> None:
 
 def test_steps_are_raised_only_for_prompts_above_tolerance() -> None:
     steep = Toy(lambda s: (60 * (s - 0.1)).tanh())
-    chosen = IntegrationSettings(steps=4, max_steps=512)
+    chosen = AttributionSettings(steps=4, max_steps=512)
     results = integrate(steep, word_piece(), PROMPTS, chosen)
     assert all(r.converged for r in results)
     assert {r.steps for r in results} > {4}
@@ -290,7 +294,7 @@ def leap(tokenizer: Any, prompt: str, height: float) -> Toy:
 def test_what_does_not_converge_is_kept_and_flagged() -> None:
     tokenizer = word_piece()
     model = leap(tokenizer, "kill steal", 100.0)
-    (result,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(steps=4, max_steps=7))
+    (result,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(steps=4, max_steps=7))
     assert (result.converged, result.steps) == (False, 7)
     assert abs(result.delta) > 100
 
@@ -299,8 +303,8 @@ def test_a_tiny_difference_is_measured_against_the_floor() -> None:
     tokenizer = word_piece()
     model = leap(tokenizer, "kill steal", 3e-4)
     few = {"steps": 2, "max_steps": 256}
-    (with_floor,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(**few))
-    (without,) = integrate(model, tokenizer, ["kill steal"], IntegrationSettings(**few, difference_floor=0))
+    (with_floor,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(**few))
+    (without,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(**few, difference_floor=0))
     assert (with_floor.converged, with_floor.steps) == (True, 2)
     assert (without.converged, without.steps > 2) == (True, True)
 
@@ -324,9 +328,9 @@ def test_scores_sum_to_the_difference_of_the_log_odds(name: str, baseline: Any) 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_a_padded_batch_gives_what_each_prompt_alone_gives(name: str) -> None:
     model, tokenizer = encoder(name), word_piece()
-    together = integrate(model, tokenizer, PROMPTS, IntegrationSettings(batch_tokens=100_000))
+    together = integrate(model, tokenizer, PROMPTS, AttributionSettings(batch_tokens=100_000))
     for prompt, result in zip(PROMPTS, together, strict=True):
-        (alone,) = integrate(model, tokenizer, [prompt], IntegrationSettings(batch_tokens=1))
+        (alone,) = integrate(model, tokenizer, [prompt], AttributionSettings(batch_tokens=1))
         assert alone.steps == result.steps
         assert alone.log_odds == pytest.approx(result.log_odds, abs=1e-4)
         assert alone.scores == pytest.approx(result.scores, abs=1e-4)
@@ -335,7 +339,7 @@ def test_a_padded_batch_gives_what_each_prompt_alone_gives(name: str) -> None:
 def test_scores_equal_captum_used_plainly() -> None:
     from captum.attr import LayerIntegratedGradients
 
-    model, tokenizer = encoder().eval(), word_piece()
+    model, tokenizer = encoder(), word_piece()
     prompt = PROMPTS[4]
     ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
     baseline = torch.zeros_like(ids)
@@ -347,13 +351,13 @@ def test_scores_equal_captum_used_plainly() -> None:
 
     plain = LayerIntegratedGradients(log_odds, model.get_input_embeddings())
     expected = plain.attribute(ids, baselines=baseline, n_steps=200).sum(-1)[0]
-    (result,) = integrate(model, tokenizer, [prompt], IntegrationSettings(steps=150, batch_tokens=10**6))
+    (result,) = integrate(model, tokenizer, [prompt], AttributionSettings(steps=150, batch_tokens=10**6))
     assert result.scores == pytest.approx(expected.tolist(), abs=1e-3)
 
 
 def test_the_order_of_prompts_does_not_matter() -> None:
     model, tokenizer = encoder(), word_piece()
-    chosen = IntegrationSettings(batch_tokens=600)
+    chosen = AttributionSettings(batch_tokens=600)
     equally_long = ["kill time", "time kill", "steal ab", "the abcd", "how stop"]
     prompts = [*PROMPTS, *equally_long]
     forwards = integrate(model, tokenizer, prompts, chosen)
@@ -363,44 +367,19 @@ def test_the_order_of_prompts_does_not_matter() -> None:
 
 
 def test_special_tokens_score_nothing() -> None:
-    for result in integrate(encoder(), word_piece(), PROMPTS, IntegrationSettings()):
+    for result in integrate(encoder(), word_piece(), PROMPTS, AttributionSettings()):
         assert result.scores[0] == result.scores[-1] == 0
         assert any(result.scores[1:-1]) == (len(result.scores) > 2)
 
 
-def test_one_logit_is_the_log_odds_and_two_are_subtracted_by_name() -> None:
-    two, tokenizer = encoder(), word_piece()
-    one = encoder(num_labels=1)
-    one.load_state_dict(two.state_dict() | one.classifier.state_dict(prefix="classifier."))
-    with torch.no_grad():
-        one.classifier.weight.copy_(two.classifier.weight[1:] - two.classifier.weight[:1])
-        one.classifier.bias.copy_(two.classifier.bias[1:] - two.classifier.bias[:1])
-    of_two = integrate(two, tokenizer, PROMPTS, IntegrationSettings())
-    of_one = integrate(one, tokenizer, PROMPTS, IntegrationSettings())
-    two.config.id2label = {0: REFUSED.upper(), 1: "accepted"}
-    swapped = integrate(two, tokenizer, PROMPTS, IntegrationSettings())
-    for a, b, c in zip(of_two, of_one, swapped, strict=True):
-        assert b.log_odds == pytest.approx(a.log_odds, abs=1e-5)
-        assert b.scores == pytest.approx(a.scores, abs=1e-5)
-        assert c.log_odds == pytest.approx(-a.log_odds, abs=1e-5)
-        assert c.scores == pytest.approx([-score for score in a.scores], abs=1e-5)
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_model_is_left_as_it_was(fails: bool) -> None:
-    model = encoder().train()
-    model.bert.pooler.eval()
+def test_the_model_is_left_as_it_was() -> None:
+    model = encoder()
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
-    if fails:
-        model.config.id2label = {0: "a", 1: "b", 2: "c"}
-    before = [p.requires_grad for p in model.parameters()], [m.training for m in model.modules()]
+    needing = [p.requires_grad for p in model.parameters()]
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    try:
-        integrate(model, word_piece(), PROMPTS, IntegrationSettings())
-        assert not fails
-    except AttributionError:
-        assert fails
-    assert ([p.requires_grad for p in model.parameters()], [m.training for m in model.modules()]) == before
+    integrate(model, word_piece(), PROMPTS, AttributionSettings())
+    assert [p.requires_grad for p in model.parameters()] == needing
+    assert not any(module.training for module in model.modules())
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
     assert not model.get_input_embeddings()._forward_hooks
@@ -408,15 +387,8 @@ def test_the_model_is_left_as_it_was(fails: bool) -> None:
 
 def test_attribution_works_where_gradients_are_off() -> None:
     with torch.no_grad():
-        (result,) = integrate(encoder(), word_piece(), ["kill"], IntegrationSettings())
+        (result,) = integrate(encoder(), word_piece(), ["kill"], AttributionSettings())
     assert any(result.scores)
-
-
-def test_progress_counts_each_prompt_once() -> None:
-    done: list[int] = []
-    steep = Toy(lambda s: (60 * (s - 0.1)).tanh())
-    integrate(steep, word_piece(), PROMPTS, IntegrationSettings(steps=4), done.append)
-    assert sum(done) == len(PROMPTS)
 
 
 @pytest.mark.slow
@@ -487,7 +459,6 @@ def test_prompts_without_words() -> None:
 
 def test_words_past_the_cut_score_nothing_and_the_attribution_says_so() -> None:
     model, tokenizer = Toy(lambda s: s), word_piece(max_length=5)
-    model.config.max_position_embeddings = 512
     whole, cut = attribute(
         model, tokenizer, by_id(["kill steal how", "kill steal how the kill steal"]), AttributionSettings()
     )
@@ -497,16 +468,6 @@ def test_words_past_the_cut_score_nothing_and_the_attribution_says_so() -> None:
     (a,) = attribute(model, tokenizer, [("p", "kill steal")], shorter)
     assert a.truncated
     assert [bool(w.raw) for w in a.words] == [True, False]
-
-
-@pytest.mark.parametrize(("name", "room"), [("bert", 64), ("roberta", 63), ("deberta", 64)])
-def test_a_tokenizer_without_limit_is_cut_at_the_models(name: str, room: int) -> None:
-    tokenizer = word_piece(max_length=int(1e30))
-    (result,) = integrate(encoder(name), tokenizer, ["kill " * 90], IntegrationSettings(steps=2, max_steps=2))
-    assert len(result.scores) == room
-    assert result.truncated
-    longer = IntegrationSettings(steps=2, max_steps=2, max_length=500)
-    assert integrate(encoder(name), tokenizer, ["kill " * 90], longer) == [result]
 
 
 def test_a_megabyte_in_one_line() -> None:
@@ -599,25 +560,14 @@ def test_content_words_are_all_that_could_be_features_in_text_order() -> None:
 # --- errors
 
 
-def test_a_slow_tokenizer_is_refused() -> None:
-    slow = SimpleNamespace(is_fast=False)
-    with pytest.raises(AttributionError, match=r"SimpleNamespace is not a fast tokenizer.*use_fast=True"):
-        integrate(encoder(), slow, ["x"], IntegrationSettings())
-
-
 @pytest.mark.parametrize(
     ("token", "advice"), [("pad", "in the detector's folder"), ("mask", "baseline: pad")]
 )
 def test_a_missing_baseline_token_is_refused(token: Any, advice: str) -> None:
     tokenizer = word_piece()
     setattr(tokenizer, f"{token}_token", None)
-    with pytest.raises(AttributionError, match=rf"no {token} token.*{advice}"):
-        integrate(encoder(), tokenizer, ["x"], IntegrationSettings(baseline=token))
-
-
-def test_a_model_with_three_labels_is_refused() -> None:
-    with pytest.raises(AttributionError, match=r"has 3 labels \(LABEL_0, LABEL_1, LABEL_2\), but needs one"):
-        integrate(encoder(num_labels=3), word_piece(), ["x"], IntegrationSettings())
+    with pytest.raises(OverbenchError, match=rf"no {token} token.*{advice}"):
+        integrate(encoder(), tokenizer, ["x"], AttributionSettings(baseline=token))
 
 
 def test_a_model_without_embeddings_is_refused() -> None:
@@ -625,20 +575,20 @@ def test_a_model_without_embeddings_is_refused() -> None:
         def get_input_embeddings(self) -> nn.Module:
             raise NotImplementedError
 
-    with pytest.raises(AttributionError, match=r"Bare has no input embeddings.*Train an encoder that has"):
-        integrate(Bare(lambda s: s), word_piece(), ["x"], IntegrationSettings())
+    with pytest.raises(OverbenchError, match=r"Bare has no input embeddings.*Train an encoder that has"):
+        integrate(Bare(lambda s: s), word_piece(), ["x"], AttributionSettings())
 
 
 def test_logits_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(AttributionError, match=r"not finite numbers. Load it in float32"):
-        integrate(Toy(lambda s: s / 0), word_piece(), ["x"], IntegrationSettings())
+    with pytest.raises(OverbenchError, match=r"not finite numbers. Load it in float32"):
+        integrate(Toy(lambda s: s / 0), word_piece(), ["x"], AttributionSettings())
 
 
 @pytest.mark.parametrize(
     "row", [{}, {"words": [{"word": "x"}]}, {"words": [], "surprise": 1}, {"words": None}]
 )
 def test_a_row_that_is_no_attribution_is_refused(row: dict[str, Any]) -> None:
-    with pytest.raises(AttributionError, match=r"Expected an attribution .*Attribute again"):
+    with pytest.raises(OverbenchError, match=r"Expected an attribution .*Attribute again"):
         from_json(row)
 
 

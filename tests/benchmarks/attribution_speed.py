@@ -26,7 +26,8 @@ from typing import Any
 import torch
 from captum.attr import LayerIntegratedGradients
 
-from generators.attribution.attribution import Attribution, AttributionSettings, attribute, by_word, features
+from generators.attribution.attribution import Attribution, attribute, by_word, features
+from generators.attribution.attribution_settings import AttributionSettings
 from generators.attribution.integrated_gradients import TokenScores
 from generators.models import models
 from overbench_tasks.prompts import read_prompts

@@ -5,16 +5,16 @@ numpy and scipy only; no model.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import CubicSpline
 from scipy.special import expit
 
+from generators.attribution.attribution_settings import Output
+
 Array = npt.NDArray[np.float64]
-Output = Literal["log_odds", "probability"]
-"""What is integrated: the detector's log-odds of refusal, or their sigmoid."""
 
 HALVED: Final = 0.5
 """Pieces of the path are halved whose error is at least this share of the largest one's."""
@@ -22,7 +22,7 @@ SHORTEST: Final = 1e-5
 """Shorter pieces are not halved: their ends could not be told apart in float32."""
 
 
-class Path:
+class IntegrationPath:
     """Points on a path from 0 to 1, at each of which the output and its slope per token are known.
 
     A cubic spline through the slopes is integrated. What the output itself says of each piece between
@@ -31,13 +31,14 @@ class Path:
     Attributes:
         wanted: the places, ascending, in [0, 1], whose values are to be added next.
         places: those that have been added, ascending.
+        output: what F is.
     """
 
     def __init__(self, steps: int, output: Output = "log_odds") -> None:
         self.wanted: Array = np.linspace(0, 1, steps)
         self.places: Array = np.empty(0)
         self._log_odds: Array = np.empty(0)
-        self._probability = output == "probability"
+        self.output = output
         self._slopes: Array = np.empty((0, 0))
 
     def add(self, log_odds: Array, slopes: Array) -> None:
@@ -63,12 +64,12 @@ class Path:
     @property
     def difference(self) -> float:
         """F(1) - F(0)."""
-        return float(self._output[-1] - self._output[0])
+        return float(self._values[-1] - self._values[0])
 
     @property
-    def _output(self) -> Array:
+    def _values(self) -> Array:
         """(places,) F."""
-        return np.asarray(expit(self._log_odds)) if self._probability else self._log_odds
+        return np.asarray(expit(self._log_odds)) if self.output == "probability" else self._log_odds
 
     def scores(self) -> Array:
         """(tokens,) the integral of each token's slope."""
@@ -78,7 +79,7 @@ class Path:
     def errors(self) -> Array:
         """(places - 1,) what the integral of the summed slopes is off by on each piece of the path."""
         integral = CubicSpline(self.places, self._slopes.sum(axis=1)).antiderivative()
-        return np.asarray(np.diff(integral(self.places)) - np.diff(self._output))
+        return np.asarray(np.diff(integral(self.places)) - np.diff(self._values))
 
     def refine(self, max_steps: int) -> None:
         """Want the middles of the pieces that are off most; none if there would be too many points."""
