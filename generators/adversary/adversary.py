@@ -2,37 +2,39 @@
 
 For a seed and one of its features (a word that the detector holds against it) the adversary writes prompts
 that hold the word and are harmless, even where the seed is harmful. As in the paper: gpt-4o-mini,
-temperature 1.0, top-p 0.8. Departures: one request asks for several prompts, of which the gates keep the
-best, since most of the cost is in reading the request; and the prompt asks to keep the seed's wording
-around the word, since a word alone, put into another sentence, seldom brings the refusal with it.
+temperature 1.0, top-p 0.8, and in the form ``free`` the seed whole with the word (equation 5). Departures,
+each a setting: one request asks for several prompts, of which the gates keep the best, since most of the
+cost is in reading the request; topics and examples; and the form ``opening`` for small writers.
 """
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator
 
-from generators.adversary.batch import Batch, BatchPending
+from generators.adversary.batch_files import BatchFiles, BatchPending
 from generators.adversary.parse import Parsed, parse_reply
-from overbench_tasks.chat.cache import Failure
-from overbench_tasks.chat.chat import Chat, Outcome
-from overbench_tasks.chat.client import Request
-from overbench_tasks.chat.endpoint import EndpointSettings, derived_seed, estimated_tokens
-from overbench_tasks.chat.reply_cache import ChatError, open_cache
-from overbench_tasks.chat.template import FOLDER, PromptTemplate, conversation
-from overbench_tasks.errors import OverbenchError
+from overbench_tasks.chat.cache import ReplyCache
+from overbench_tasks.chat.client import ChatClient
+from overbench_tasks.chat.endpoint import EndpointSettings, Request, concerning
+from overbench_tasks.chat.reply import Failure, Outcome
+from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.text import as_data
 
-__all__ = ["Adversary", "AdversaryError", "AdversarySettings", "BatchPending", "Job", "Written"]
+__all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "Written"]
 
-TEMPLATE: Final = FOLDER / "adversary.jinja"
+Form = Literal["free", "opening"]
+FORM_OF_0_1: Final = "opening"
+"""The form of runs whose settings name none: those that version 0.1 began."""
+
 TOPICS: Final = (
     "software",
     "a video game",
@@ -65,8 +67,7 @@ OPENING_WORDS: Final = 14
 _SENTENCE_END = re.compile(r"[.?!]\s+|\n")
 
 
-class AdversaryError(OverbenchError):
-    """The adversary cannot be asked. The message says what to do."""
+_TROUBLE: Final = "The adversary can't be asked."
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +118,21 @@ class AdversarySettings(EndpointSettings):
     """Everything about the adversary but its key."""
 
     generator: str = Field("openai", description="openai: an endpoint; batch:DIR: request and result files")
+    form: Form = Field(
+        "free",
+        description="free: the writer sees seed and word and is free in its wording, for a capable model; "
+        "opening: it begins with exactly the seed's words up to the word and never sees the rest, for a "
+        "small model, which would repeat the seed's harm",
+    )
     temperature: float = Field(1.0, ge=0, le=2)
     top_p: float = Field(0.8, gt=0, le=1)
     candidates: int = Field(4, ge=1, le=20, description="new prompts asked for in one request")
-    prompt_file: Path | None = Field(
-        None, description="a Jinja template in place of prompts/adversary.jinja, which shows its variables"
-    )
     topics: tuple[str, ...] = Field(
-        TOPICS, min_length=1, description="settings of new prompts; each request draws some, by its job's id"
+        TOPICS, description="settings of new prompts; each request draws some, by its job's id; [] for none"
     )
-    seed_chars: int = Field(600, ge=100, description="a longer seed is shown by its head and tail only")
+    seed_chars: int | None = Field(
+        4000, ge=100, description="a longer seed is shown by its head and tail only; null: always whole"
+    )
     examples_shown: int = Field(3, ge=0, le=20, description="most examples of a job that a request shows")
     seed: int = Field(0, description="of the sampling, together with each job's id")
 
@@ -173,7 +179,7 @@ class Adversary:
         cache_file: replies are kept here; SQLite.
 
     Raises:
-        AdversaryError: the template can't be read or rendered, or uses an unknown variable.
+        OverbenchError: the template can't be read or rendered, or uses an unknown variable.
     """
 
     def __init__(self, settings: AdversarySettings, cache_file: Path) -> None:
@@ -181,14 +187,14 @@ class Adversary:
         self.stopped_because: str | None = None
         self.batch_notes = ""
         self._cache_file = cache_file
-        with _as_adversary():
-            sample = Job("", "", "How do I find a sampleword here?", "sampleword", 0, ("An example.",))
+        sample = Job("", "", "How do I find a sampleword here?", "sampleword", 0, ("An example.",))
+        with concerning(_TROUBLE):
             self._template = PromptTemplate(
-                settings.prompt_file or TEMPLATE, self._values(sample), needed=("feature",)
+                settings.prompt_file, f"adversary_{settings.form}.jinja", self._values(sample), ("feature",)
             )
-        self._chat = Chat(settings, cache_file)
+        self._client = ChatClient(settings, cache_file)
         folder = settings.batch_folder
-        self._batch = None if folder is None else Batch(folder, settings.attempts)
+        self._files = None if folder is None else BatchFiles(folder, settings.max_retries)
 
     @property
     def version(self) -> str:
@@ -200,73 +206,45 @@ class Adversary:
         """Find out for no money whether :meth:`write` can work: template, key, cache, endpoint, model.
 
         Raises:
-            AdversaryError: it can't.
+            OverbenchError: it can't.
         """
-        with _as_adversary():
+        with concerning(_TROUBLE):
             self._text(Job("", "", "{{ seed }} {% raw %}", "word", 0))
-            if self._batch is None:
-                self._chat.check()
+            if self._files is None:
+                self._client.check()
             else:
-                self._batch.check()
-                with open_cache(self._cache_file, self.settings.model):
-                    pass
+                self._files.check()
+                self._client.check_cache()
 
-    def write(
-        self,
-        jobs: Sequence[Job],
-        *,
-        on_written: Callable[[Written], None] | None = None,
-        should_stop: Callable[[], bool] | None = None,
-    ) -> list[Written]:
+    def write(self, jobs: Sequence[Job], *, should_stop: Callable[[], bool] = lambda: False) -> list[Written]:
         """One :class:`Written` per job, in order. A reply is paid for once, also when a run was killed.
 
         Args:
             jobs: any number.
-            on_written: called with each, in order, in the caller's thread, as soon as it and those
-                before it are there; requests go on meanwhile.
             should_stop: asked before each request is sent, from another thread. Not with ``batch:``.
 
         Raises:
-            AdversaryError: no key, a template that fails on a job, replies that can't be kept.
+            OverbenchError: no key, a template that fails on a job, replies that can't be kept.
             BatchPending: with ``batch:``, as long as replies are missing.
         """
-        with _as_adversary():
+        with concerning(_TROUBLE):
             texts = [self._text(job) for job in jobs]
-        requests = [self._request(job, text) for job, text in zip(jobs, texts, strict=True)]
-        written: list[Written] = []
-
-        def take(index: int, outcome: Outcome) -> None:
-            written.append(self._written(jobs[index], texts[index], outcome))
-            if on_written is not None:
-                on_written(written[-1])
-
-        if self._batch is not None:
-            self._from_batch(self._batch, requests, take)
-            return written
-        with _as_adversary():
-            self._chat.ask(requests, on_outcome=take, should_stop=should_stop)
-        self.stopped_because = self._chat.stopped_because
-        return written
-
-    def estimate(self, jobs: Sequence[Job]) -> int:
-        """About how many prompt tokens the jobs' requests have, at four characters each."""
-        return sum(estimated_tokens(self._text(job)) for job in jobs)
-
-    def _from_batch(
-        self, batch: Batch, requests: Sequence[Request], take: Callable[[int, Outcome], None]
-    ) -> None:
-        with _as_adversary(), open_cache(self._cache_file, self.settings.model) as cache:
-            outcomes, results = batch.ask(requests, cache)
-        self.batch_notes = results.notes().strip()
-        for index, outcome in enumerate(outcomes):
-            take(index, outcome)
+            requests = [self._request(job, text) for job, text in zip(jobs, texts, strict=True)]
+            if self._files is None:
+                outcomes = self._client.ask(requests, should_stop=should_stop)
+                self.stopped_because = self._client.stopped_because
+        if self._files is not None:
+            with ReplyCache(self._cache_file, self.settings.model) as cache:
+                outcomes, results = self._files.ask(requests, cache)
+            self.batch_notes = results.notes().strip()
+        return [self._written(*each) for each in zip(jobs, texts, outcomes, strict=True)]
 
     def _text(self, job: Job) -> str:
         return self._template.render(**self._values(job))
 
     def _values(self, job: Job) -> dict[str, Any]:
         """The template's variables; all text in them is data, see :func:`as_data`."""
-        longest = self.settings.seed_chars
+        longest = self.settings.seed_chars or sys.maxsize
         return {
             "seed": as_data(job.seed, longest),
             "feature": as_data(job.feature, longest),
@@ -277,18 +255,17 @@ class Adversary:
         }
 
     def _topics(self, job: Job) -> list[str]:
-        """One topic for each candidate, all different while there are enough."""
+        """One topic for each candidate, all different while there are enough; none where there are none."""
         draw = random.Random(derived_seed(self.settings.seed, "topics", job.id))  # noqa: S311
         topics = list(self.settings.topics)
         drawn: list[str] = []
-        while len(drawn) < self.settings.candidates:
+        while topics and len(drawn) < self.settings.candidates:
             drawn += draw.sample(topics, min(len(topics), self.settings.candidates - len(drawn)))
         return drawn
 
     def _request(self, job: Job, text: str) -> Request:
         return self.settings.request(
             conversation(text),
-            temperature=self.settings.temperature,
             top_p=self.settings.top_p,
             seed=derived_seed(self.settings.seed, job.id),
         )
@@ -310,10 +287,7 @@ class Adversary:
         return Written(job.id, *parsed, outcome.text, "", *tokens, cached=outcome.cached)
 
 
-@contextmanager
-def _as_adversary() -> Iterator[None]:
-    """Errors of the parts as the adversary's, so that it is plain which of a run's models they concern."""
-    try:
-        yield
-    except ChatError as error:
-        raise AdversaryError(f"The adversary can't be asked. {error}") from error
+def derived_seed(*parts: object) -> int:
+    """A sampling seed in [0, 2^31) that is the same for the same parts, on every machine."""
+    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:4], "big") >> 1

@@ -14,17 +14,16 @@ from typing import Any, Final, cast
 from pydantic import Field, ValidationError
 
 from generators.categories.keywords import OR_BENCH_CATEGORIES, Categorised, OrBenchCategory, categorise
-from overbench_tasks.chat.cache import Failure
-from overbench_tasks.chat.cache import default_cache_file as judge_cache_file
-from overbench_tasks.chat.chat import Chat, Outcome
-from overbench_tasks.chat.endpoint import EndpointSettings
-from overbench_tasks.chat.reply_cache import ChatError
-from overbench_tasks.chat.template import FOLDER, PromptTemplate, conversation
+from overbench_tasks.chat import cache
+from overbench_tasks.chat.client import ChatClient
+from overbench_tasks.chat.endpoint import EndpointSettings, concerning
+from overbench_tasks.chat.reply import Failure, Outcome
+from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import CATEGORIES, Category
 from overbench_tasks.text import as_data, without_reasoning
 
-TEMPLATE: Final = FOLDER / "category.jinja"
+_TROUBLE: Final = "Prompts can't be categorised by a judge."
 
 _ANSWER = re.compile(rf"CATEGORY: ({'|'.join(CATEGORIES)}) / ({'|'.join(OR_BENCH_CATEGORIES)})\.?")
 
@@ -32,9 +31,7 @@ _ANSWER = re.compile(rf"CATEGORY: ({'|'.join(CATEGORIES)}) / ({'|'.join(OR_BENCH
 class CategoryJudgeSettings(EndpointSettings):
     """One language model that categorises."""
 
-    temperature: float = Field(0.0, ge=0, le=2)
     max_tokens: int = Field(32, ge=1, description="of the answer; more for a model that reasons first")
-    prompt_file: Path | None = Field(None, description="a Jinja template with prompt; default: ours")
     prompt_chars: int = Field(2000, ge=100, description="of a longer prompt head and tail are shown")
 
 
@@ -79,7 +76,7 @@ def evidence_of(settings: CategoryJudgeSettings) -> str:
 
 def default_cache_file() -> Path:
     """``category_judge.sqlite3`` in ``$OVERBENCH_CACHE``, or else in the user's cache folder."""
-    return judge_cache_file().with_name("category_judge.sqlite3")
+    return cache.default_cache_file("category_judge.sqlite3")
 
 
 def check_judge(settings: CategoryJudgeSettings, cache_file: Path) -> None:
@@ -89,15 +86,13 @@ def check_judge(settings: CategoryJudgeSettings, cache_file: Path) -> None:
         OverbenchError: no key, one that is not accepted, a template or a cache that can't be used, nobody at
             the URL, or a model that the endpoint does not list.
     """
-    try:
+    with concerning(_TROUBLE):
         _template(settings)
-        Chat(settings, cache_file).check()
-    except ChatError as error:
-        raise OverbenchError(f"Prompts can't be categorised by a judge. {error}") from error
+        ChatClient(settings, cache_file).check()
 
 
 def _template(settings: CategoryJudgeSettings) -> PromptTemplate:
-    return PromptTemplate(settings.prompt_file or TEMPLATE, {"prompt": "a sample prompt"}, ("prompt",))
+    return PromptTemplate(settings.prompt_file, "category.jinja", {"prompt": "a sample prompt"}, ("prompt",))
 
 
 def judge_categories(
@@ -121,24 +116,19 @@ def judge_categories(
         OverbenchError: no key, a template that can't be used, or the endpoint answers nothing. What was said
             is kept.
     """
-    try:
+    with concerning(_TROUBLE):
         template = _template(settings)
         requests = [
-            settings.request(
-                conversation(template.render(prompt=as_data(prompt, settings.prompt_chars))),
-                temperature=settings.temperature,
-            )
+            settings.request(conversation(template.render(prompt=as_data(prompt, settings.prompt_chars))))
             for prompt in prompts
         ]
-        chat = Chat(settings, cache_file)
-        outcomes = chat.ask(requests)
-    except ChatError as error:
-        raise OverbenchError(f"Prompts can't be categorised by a judge. {error}") from error
+        client = ChatClient(settings, cache_file)
+        outcomes = client.ask(requests)
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-    if chat.stopped_because or (failures and len(failures) == len(outcomes)):
+    if client.stopped_because or (failures and len(failures) == len(outcomes)):
         raise OverbenchError(
-            f"{evidence_of(settings)} doesn't answer: {chat.stopped_because or failures[0].detail}. What it "
-            "said is kept. Mend this and run again, or go without a judge."
+            f"{evidence_of(settings)} doesn't answer: {client.stopped_because or failures[0].detail}. What "
+            "it said is kept. Mend this and run again, or go without a judge."
         )
     evidence = evidence_of(settings)
     return [

@@ -24,10 +24,6 @@ _NEGATED_NAME = re.compile(
 _BENIGN_NAME = re.compile(r"^(?:safe|benign|ok|okay|neutral|normal|harmless|appropriate|allowed)$", re.I)
 
 
-class ModerationError(OverbenchError):
-    """Moderation cannot be done as set, or was cut short. The message says what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Vote:
     """One judge on one prompt.
@@ -81,22 +77,21 @@ class ModerationClassifier:
             self.name += f"@{settings.revision}"
 
     def check(self) -> None:
-        """Raises OverbenchError where the model's config can't be read, ModerationError where its
-        labels leave open what means harmful. Loads no weights."""
+        """Raises OverbenchError where the model's config can't be read, or its labels leave open what
+        means harmful. Loads no weights."""
         self._made()
 
     def votes(self, prompts: Sequence[str]) -> list[Vote]:
         """One vote per prompt, in order.
 
         Raises:
-            OverbenchError: the model can't be loaded.
-            ModerationError: as :meth:`check`, or the model fails, as where memory runs out.
+            OverbenchError: as :meth:`check`; the model can't be loaded, or fails, as where memory runs out.
         """
         model, inverted = self._made()
         try:
             found = model.probabilities([(encodable(prompt),) for prompt in prompts])
         except (RuntimeError, IndexError) as error:
-            raise ModerationError(
+            raise OverbenchError(
                 f"The moderation model {self._settings.model} failed on {len(prompts):,} prompts: {error} If "
                 "memory ran out, set a smaller batch_size or device: cpu."
             ) from error
@@ -136,7 +131,7 @@ def harm_label(
             harmless (safe, ok, ...).
 
     Raises:
-        ModerationError: there is no such label, or the names leave it open; lists them.
+        OverbenchError: there is no such label, or the names leave it open; lists them.
     """
     names = {int(index): str(name) for index, name in config.id2label.items()}
     listed = ", ".join(f"{index}: {name!r}" for index, name in sorted(names.items()))
@@ -145,7 +140,7 @@ def harm_label(
         for index, name in names.items():
             if str(wanted).casefold() in (name.casefold(), str(index)):
                 return index, harmful_label is None
-        raise ModerationError(f"The moderation model has no label {wanted!r}. It has {listed}.")
+        raise OverbenchError(f"The moderation model has no label {wanted!r}. It has {listed}.")
     harmful = [
         i for i, name in names.items() if _HARMFUL_NAME.search(name) and not _NEGATED_NAME.search(name)
     ]
@@ -155,7 +150,7 @@ def harm_label(
     harmless = [i for i, name in names.items() if _BENIGN_NAME.search(name) or _NEGATED_NAME.search(name)]
     if exclusive and len(harmless) == 1:
         return harmless[0], True
-    raise ModerationError(
+    raise OverbenchError(
         f"Cannot tell which of the moderation model's labels means harmful: {listed}. "
         "Say which with harmful_label, or which means harmless with benign_label; a name or a number."
     )

@@ -1,20 +1,30 @@
-"""Verdicts that were paid for, in one SQLite file that survives being killed.
+"""Replies that were paid for, in one SQLite file that survives being killed.
 
-``answers`` holds what a judge said, by the SHA-256 of the complete request; ``failures`` holds the
-requests that earned no verdict, apart, for people to read: they are asked again.
+``answers`` holds what a model said, by the SHA-256 of the complete request: JSON of its finish reason and
+its text, since a reply that was cut off is read differently, or the bare text where version 0.1 kept a
+judge's. ``failures`` holds the requests that earned no answer, apart, for people to read: they are asked
+again.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final
+
+from overbench_tasks.chat.reply import Failure, Reply
+from overbench_tasks.errors import OverbenchError
+
+logger = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_SEC: Final = 30.0
 _KEYS_PER_QUERY = 500
@@ -31,101 +41,124 @@ CREATE TABLE IF NOT EXISTS failures (
 """
 
 
-class Answer(NamedTuple):
-    """What a judge said, word for word, and the tokens it cost."""
-
-    text: str
-    prompt_tokens: int
-    completion_tokens: int
-
-
-class Failure(NamedTuple):
-    """Why nothing was answered; ``detail`` is for people, and holds no key."""
-
-    detail: str
-
-
-def default_cache_file() -> Path:
-    """``judge.sqlite3`` in ``$OVERBENCH_CACHE``, or else in the user's cache folder."""
+def default_cache_file(name: str) -> Path:
+    """The file of that name in ``$OVERBENCH_CACHE``, or else in the user's cache folder."""
     from platformdirs import user_cache_dir
 
     folder = os.environ.get("OVERBENCH_CACHE") or user_cache_dir("overbench", appauthor=False)
-    return Path(folder).expanduser().absolute() / "judge.sqlite3"
+    return Path(folder).expanduser().absolute() / name
 
 
-class JudgeCache:
+class ReplyCache:
     """An open cache. Each write is a transaction of its own: what returned is on file.
 
     Several processes may use one file: readers never wait (write-ahead log), writers take turns.
-    Of two answers to one request the last stays. Threads may share the object, and one may close it
+    Of two replies to one request the last stays. Threads may share the object, and one may close it
     while another writes: closing waits for a write under way, and later ones raise.
 
+    Args:
+        file: made where it is missing, with its folder.
+        model: written beside each reply, for people.
+        required: what can't be kept should not be paid for. False: replies matter more than keeping
+            them, and from the first trouble on nothing is kept, with a warning.
+
     Raises:
-        OSError, sqlite3.Error: from any method, where the file can't be used.
+        OverbenchError: from any method of a required cache, where the file can't be used.
     """
 
-    def __init__(self, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(self, file: Path, model: str, *, required: bool = True) -> None:
+        self._file = file
+        self._model = model
+        self._required = required
         # A connection that is closed in the middle of a statement takes the process along.
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(
-            file, timeout=BUSY_TIMEOUT_SEC, isolation_level=None, check_same_thread=False
-        )
-        try:
-            self._set_up()
-        except sqlite3.Error:
-            self._connection.close()
-            raise
+        self._connection: sqlite3.Connection | None = None
+        with self._explained():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                file, timeout=BUSY_TIMEOUT_SEC, isolation_level=None, check_same_thread=False
+            )
+            _set_up(self._connection)
 
-    def _set_up(self) -> None:
-        deadline = time.monotonic() + BUSY_TIMEOUT_SEC
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                # A killed process loses nothing; a power cut may lose the last moments, never the file.
-                self._connection.execute("PRAGMA synchronous = NORMAL")
-                self._connection.executescript(_SCHEMA)
-                return
-            except sqlite3.OperationalError as error:
-                # While another process opens the file first or closes it last, SQLite does not wait.
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.02)
-
-    def __enter__(self) -> JudgeCache:
+    def __enter__(self) -> ReplyCache:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._connection.close()
+            if self._connection is not None:
+                self._connection.close()
 
-    def answers(self, keys: Sequence[str]) -> Iterator[tuple[str, Answer]]:
-        """The keys that have an answer, each with it, in no order."""
+    def replies(self, keys: Sequence[str]) -> dict[str, Reply]:
+        """The replies on file, by key."""
+        found: dict[str, Reply] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             some = keys[start : start + _KEYS_PER_QUERY]
             marks = ", ".join("?" * len(some))
             query = f"SELECT key, text, prompt_tokens, completion_tokens FROM answers WHERE key IN ({marks})"  # noqa: S608
-            with self._lock:
-                rows = self._connection.execute(query, some).fetchall()
-            for key, *answer in rows:
-                yield key, Answer(*answer)
+            for key, kept, prompt_tokens, completion_tokens in self._execute(query, some):
+                found[key] = Reply(*_text_and_finish(kept), prompt_tokens, completion_tokens, cached=True)
+        return found
 
-    def add_answer(self, key: str, model: str, answer: Answer) -> None:
-        """Keep an answer that holds a verdict."""
-        self._write("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", (key, model, *answer, _now()))
+    def add(self, key: str, reply: Reply) -> None:
+        """Keep a reply; it is on file when this returns."""
+        kept = json.dumps({"finish_reason": reply.finish_reason, "text": reply.text})
+        values = (key, self._model, kept, reply.prompt_tokens, reply.completion_tokens, _now())
+        self._execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    def add_failure(self, key: str, model: str, detail: str, text: str = "") -> None:
-        """Keep why a request has no verdict, and what was said instead, in place of its last failure."""
-        self._write(
-            "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", (key, model, detail, text, _now())
-        )
+    def add_failure(self, key: str, failure: Failure, said: str = "") -> None:
+        """Keep why a request has no answer, and what was said instead, in place of its last failure."""
+        values = (key, self._model, failure.detail, said, _now())
+        self._execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", values)
 
-    def _write(self, statement: str, values: Sequence[object]) -> None:
-        with self._lock:
-            self._connection.execute(statement, values)
+    def _execute(self, statement: str, values: Sequence[object]) -> list[tuple[str, str, int, int]]:
+        with self._lock, self._explained():
+            if self._connection is not None:
+                return self._connection.execute(statement, values).fetchall()
+        return []
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            if self._connection is not None:
+                # Not tried again: a locked file would hold up every reply until its time-out.
+                self._connection.close()
+            if not self._required:
+                self._connection = None
+                logger.warning("Replies are not kept from now on: %s can't be used (%s).", self._file, error)
+                return
+            raise OverbenchError(
+                f"Replies can't be kept in {self._file}: {error}. Expected a SQLite file in a folder that "
+                "can be written, with room on the disk. What arrived before is kept; mend this and run again."
+            ) from error
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    deadline = time.monotonic() + BUSY_TIMEOUT_SEC
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A killed process loses nothing; a power cut may lose the last moments, never the file.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.executescript(_SCHEMA)
+            return
+        except sqlite3.OperationalError as error:
+            # While another process opens the file first or closes it last, SQLite does not wait.
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
+
+
+def _text_and_finish(kept: str) -> tuple[str, str]:
+    try:
+        row = json.loads(kept)
+        return str(row["text"]), str(row["finish_reason"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return kept, ""  # a judge's words, kept by version 0.1
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,224 +1,275 @@
-"""Asking an OpenAI-compatible endpoint many things at once, and what its responses mean.
+"""Asks a model behind an OpenAI-compatible API many things at once, and pays for nothing twice.
 
-How requests are repeated and when asking stops: :mod:`overbench_tasks.chat.asking`. May pass: time-outs,
-dropped connections, broken JSON, HTTP 408, 409, 429 and 5xx.
+A reply is on file the moment it arrives. A request that is not answered is a
+:class:`~overbench_tasks.chat.reply.Failure`, kept apart: an outage never becomes text.
 """
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
+from tqdm import tqdm
 
-from overbench_tasks.chat.asking import Asking, BlockedError, ClosedError, LostError, PassingError
-from overbench_tasks.chat.cache import Answer, Failure
-from overbench_tasks.judge_settings import KEY_VARIABLES, JudgeSettings
-from overbench_tasks.text import encodable
+from overbench_tasks.chat.cache import ReplyCache
+from overbench_tasks.chat.endpoint import URL_VARIABLE, EndpointSettings, Request
+from overbench_tasks.chat.in_flight import NOT_ASKED, InFlight, run_in_thread
+from overbench_tasks.chat.reply import (
+    AttemptError,
+    Failure,
+    Outcome,
+    Reply,
+    failed_response,
+    paid,
+    read_completion,
+)
+from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
-    import aiohttp
+    from openai import AsyncOpenAI
 
-_POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
-_NO_CREDIT_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-_PASSING = frozenset({408, 409, 425, 429})
-_CLOSED = {
-    401: f"HTTP 401: the key was not accepted; check {' or '.join(KEY_VARIABLES)}",
-    403: "HTTP 403: the key may not use this model or endpoint",
-    404: "HTTP 404: no such model or endpoint; check OVERBENCH_JUDGE_MODEL and OVERBENCH_JUDGE_BASE_URL",
-}
+logger = logging.getLogger(__name__)
 
-
-class Request(NamedTuple):
-    """``data`` is the complete body, ``key`` its name in the cache."""
-
-    key: str
-    data: bytes
-
-
-OnOutcome = Callable[[Request, Answer | Failure], None]
+NO_KEY: Final = "none"
+"""What a server that needs no key is sent, since the SDK insists on one."""
+_PROBE_TIMEOUT_SEC = 20.0
 
 
 class ChatClient:
-    """One run of requests. Afterwards ``stopped_because`` says why asking stopped early, if it did."""
+    """One model, ready to be asked.
 
-    def __init__(self, settings: JudgeSettings, key: SecretStr | None) -> None:
-        self._settings = settings
-        self._key = key
-        self._proxy = _proxy(settings.url)
-        self.stopped_because: str | None = None
-
-    async def ask_all(self, requests: Iterable[Request], on_outcome: OnOutcome) -> None:
-        """Call ``on_outcome`` once for each request that was sent, the moment its outcome is known.
-
-        All are sent unless asking stops.
-        """
-        import aiohttp
-
-        headers = {"Content-Type": "application/json"}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
-        async with aiohttp.ClientSession(
-            headers=headers,
-            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_sec),
-            # The workers are the limit.
-            connector=aiohttp.TCPConnector(limit=0),
-        ) as session:
-            asking = Asking[Request, Answer](
-                lambda request: self._attempt(session, request),
-                concurrency=self._settings.concurrency,
-                max_retries=self._settings.max_retries,
-                backoff_sec=self._settings.backoff_sec,
-            )
-            await asking.ask_all(requests, on_outcome)
-        self.stopped_because = asking.stopped_because
-
-    async def _attempt(self, session: aiohttp.ClientSession, request: Request) -> Answer:
-        import aiohttp
-
-        try:
-            async with session.post(
-                self._settings.url,
-                data=request.data,
-                proxy=self._proxy,
-                # A redirect would carry the key to another host.
-                allow_redirects=False,
-            ) as response:
-                body = await response.read()
-        except asyncio.TimeoutError as error:
-            raise PassingError(
-                f"no answer within {self._settings.timeout_sec:g} s; "
-                "a slow endpoint wants a lower concurrency or a higher timeout_sec"
-            ) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise PassingError(f"connection failed: {type(error).__name__}") from error
-        if response.status == 200:
-            return _read_answer(body)
-        retry_after = response.headers.get("Retry-After")
-        raise failed_response(response.status, retry_after, body, closed=_CLOSED, key=self._key)
-
-
-def failed_response(
-    status: int, retry_after: str | None, body: bytes, *, closed: Mapping[int, str], key: SecretStr | None
-) -> Exception:
-    """What a response that is no success means for its request, as one of the errors of ``asking``.
+    After :meth:`ask`, ``stopped_because`` says why asking ended early, or is None.
 
     Args:
-        status: the HTTP status.
-        retry_after: the header of that name.
-        body: of the response.
-        closed: the statuses after which nothing will be answered, each with what to say of it.
-        key: never repeated, even where the endpoint does.
+        settings: see there.
+        cache_file: replies are kept here; SQLite.
+        objection: why a reply doesn't count, or None where it does. One that doesn't is kept among the
+            failures, and its request is sent again by the next call.
+        required: replies that can't be kept are not paid for; see :class:`ReplyCache`.
+        progress: the name of a progress bar, shown on a terminal; None: no bar.
     """
-    code = _error_code(body)
-    if status in closed:
-        return ClosedError(closed[status])
-    if code in _NO_CREDIT_CODES:
-        return ClosedError(f"HTTP {status}: {code}")
-    if code in _POLICY_CODES:
-        return BlockedError(f"HTTP {status}: {code}")
-    if status in _PASSING or status >= 500:
-        return PassingError(f"HTTP {status}", retry_after_sec(retry_after))
-    said = " ".join(body[:300].decode("utf-8", "replace").split())
-    if key is not None:
-        said = said.replace(key.get_secret_value(), "***")
-    return LostError(f"HTTP {status}: {said}")
+
+    def __init__(
+        self,
+        settings: EndpointSettings,
+        cache_file: Path,
+        *,
+        objection: Callable[[Reply], str | None] = lambda reply: None,
+        required: bool = True,
+        progress: str | None = None,
+    ) -> None:
+        self._settings = settings
+        self._cache_file = cache_file
+        self._objection = objection
+        self._required = required
+        self._progress = progress
+        self.stopped_because: str | None = None
+
+    def check(self) -> None:
+        """Ask for nothing that costs money, and find what would make every request fail.
+
+        Raises:
+            OverbenchError: no key, a cache that can't be written, nobody at the URL, a key that is not
+                accepted, a model that the endpoint does not list.
+        """
+        self._settings.key()
+        self.check_cache()
+        run_in_thread(_check_model(self._settings))
+
+    def check_cache(self) -> None:
+        """Raises OverbenchError where replies can't be kept."""
+        with ReplyCache(self._cache_file, self._settings.model):
+            pass
+
+    def ask(
+        self, requests: Sequence[Request], *, should_stop: Callable[[], bool] = lambda: False
+    ) -> list[Outcome]:
+        """One outcome per request, in the order of the requests.
+
+        What is on file is not sent, nor is an equal request sent twice. Replies are on file the moment
+        they arrive, so that after an interruption at any time the next call asks for the rest only.
+        Works where an event loop is running.
+
+        Args:
+            requests: as :meth:`EndpointSettings.request` makes them.
+            should_stop: asked before each request is sent, from another thread; True: send no more.
+
+        Raises:
+            OverbenchError: no key; the replies can't be kept.
+            KeyboardInterrupt: what had arrived is kept.
+        """
+        self.stopped_because = None
+        key = self._settings.key()
+        distinct = {request.key: request for request in requests}
+        with ReplyCache(self._cache_file, self._settings.model, required=self._required) as cache:
+            kept = cache.replies(list(distinct))
+            outcomes: dict[str, Outcome] = {
+                name: reply for name, reply in kept.items() if self._objection(reply) is None
+            }
+            if missing := [request for name, request in distinct.items() if name not in outcomes]:
+                self._ask_missing(missing, key, cache, outcomes, should_stop)
+        not_asked = Failure(f"{NOT_ASKED}: {self.stopped_because}" if self.stopped_because else NOT_ASKED)
+        found = []
+        for request in requests:
+            found.append(outcomes.setdefault(request.key, not_asked))
+            outcomes[request.key] = paid(found[-1])
+        return found
+
+    def _ask_missing(
+        self,
+        missing: list[Request],
+        key: SecretStr | None,
+        cache: ReplyCache,
+        outcomes: dict[str, Outcome],
+        should_stop: Callable[[], bool],
+    ) -> None:
+        bar = tqdm(total=len(missing), desc=self._progress, disable=None if self._progress else True)
+
+        def keep(request: Request, outcome: Outcome) -> None:
+            outcomes[request.key] = outcome
+            if isinstance(outcome, Failure):
+                cache.add_failure(request.key, outcome)
+            elif objection := self._objection(outcome):
+                cache.add_failure(request.key, Failure(objection), outcome.text)
+            else:
+                cache.add(request.key, outcome)
+            bar.update()
+
+        def allowed() -> Iterator[Request]:
+            for request in missing:
+                if should_stop():
+                    return
+                yield request
+
+        async def work() -> None:
+            async with _sdk(self._settings, key) as sdk:
+                in_flight = InFlight(
+                    lambda request: _attempt(sdk, request, self._settings, key), self._settings
+                )
+                await in_flight.ask_all(allowed(), keep)
+            self.stopped_because = in_flight.stopped_because
+
+        with bar:
+            run_in_thread(work())
 
 
-class Completion(NamedTuple):
-    """One choice of a chat completion. ``declined``: the API marked it as a refusal or blocked it."""
+async def _attempt(
+    sdk: AsyncOpenAI, request: Request, settings: EndpointSettings, key: SecretStr | None
+) -> Reply:
+    """Send a request once. Raises AttemptError."""
+    import httpx2
+    import openai
 
-    text: str
-    finish_reason: str
-    declined: bool
-    prompt_tokens: int
-    completion_tokens: int
+    # The body goes out as it was hashed, and comes back unread: the SDK's own forms would take as long as
+    # all the rest, and fail on bodies that we can still read.
+    sending = sdk.post(
+        "/chat/completions",
+        cast_to=httpx2.Response,
+        content=request.data,
+        options={"headers": {"Content-Type": "application/json"}},
+    )
+    try:
+        response = await asyncio.wait_for(sending, settings.timeout_sec)
+    except TimeoutError as error:
+        raise AttemptError(
+            f"no answer within {settings.timeout_sec:g} s; a slow endpoint wants a lower concurrency or a "
+            "higher timeout_sec",
+            "passing",
+        ) from error
+    except openai.APIStatusError as error:
+        status, retry_after = error.status_code, error.response.headers.get("Retry-After")
+        raise failed_response(
+            status, retry_after, error.response.content, closed=_closed(settings), key=key
+        ) from error
+    except openai.APIConnectionError as error:
+        raise AttemptError(f"connection failed: {_cause(error)}", "passing") from error
+    return read_completion(response.content)
 
 
-def read_completion(body: bytes) -> Completion:
-    """The first choice in a chat completion.
+def _sdk(settings: EndpointSettings, key: SecretStr | None) -> AsyncOpenAI:
+    """The SDK's client, without retries and time limits of its own; close it."""
+    import httpx2
+    from openai import AsyncOpenAI, DefaultAioHttpClient
+
+    loopback = (urlsplit(settings.url()).hostname or "") in ("localhost", "127.0.0.1", "::1")
+    return AsyncOpenAI(
+        api_key=key.get_secret_value() if key else NO_KEY,
+        base_url=settings.url(),
+        max_retries=0,
+        # The SDK's limit is one for each read.
+        timeout=None,
+        http_client=DefaultAioHttpClient(
+            # A redirect would carry the request to another host; a proxy does not lead to this machine.
+            follow_redirects=False,
+            trust_env=not loopback,
+            timeout=None,
+            limits=httpx2.Limits(max_connections=settings.concurrency),
+        ),
+    )
+
+
+async def _check_model(settings: EndpointSettings) -> None:
+    """Whether the endpoint lists the model; a warning where it lists none.
 
     Raises:
-        PassingError: the body is something else, or not whole.
-        LostError: it is whole and holds no text.
+        OverbenchError: nobody there, or nobody for us; the model is not among those listed.
     """
-    try:
-        completion = json.loads(body)
-        choice = completion["choices"][0]
-        message, finish = choice["message"], str(choice.get("finish_reason"))
-        text, refusal = message.get("content"), message.get("refusal")
-        usage = completion.get("usage") or {}
-        tokens = [_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise PassingError("the response is not a whole chat completion") from error
-    declined = finish == "content_filter" or bool(refusal)
-    if declined and not isinstance(text, str):
-        text = refusal if isinstance(refusal, str) else ""
-    if text is None and finish == "length":
-        text = ""  # all tokens went into reasoning
-    if not isinstance(text, str):
-        raise LostError("the chat completion holds no text")
-    # Half a surrogate pair is valid JSON and cannot be stored.
-    text = encodable(text)
-    return Completion(text, finish, declined, tokens[0], tokens[1])
+    listed = await _listed_models(settings)
+    if not listed:
+        logger.warning(
+            "%s does not list its models, so it is not known yet whether it has %r.",
+            *(settings.url(), settings.model),
+        )
+    elif settings.model not in listed and f"{settings.model}:latest" not in listed:
+        near = difflib.get_close_matches(settings.model, listed, n=5, cutoff=0.3) or listed[:5]
+        raise OverbenchError(
+            f"{settings.url()} has no model {settings.model!r}. It lists {', '.join(near)}"
+            f"{' and others' if len(listed) > len(near) else ''}. Set model to one of them."
+        )
 
 
-def _read_answer(body: bytes) -> Answer:
-    """The judge's answer in a chat completion."""
-    completion = read_completion(body)
-    if completion.declined:
-        raise BlockedError("the provider withheld the judge's answer")
-    text = completion.text
-    if completion.finish_reason == "length":
-        # The cut may have fallen inside the last word, or before a second thought.
-        text += "\n[cut off by max_tokens]"
-    return Answer(text, completion.prompt_tokens, completion.completion_tokens)
+async def _listed_models(settings: EndpointSettings) -> list[str]:
+    import openai
 
-
-def _error_code(body: bytes) -> str | None:
-    """``error.code`` of an error response, as OpenAI and Azure name its cause."""
-    try:
-        code = json.loads(body)["error"]["code"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    return code if isinstance(code, str) else None
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < 2**53 else 0
-
-
-def retry_after_sec(header: str | None, now: datetime | None = None) -> float:
-    """The wait that a ``Retry-After`` header asks for, at least 0; 0 where there is none to read.
-
-    Both forms of RFC 9110, section 10.2.3: seconds (decimals too, as some send) and an HTTP date.
-    """
-    if not header:
-        return 0.0
-    try:
-        seconds = float(header)
-    except ValueError:
+    key, url = settings.key(), settings.url()
+    async with _sdk(settings, key) as sdk:
         try:
-            until = parsedate_to_datetime(header)
-        except (ValueError, TypeError, OverflowError):
-            return 0.0
-        if until.tzinfo is None:
-            until = until.replace(tzinfo=timezone.utc)
-        seconds = (until - (now or datetime.now(timezone.utc))).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
+            listing = sdk.models.with_raw_response.list()
+            response = await asyncio.wait_for(listing, min(_PROBE_TIMEOUT_SEC, settings.timeout_sec))
+        except (openai.APIConnectionError, TimeoutError) as error:
+            raise OverbenchError(
+                f"No model server answers at {url} ({_cause(error)}). Start it, or correct base_url "
+                f"or {URL_VARIABLE}."
+            ) from error
+        except openai.APIStatusError as error:
+            if error.status_code in (401, 403):
+                raise OverbenchError(f"{url}: {_closed(settings)[error.status_code]}.") from error
+            return []
+    try:
+        return [str(model["id"]) for model in json.loads(response.content)["data"]]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return []  # not OpenAI's format
 
 
-def _proxy(url: str) -> str | None:
-    """The proxy of the environment for ``url``. aiohttp's own way would also read ~/.netrc."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
-        return None
-    return getproxies().get(parts.scheme)
+def _closed(settings: EndpointSettings) -> dict[int, str]:
+    """The statuses that end all asking, and what to say of them."""
+    names = " or ".join(settings.key_variables)
+    return {
+        401: f"HTTP 401: the key was not accepted; check {names}",
+        403: f"HTTP 403: the key in {names} may not use this model or endpoint",
+        404: f"HTTP 404: no such model or endpoint; check model ({settings.model}) and base_url",
+    }
+
+
+def _cause(error: BaseException) -> str:
+    """The name of what lies under the SDK's error; its text could hold anything."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return type(error).__name__

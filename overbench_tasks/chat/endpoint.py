@@ -6,21 +6,30 @@ The key comes from the environment alone; a URL that holds one is turned away.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator, model_validator
 
-from overbench_tasks.chat.client import Request
-from overbench_tasks.chat.reply_cache import ChatError
-from overbench_tasks.judge_settings import is_local, plain_url, sendable_key
+from overbench_tasks.errors import OverbenchError
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 URL_VARIABLE: Final = "OPENAI_BASE_URL"
 
 Messages = list[dict[str, str]]
+
+
+class Request(NamedTuple):
+    """``data`` is the complete body, ``key`` its name in the cache."""
+
+    key: str
+    data: bytes
 
 
 class EndpointSettings(BaseModel):
@@ -43,60 +52,84 @@ class EndpointSettings(BaseModel):
         None, gt=0, description="the endpoint's limit, if any; each request counts its prompt and max_tokens"
     )
     timeout_sec: float = Field(120.0, gt=0, description="for one attempt, from sending to the last byte")
-    attempts: int = Field(5, ge=1, le=20, description="for a request that fails in a way that may pass")
+    max_retries: int = Field(4, ge=0, le=20, description="further attempts after one that may pass")
     backoff_sec: float = Field(0.5, ge=0, le=60, description="about the first wait; doubles each time")
+    temperature: float = Field(0.0, ge=0, le=2)
     max_tokens: int = Field(256, ge=1, description="most tokens of a reply")
     extra_body: dict[str, JsonValue] = Field(
-        default_factory=dict, description="more fields of each request; null removes a field"
+        default_factory=dict, description="more fields of each request, JSON; null removes a field"
     )
+    prompt_file: Path | None = Field(None, description="a Jinja template in place of ours")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _attempts(cls, values: Any) -> Any:
+        """Settings of version 0.1 count ``attempts``, the first among them."""
+        if isinstance(values, dict) and isinstance(attempts := values.get("attempts"), int):
+            values = {name: value for name, value in values.items() if name != "attempts"}
+            values.setdefault("max_retries", attempts - 1)
+        return values
 
     @field_validator("base_url")
     @classmethod
     def _plain_url(cls, url: str | None) -> str | None:
         return None if url is None else plain_url(url)
 
-    def url(self, environ: Mapping[str, str] | None = None) -> str:
+    @field_validator("extra_body", mode="before")
+    @classmethod
+    def _json_from_text(cls, value: object) -> object:
+        return json.loads(value) if isinstance(value, str) else value
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The environment variables that may hold the key; the first that is set wins."""
+        return (self.api_key_variable,)
+
+    def url(self) -> str:
         """The API's base URL.
 
         Raises:
-            ChatError: the one in the environment is none, or holds a key.
+            OverbenchError: the one in the environment is none, or holds a key.
         """
         if self.base_url is not None:
             return self.base_url
-        environ = os.environ if environ is None else environ
         try:
-            return plain_url(environ.get(URL_VARIABLE, "").strip() or OPENAI_URL)
+            return plain_url(os.environ.get(URL_VARIABLE, "").strip() or OPENAI_URL)
         except ValueError as error:
-            raise ChatError(f"{URL_VARIABLE} can't be used: {error}.") from error
+            raise OverbenchError(f"{URL_VARIABLE} can't be used: {error}.") from error
 
-    def key(self, environ: Mapping[str, str] | None = None) -> SecretStr | None:
+    def key(self) -> SecretStr | None:
         """The key, or None where there is none and a local endpoint needs none.
 
         Raises:
-            ChatError: no key for a remote endpoint, or one that can't be sent.
+            OverbenchError: no key for a remote endpoint, or one that can't be sent.
         """
-        environ = os.environ if environ is None else environ
-        try:
-            key = sendable_key(self.api_key_variable, environ)
-        except ValueError as error:
-            raise ChatError(str(error)) from error
-        if key is None and not is_local(self.url(environ)):
-            raise ChatError(
-                f"The model {self.model} at {self.url(environ)} needs a key. Set {self.api_key_variable}, or "
-                "point base_url at a local server such as http://localhost:8000/v1."
-            )
-        return key
+        for name in self.key_variables:
+            if key := os.environ.get(name, "").strip():
+                if not key.isascii() or not key.isprintable() or " " in key:
+                    raise OverbenchError(
+                        f"{name} holds a space, a line break or a letter outside ASCII, which no key does. "
+                        "Set it again."
+                    )
+                return SecretStr(key)
+        if is_local(url := self.url()):
+            return None
+        raise OverbenchError(
+            f"The model {self.model} at {url} needs a key. Set {' or '.join(self.key_variables)}, or point "
+            "base_url at a local server such as http://localhost:8000/v1."
+        )
 
     def request(self, messages: Messages, **fields: JsonValue) -> Request:
         """A complete request and its key in the cache: the SHA-256 of URL and body.
 
         Args:
             messages: the conversation.
-            fields: of the body; ``extra_body`` goes over them.
+            fields: more of the body; ``extra_body`` goes over them.
         """
-        body: dict[str, Any] = {
+        body: Mapping[str, Any] = {
             "model": self.model,
             "messages": messages,
+            "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             **fields,
             **self.extra_body,
@@ -106,15 +139,37 @@ class EndpointSettings(BaseModel):
         return Request(key, data.encode())
 
 
-def derived_seed(*parts: object) -> int:
-    """A sampling seed in [0, 2^31) that is the same for the same parts, on every machine."""
-    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+def plain_url(url: str) -> str:
+    """``url`` of an API without its last slash and ``/chat/completions``.
 
-
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a text has: four characters each, and five for the chat's frame.
-
-    A tokenizer would be closer by some per cent, and would have to be fetched from the network.
+    Raises:
+        ValueError: it is no http(s) URL, or holds more than host, port and path, such as a key.
     """
-    return -(-len(text) // 4) + 5
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("expected a URL such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("expected a URL without user, password, query or fragment")
+    return url.rstrip("/").removesuffix("/chat/completions")
+
+
+def is_local(url: str) -> bool:
+    """Whether ``url`` is on this machine or its private network, where no key is needed."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".localhost", ".internal"))
+
+
+@contextmanager
+def concerning(trouble: str) -> Iterator[None]:
+    """Errors inside begin with ``trouble``, so that it is plain which of a run's models they concern."""
+    try:
+        yield
+    except OverbenchError as error:
+        raise OverbenchError(f"{trouble} {error}") from error

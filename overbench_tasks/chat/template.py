@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,15 +17,11 @@ import jinja2.meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from overbench_tasks.chat.endpoint import Messages
-from overbench_tasks.chat.reply_cache import ChatError
+from overbench_tasks.errors import OverbenchError
 
 FOLDER: Final = Path(__file__).parent / "prompts"
 
 _TURN = re.compile(r"^<<(system|user|assistant)>>[ \t]*$", re.MULTILINE)
-
-
-class PromptTemplateError(ChatError):
-    """A template cannot be used. The message names the file and the trouble."""
 
 
 def conversation(rendered: str) -> Messages:
@@ -35,7 +31,7 @@ def conversation(rendered: str) -> Messages:
     What went through :func:`text.as_data` holds no angle bracket, so it begins none.
 
     Raises:
-        PromptTemplateError: there is text before the first such line, or the last message is not the
+        OverbenchError: there is text before the first such line, or the last message is not the
             user's.
     """
     first, *rest = _TURN.split(rendered.strip())
@@ -43,7 +39,7 @@ def conversation(rendered: str) -> Messages:
         return [{"role": "user", "content": first}]
     roles, texts = rest[::2], rest[1::2]
     if first.strip() or roles[-1] != "user":
-        raise PromptTemplateError(
+        raise OverbenchError(
             "A prompt template with lines such as <<user>> must begin with one, and the last must be "
             f"<<user>>; got {'text before the first' if first.strip() else f'<<{roles[-1]}>> as the last'}."
         )
@@ -54,19 +50,31 @@ class PromptTemplate:
     """A template that has been rendered once, so that what is wrong with it shows before money is spent.
 
     Attributes:
-        version: the file's name and the first eight hex digits of its SHA-256, for the records.
+        digest: the first eight hex digits of the file's SHA-256.
+        version: the file's name and digest, for the records.
 
     Args:
-        file: in UTF-8.
+        file: in UTF-8; None: the one called ``name``.
+        name: of a template in :data:`FOLDER`.
         sample: a value for each variable there is.
         needed: the variables that must appear in what is rendered.
+        is_answer: whether a text would count as an answer. What is asked must not, or a model that
+            repeats it would be taken at its word.
 
     Raises:
-        PromptTemplateError: it can't be read or rendered, uses another variable, or leaves one out.
+        OverbenchError: it can't be read or rendered, uses another variable, leaves one out, or ends in
+            an answer.
     """
 
-    def __init__(self, file: Path, sample: Mapping[str, Any], needed: tuple[str, ...]) -> None:
-        self._file = file.expanduser()
+    def __init__(
+        self,
+        file: Path | None,
+        name: str,
+        sample: Mapping[str, Any],
+        needed: tuple[str, ...],
+        is_answer: Callable[[str], bool] = lambda text: False,
+    ) -> None:
+        self._file = (file or FOLDER / name).expanduser()
         self._names = ", ".join(sample)
         try:
             source = self._file.read_text(encoding="utf-8")
@@ -79,19 +87,24 @@ class PromptTemplate:
         if unknown := sorted(used - set(sample) - set(environment.globals)):
             raise self._error(jinja2.UndefinedError(f"{', '.join(map(repr, unknown))} is undefined"))
         rendered = self.render(**sample)
-        conversation(rendered)
         if missing := [name for name in needed if str(sample[name]).casefold() not in rendered.casefold()]:
-            raise PromptTemplateError(
+            raise OverbenchError(
                 f"The prompt template {self._file} leaves out {', '.join(missing)}. Put in "
                 f"{' and '.join('{{ ' + name + ' }}' for name in missing)}."
             )
-        self.version = f"{self._file.name}+{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+        if is_answer(conversation(rendered)[-1]["content"]):
+            raise OverbenchError(
+                f"The prompt template {self._file} ends in a verdict, so that a judge which repeats it would "
+                "be taken at its word. Put a sentence behind it."
+            )
+        self.digest = hashlib.sha256(source.encode()).hexdigest()[:8]
+        self.version = f"{self._file.name}+{self.digest}"
 
     def render(self, **values: Any) -> str:
         """The request's text.
 
         Raises:
-            PromptTemplateError: the template fails on these values.
+            OverbenchError: the template fails on these values.
         """
         try:
             return self._template.render(**values)
@@ -99,9 +112,9 @@ class PromptTemplate:
             # The template is the user's own, and may trip over any text in any way.
             raise self._error(error) from error
 
-    def _error(self, error: Exception) -> PromptTemplateError:
+    def _error(self, error: Exception) -> OverbenchError:
         line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
-        return PromptTemplateError(
+        return OverbenchError(
             f"The prompt template {self._file}{line} can't be used: {type(error).__name__}: {error}. "
             f"Expected a Jinja template in UTF-8 with the variables {self._names}. Mend it, or leave "
             "prompt_file out."

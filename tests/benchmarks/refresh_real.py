@@ -109,7 +109,8 @@ def settings(seeds: Path, target_url: str, adversary_url: str) -> dict[str, obje
         },
         # 2e-5 is the paper's for DeBERTa; a 22 M encoder barely moves at it.
         "detector": {"model": "minilm-l6-v2", "learning_rate": 1e-4, "pooling": "mean", "epochs": 4},
-        "adversary": endpoint,
+        # A writer of 1.5B repeats the harm of a seed that it sees.
+        "adversary": {**endpoint, "form": "opening"},
         "moderation": {"judges": [endpoint]},
         "rounds": {"rounds": 2, "jobs": 160},
     }

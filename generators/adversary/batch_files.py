@@ -9,18 +9,17 @@ is read for results, each line either as OpenAI writes it
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from overbench_tasks.chat.asking import BlockedError, LostError, PassingError
-from overbench_tasks.chat.cache import Failure
-from overbench_tasks.chat.client import Request, failed_response, read_completion
-from overbench_tasks.chat.reply_cache import ChatCache, ChatError, Reply
+from overbench_tasks.chat.cache import ReplyCache
+from overbench_tasks.chat.endpoint import Request
+from overbench_tasks.chat.reply import AttemptError, Failure, Outcome, Reply, failed_response, read_completion
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import whole_file
 from overbench_tasks.text import encodable
 
 URL: Final = "/v1/chat/completions"
@@ -82,36 +81,36 @@ class _Line(NamedTuple):
     row: dict[str, Any]
 
 
-class Batch:
+class BatchFiles:
     """A folder of requests and replies.
 
     Args:
         folder: made where it is missing.
-        attempts: after so many error lines that may pass a request counts as failed.
+        max_retries: further error lines that may pass before a request counts as failed.
         max_requests: most requests of one file; ``max_bytes`` its largest size.
     """
 
     def __init__(
-        self, folder: Path, attempts: int, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES
+        self, folder: Path, max_retries: int, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES
     ) -> None:
         self._folder = folder
-        self._attempts = attempts
+        self._max_retries = max_retries
         self._max_requests = max_requests
         self._max_bytes = max_bytes
 
     def check(self) -> None:
-        """Raises ChatError where the folder can't be written."""
+        """Raises OverbenchError where the folder can't be written."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             probe = self._folder / ".writable"
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise ChatError(
+            raise OverbenchError(
                 f"Batches can't be written to {self._folder}: {error}. Expected a folder that can be written."
             ) from error
 
-    def ask(self, requests: Sequence[Request], cache: ChatCache) -> tuple[list[Reply | Failure], Results]:
+    def ask(self, requests: Sequence[Request], cache: ReplyCache) -> tuple[list[Outcome], Results]:
         """One outcome per request, in order, once every reply is there, and what the files held.
 
         Replies go into ``cache``, where those of single requests are too: what either way has
@@ -119,7 +118,7 @@ class Batch:
 
         Raises:
             BatchPending: replies are missing; request files for them have been written.
-            ChatError: the folder can't be read or written.
+            OverbenchError: the folder can't be read or written.
         """
         self.check()
         wanted = {request.key: request for request in requests}
@@ -133,7 +132,7 @@ class Batch:
         given_up = {
             key: Failure(detail)
             for key, detail in results.failures.items()
-            if key in results.final or results.errors[key] >= self._attempts
+            if key in results.final or results.errors[key] > self._max_retries
         }
         missing = [key for key in wanted if key not in kept and key not in given_up]
         if missing:
@@ -156,26 +155,22 @@ class Batch:
         for lines in self._portions(requests):
             number += 1
             file = self._folder / f"{_PREFIX}{number:04}.jsonl"
-            unfinished = file.with_suffix(".part")
             try:
-                with unfinished.open("wb") as out:
+                with whole_file(file, sync=True) as out:
                     out.writelines(lines)
-                    out.flush()
-                    os.fsync(out.fileno())
-                unfinished.replace(file)
             except OSError as error:
-                raise ChatError(
+                raise OverbenchError(
                     f"The batch {file} can't be written: {error}. Make room and run again."
                 ) from error
             files.append(file)
         return files
 
-    def _portions(self, requests: Sequence[Request]) -> Iterator[list[bytes]]:
-        lines: list[bytes] = []
+    def _portions(self, requests: Sequence[Request]) -> Iterator[list[str]]:
+        lines: list[str] = []
         size = 0
         for request in requests:
             row = {"custom_id": request.key, "method": "POST", "url": URL, "body": json.loads(request.data)}
-            line = json.dumps(row).encode() + b"\n"
+            line = json.dumps(row) + "\n"  # ASCII: as many bytes as characters
             if lines and (len(lines) == self._max_requests or size + len(line) > self._max_bytes):
                 yield lines
                 lines, size = [], 0
@@ -215,10 +210,10 @@ def _add(line: _Line, results: Results) -> None:
     key, row = line
     try:
         reply = _reply(row)
-    except (PassingError, LostError, BlockedError) as error:
+    except AttemptError as error:
         results.errors[key] += 1
         results.failures[key] = str(error)
-        if not isinstance(error, PassingError):
+        if error.outlook != "passing":
             results.final.add(key)
         return
     if reply is None:
@@ -237,13 +232,11 @@ def _reply(row: dict[str, Any]) -> Reply | None:
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
         status, body = response["status_code"], json.dumps(response.get("body")).encode()
         if status == 200:
-            completion = read_completion(body)
-            finish = "declined" if completion.declined else completion.finish_reason
-            return Reply(completion.text, finish, completion.prompt_tokens, completion.completion_tokens)
+            return read_completion(body)
         raise failed_response(status, None, body, closed={}, key=None)
     if error:
         code = error.get("code") if isinstance(error, dict) else error
-        raise PassingError(str(code)[:100])  # batch_expired, batch_cancelled
+        raise AttemptError(str(code)[:100], "passing")  # batch_expired, batch_cancelled
     return None
 
 
@@ -256,7 +249,7 @@ def _lines(file: Path, problems: Counter[str]) -> Iterator[_Line]:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise ChatError(f"{file} can't be read: {error}. Mend that or take the file away.") from error
+        raise OverbenchError(f"{file} can't be read: {error}. Mend that or take the file away.") from error
     for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         if not line.strip():
             continue

@@ -1,0 +1,191 @@
+"""Many requests at once, each of them accounted for, whatever carries them.
+
+A request ends in a reply or a failure, never in an exception. What may pass is tried again, waiting
+longer each time or as long as the endpoint asks. A waiting request keeps its place among those in flight,
+so that an endpoint which limits us is asked for less. What cannot pass is not repeated; and where the
+endpoint turns us away altogether, or nothing works any more, asking stops and nobody waits any longer.
+(The SDK's own retries know neither that end nor a reply that is not whole, so they are off.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from overbench_tasks.chat.endpoint import EndpointSettings, Request
+from overbench_tasks.chat.reply import AttemptError, Failure, Outcome, Reply
+
+MAX_BACKOFF_SEC: Final = 30.0
+MAX_RETRY_AFTER_SEC: Final = 120.0
+"""An endpoint that asks for a longer wait has ended the matter for this run."""
+NOT_ASKED: Final = "not asked"
+"""How the detail of a failure begins whose request was never sent; no money was spent on it."""
+
+
+class InFlight:
+    """One run of requests. Afterwards ``stopped_because`` says why asking stopped early, if it did.
+
+    Args:
+        attempt: sends one request once, or raises AttemptError.
+        settings: how many at once, how fast, and how often each.
+    """
+
+    def __init__(self, attempt: Callable[[Request], Awaitable[Reply]], settings: EndpointSettings) -> None:
+        self._attempt = attempt
+        self._settings = settings
+        self._requests = Pace(settings.requests_per_minute)
+        self._tokens = Pace(settings.tokens_per_minute)
+        self._lost_in_a_row = 0
+        # Each place in flight may lose two before the rest is given up.
+        self._patience = max(32, 2 * settings.concurrency)
+        self.stopped_because: str | None = None
+
+    async def ask_all(
+        self, requests: Iterator[Request], on_outcome: Callable[[Request, Outcome], None]
+    ) -> None:
+        """Call ``on_outcome`` once for each request that was sent, the moment its outcome is known.
+
+        All are sent unless asking stops. What ``on_outcome`` raises ends the run and is raised here.
+        """
+        self._stopping = asyncio.Event()
+
+        async def worker() -> None:
+            for request in requests:
+                on_outcome(request, await self._outcome(request))
+                if self.stopped_because is not None:
+                    return
+
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(self._settings.concurrency):
+                    workers.create_task(worker())
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _outcome(self, request: Request) -> Outcome:
+        try:
+            reply = await self._reply(request)
+        except AttemptError as error:
+            if error.outlook == "closed":
+                self._stop(str(error))
+            self._lost_in_a_row = 0 if error.outlook == "blocked" else self._lost_in_a_row + 1
+            if self._lost_in_a_row >= self._patience:
+                self._stop(f"{self._lost_in_a_row} requests in a row failed, the last with {error}")
+            return Failure(str(error))
+        except Exception as error:
+            # Nothing known ends here. But whatever a single request meets, the replies of all others
+            # are paid for, and lm-eval would drop the whole run.
+            return Failure(f"unexpected {type(error).__name__}")
+        self._lost_in_a_row = 0
+        return reply
+
+    def _stop(self, reason: str) -> None:
+        self.stopped_because = self.stopped_because or reason
+        self._stopping.set()
+
+    async def _reply(self, request: Request) -> Reply:
+        for attempt in range(self._settings.max_retries + 1):
+            await self._turn(request)
+            try:
+                return await self._attempt(request)
+            except AttemptError as error:
+                if error.outlook != "passing":
+                    raise
+                if (
+                    attempt == self._settings.max_retries
+                    or self._stopping.is_set()
+                    or error.wait_sec > MAX_RETRY_AFTER_SEC
+                ):
+                    raise AttemptError(f"{error} ({attempt + 1} attempts)", "lost") from error
+                backoff = min(self._settings.backoff_sec * 2**attempt, MAX_BACKOFF_SEC)
+                # Jitter, so that requests which failed together do not come back together.
+                await self._pause(max(error.wait_sec, backoff * random.uniform(0.5, 1.5)))  # noqa: S311
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _turn(self, request: Request) -> None:
+        """Wait until the endpoint's limits allow the request."""
+        now = time.monotonic()
+        cost = estimated_tokens(request.data.decode()) + self._settings.max_tokens
+        if wait_sec := max(self._requests.reserve(1, now), self._tokens.reserve(cost, now)):
+            await self._pause(wait_sec)
+            if self.stopped_because:
+                raise AttemptError(NOT_ASKED, "lost")
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not once asking has stopped."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+
+class Pace:
+    """Spreads a cost over time in a steady stream of ``per_minute``, without bursts."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._sec_per_unit = 60.0 / per_minute if per_minute else 0.0
+        self._free_at = 0.0
+
+    def reserve(self, cost: float, now: float) -> float:
+        """How long to wait, in seconds, before spending ``cost``; it is taken as spent then."""
+        start = max(now, self._free_at)
+        self._free_at = start + cost * self._sec_per_unit
+        return start - now
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text has: four characters each, and five for the chat's frame.
+
+    A tokenizer would be closer by some per cent, and would have to be fetched from the network.
+    """
+    return -(-len(text) // 4) + 5
+
+
+def run_in_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` in an event loop of its own; the caller's thread may have one that is running.
+
+    What it raises is raised here. KeyboardInterrupt cancels it and is raised once it has ended; being
+    impatient (a second Ctrl-C) does not leave ``work`` behind, to write into what its caller has closed.
+    """
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    failures: list[Exception] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:
+            failures.append(error)  # raised in the caller's thread
+        finally:
+            try:
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.close()
+            finally:
+                ended.set()
+
+    thread = threading.Thread(target=run, name="overbench-asking", daemon=True)
+    interruption: BaseException | None = None
+    todo: list[Callable[[], object]] = [thread.start]
+    waits = 0
+    while True:
+        try:
+            while todo:
+                todo.pop()()
+            # A thread that was not even begun is not waited for for ever.
+            if ended.wait(0.2) or (thread.ident is None and waits > 10):
+                break
+            waits += 1
+        except BaseException as error:
+            if interruption is None:
+                interruption, todo = error, [partial(loop.call_soon_threadsafe, task.cancel)]
+    if interruption is not None:
+        raise interruption
+    if failures:
+        raise failures[0]

@@ -1,0 +1,159 @@
+"""What comes of a request: a reply or a failure, and how a response of the endpoint is read as one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, NamedTuple
+
+from pydantic import SecretStr
+
+from overbench_tasks.text import encodable
+
+_POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
+_NO_CREDIT_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_PASSING = frozenset({408, 409, 425, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said, word for word.
+
+    Attributes:
+        finish_reason: the API's word: ``stop``, ``length``, ...; ``declined`` where the API marked the
+            reply as a refusal or withheld it; ``""`` where it is not known.
+        prompt_tokens: 0 where the API did not say; likewise ``completion_tokens``.
+        cached: it was there before, or an equal request of the same call paid for it.
+    """
+
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached: bool = False
+
+
+class Failure(NamedTuple):
+    """Why nothing was answered; ``detail`` is for people, and holds no key."""
+
+    detail: str
+
+
+Outcome = Reply | Failure
+
+
+def paid(outcome: Outcome) -> Outcome:
+    """The outcome for a request equal to one that is already accounted for."""
+    return outcome if isinstance(outcome, Failure) else dataclasses.replace(outcome, cached=True)
+
+
+class AttemptError(Exception):
+    """An attempt brought no reply. The message holds no key.
+
+    Attributes:
+        outlook: ``passing``: try again; ``lost``: this request will not be answered; ``blocked``: the
+            provider would not take it; ``closed``: no request will be answered.
+        wait_sec: what the endpoint asked for before the next attempt.
+    """
+
+    def __init__(
+        self, detail: str, outlook: Literal["passing", "lost", "blocked", "closed"], wait_sec: float = 0.0
+    ) -> None:
+        super().__init__(detail)
+        self.outlook = outlook
+        self.wait_sec = wait_sec
+
+
+def read_completion(body: bytes) -> Reply:
+    """The first choice in a chat completion.
+
+    Raises:
+        AttemptError: ``passing`` where the body is something else, or not whole; ``lost`` where it is
+            whole and holds no text.
+    """
+    try:
+        completion = json.loads(body)
+        choice = completion["choices"][0]
+        message, finish = choice["message"], str(choice.get("finish_reason"))
+        text, refusal = message.get("content"), message.get("refusal")
+        usage = completion.get("usage") or {}
+        tokens = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise AttemptError("the response is not a whole chat completion", "passing") from error
+    if finish == "content_filter" or refusal:
+        finish = "declined"
+        if not isinstance(text, str):
+            text = refusal if isinstance(refusal, str) else ""
+    if text is None and finish == "length":
+        text = ""  # all tokens went into reasoning
+    if not isinstance(text, str):
+        raise AttemptError("the chat completion holds no text", "lost")
+    # Half a surrogate pair is valid JSON and cannot be stored.
+    return Reply(encodable(text), finish, *tokens)
+
+
+def failed_response(
+    status: int, retry_after: str | None, body: bytes, *, closed: Mapping[int, str], key: SecretStr | None
+) -> AttemptError:
+    """What a response that is no success means for its request.
+
+    May pass: HTTP 408, 409, 425, 429 and 5xx.
+
+    Args:
+        status: the HTTP status.
+        retry_after: the header of that name.
+        body: of the response.
+        closed: the statuses after which nothing will be answered, each with what to say of it.
+        key: never repeated, even where the endpoint does.
+    """
+    code = _error_code(body)
+    if status in closed:
+        return AttemptError(closed[status], "closed")
+    if code in _NO_CREDIT_CODES:
+        return AttemptError(f"HTTP {status}: {code}", "closed")
+    if code in _POLICY_CODES:
+        return AttemptError(f"HTTP {status}: {code}", "blocked")
+    if status in _PASSING or status >= 500:
+        return AttemptError(f"HTTP {status}", "passing", retry_after_sec(retry_after))
+    said = " ".join(body[:300].decode("utf-8", "replace").split())
+    if key is not None:
+        said = said.replace(key.get_secret_value(), "***")
+    return AttemptError(f"HTTP {status}: {said}", "lost")
+
+
+def retry_after_sec(header: str | None, now: datetime | None = None) -> float:
+    """The wait that a ``Retry-After`` header asks for, at least 0; 0 where there is none to read.
+
+    Both forms of RFC 9110, section 10.2.3: seconds (decimals too, as some send) and an HTTP date.
+    """
+    if not header:
+        return 0.0
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(header)
+        except (ValueError, TypeError, OverflowError):
+            return 0.0
+        if until.tzinfo is None:
+            until = until.replace(tzinfo=UTC)
+        seconds = (until - (now or datetime.now(UTC))).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
+
+
+def _error_code(body: bytes) -> str | None:
+    """``error.code`` of an error response, as OpenAI and Azure name its cause."""
+    try:
+        code = json.loads(body)["error"]["code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return code if isinstance(code, str) else None
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**53 else 0

@@ -1,0 +1,604 @@
+"""The chat client against an endpoint that fails: every request accounted for, nothing paid for twice."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import itertools
+import json
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_server import (
+    CUT,
+    DROP,
+    STALL,
+    Fault,
+    FaultServer,
+    body,
+    completion,
+    count_by_item,
+    fault_server,
+    honest,
+    item_number,
+    status,
+)
+
+from overbench_tasks.chat.cache import ReplyCache
+from overbench_tasks.chat.client import ChatClient
+from overbench_tasks.chat.endpoint import EndpointSettings, Request
+from overbench_tasks.chat.in_flight import NOT_ASKED, Pace, estimated_tokens, run_in_thread
+from overbench_tasks.chat.reply import Failure, Outcome, Reply, retry_after_sec
+from overbench_tasks.errors import OverbenchError
+
+KEY = "sk-a-key-that-must-not-show"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def settings(server: FaultServer, **more: Any) -> EndpointSettings:
+    return EndpointSettings(**({"base_url": server.url, "backoff_sec": 0.01, "timeout_sec": 2.0} | more))
+
+
+def client(server: FaultServer, folder: Path, **more: Any) -> ChatClient:
+    return ChatClient(settings(server, **more), folder / "chat.sqlite3")
+
+
+def requests(server: FaultServer, numbers: Iterable[int]) -> list[Request]:
+    return [settings(server).request([{"role": "user", "content": f"item {n}"}]) for n in numbers]
+
+
+def say(text: str, _: int = 1) -> str:
+    return f"reply {item_number(text)}"
+
+
+def texts(outcomes: list[Outcome]) -> list[str]:
+    return [o.text if isinstance(o, Reply) else f"! {o.detail}" for o in outcomes]
+
+
+def lost(outcomes: list[Outcome]) -> list[int]:
+    return [place for place, outcome in enumerate(outcomes) if isinstance(outcome, Failure)]
+
+
+class TestAsk:
+    def test_replies_come_in_the_order_of_the_requests_and_equal_ones_are_sent_once(
+        self, tmp_path: Path
+    ) -> None:
+        numbers = [3, 1, 3, 2, 1, 0]
+        with fault_server(say, latency_sec=0.01) as server:
+            outcomes = client(server, tmp_path).ask(requests(server, numbers))
+            assert texts(outcomes) == [f"reply {n}" for n in numbers]
+            assert count_by_item(server) == {0: 1, 1: 1, 2: 1, 3: 1}
+            cached = [o.cached for o in outcomes if isinstance(o, Reply)]
+            assert cached == [False, False, True, False, True, False]
+
+            outcomes = client(server, tmp_path).ask(requests(server, numbers))
+            assert texts(outcomes) == [f"reply {n}" for n in numbers]
+            assert all(isinstance(o, Reply) and o.cached for o in outcomes)
+            assert len(server.asked) == 4
+
+    def test_nothing_to_ask_asks_nothing(self, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            assert client(server, tmp_path).ask([]) == []
+            assert server.headers == []
+
+    def test_what_the_reply_was_like_is_kept(self, tmp_path: Path) -> None:
+        replies = {
+            completion("cut", "length"): ("cut", "length"),
+            completion(None, "content_filter"): ("", "declined"),
+            completion(None, refusal="I will not."): ("I will not.", "declined"),
+            completion(None, "length"): ("", "length"),
+            completion("half a pair: \ud83d"): ("half a pair: ?", "stop"),
+        }
+        with fault_server(lambda text, _: body(list(replies)[item_number(text)])) as server:
+            for cached in (False, True):
+                outcomes = client(server, tmp_path).ask(requests(server, range(5)))
+                assert outcomes == [Reply(t, finish, 100, 4, cached) for t, finish in replies.values()]
+            assert len(server.asked) == 5
+
+    def test_a_reply_that_does_not_count_is_kept_apart_and_asked_again(self, tmp_path: Path) -> None:
+        def objection(reply: Reply) -> str | None:
+            return None if reply.text.startswith("reply") else "no reply"
+
+        with fault_server(lambda *_: "Hm.") as server:
+            picky = ChatClient(settings(server), tmp_path / "chat.sqlite3", objection=objection)
+            assert texts(picky.ask(requests(server, [1]))) == ["Hm."]
+            with sqlite3.connect(tmp_path / "chat.sqlite3") as connection:
+                assert connection.execute("SELECT count(*) FROM answers").fetchone() == (0,)
+                kept = connection.execute("SELECT detail, text FROM failures").fetchall()
+            assert kept == [("no reply", "Hm.")]
+            server.behave = say
+            for _ in range(2):
+                assert texts(picky.ask(requests(server, [1]))) == ["reply 1"]
+            assert len(server.asked) == 2
+
+    def test_it_works_where_an_event_loop_runs(self, tmp_path: Path) -> None:
+        async def notebook_cell() -> list[Outcome]:
+            return client(server, tmp_path).ask(requests(server, range(3)))
+
+        with fault_server(say) as server:
+            assert texts(asyncio.run(notebook_cell())) == ["reply 0", "reply 1", "reply 2"]
+
+    @pytest.mark.parametrize("concurrency", [1, 5, 40])
+    def test_requests_in_flight_stay_within_the_setting(self, concurrency: int, tmp_path: Path) -> None:
+        with fault_server(say, latency_sec=0.02) as server:
+            client(server, tmp_path, concurrency=concurrency).ask(requests(server, range(50)))
+            assert server.max_in_flight == concurrency
+
+    def test_should_stop_sends_no_more(self, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            outcomes = client(server, tmp_path, concurrency=1).ask(
+                requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5
+            )
+            assert texts(outcomes) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
+            assert len(server.asked) == 5
+
+    def test_the_key_goes_to_the_endpoint_and_a_placeholder_where_there_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with fault_server(say) as server:
+            client(server, tmp_path).ask(requests(server, [0]))
+            monkeypatch.delenv("OPENAI_API_KEY")
+            client(server, tmp_path).ask(requests(server, [1]))
+            monkeypatch.setenv("OTHER_KEY", "sk-other")
+            client(server, tmp_path, api_key_variable="OTHER_KEY").ask(requests(server, [2]))
+            sent = [headers["Authorization"] for headers in server.headers]
+        assert sent == [f"Bearer {KEY}", "Bearer none", "Bearer sk-other"]
+
+    def test_the_body_goes_out_as_it_was_hashed_and_by_no_proxy_to_this_machine(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        with fault_server(say) as server:
+            (request,) = requests(server, [0])
+            assert texts(client(server, tmp_path).ask([request])) == ["reply 0"]
+            assert server.bodies == [json.loads(request.data)]
+            assert server.headers[0]["Content-Type"] == "application/json"
+
+
+PASSING = {
+    "429": status(429),
+    "429, seconds": status(429, "0.05"),
+    "429, a date that is past": status(429, "Wed, 21 Oct 2015 07:28:00 GMT"),
+    "429, nonsense": status(429, "soon"),
+    "408": status(408),
+    "409": status(409),
+    "500": status(500),
+    "503, HTML": status(503, body="<html>reply 1</html>"),
+    "time-out": STALL,
+    "dropped": DROP,
+    "dropped in the body": CUT,
+    "truncated JSON": body(completion("reply 1")[:-20]),
+    "no JSON": body("reply 1"),
+    "another JSON": body('{"error": {"message": "overloaded"}}'),
+    "no choices": body('{"choices": []}'),
+    "nesting without end": body("[" * 100_000),
+}
+FOR_GOOD = (status(500), DROP, CUT, body('{"choices": ['), status(429, "0"))
+
+
+class TestFaults:
+    @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+    def test_what_may_pass_is_asked_again_but_not_for_ever(self, fault: Fault, tmp_path: Path) -> None:
+        def behave(text: str, nth: int) -> str | Fault:
+            return fault if nth == 1 or item_number(text) == 1 else say(text)
+
+        with fault_server(behave) as server:
+            outcomes = client(server, tmp_path, max_retries=1, timeout_sec=0.3).ask(
+                requests(server, range(3))
+            )
+            assert lost(outcomes) == [1] and texts(outcomes)[1].endswith("(2 attempts)")
+            assert texts(outcomes)[::2] == ["reply 0", "reply 2"]
+            assert set(count_by_item(server).values()) == {2}
+
+    def test_a_time_out_names_the_settings_that_help(self, tmp_path: Path) -> None:
+        with fault_server(lambda *_: STALL) as server:
+            (said,) = texts(
+                client(server, tmp_path, max_retries=0, timeout_sec=0.2).ask(requests(server, [0]))
+            )
+        assert said.startswith("! no answer within 0.2 s; a slow endpoint wants a lower concurrency")
+
+    def test_a_fifth_fails_for_good(self, tmp_path: Path) -> None:
+        def behave(text: str, nth: int) -> str | Fault:
+            number = item_number(text)
+            if number % 5 == 1 or (nth == 1 and number % 5 == 2):
+                return FOR_GOOD[number // 5 % len(FOR_GOOD)]
+            return say(text)
+
+        with fault_server(behave, latency_sec=0.002) as server:
+            first = client(server, tmp_path, concurrency=7, max_retries=1)
+            outcomes = first.ask(requests(server, range(100)))
+            assert lost(outcomes) == list(range(1, 100, 5))
+            assert all(texts(outcomes)[n] == f"reply {n}" for n in range(100) if n % 5 != 1)
+            assert server.max_in_flight <= 7
+            assert first.stopped_because is None
+
+            server.asked.clear()
+            server.behave = say
+            again = client(server, tmp_path).ask(requests(server, range(100)))
+            assert texts(again) == [f"reply {n}" for n in range(100)]
+            assert count_by_item(server) == dict.fromkeys(lost(outcomes), 1)
+        with sqlite3.connect(tmp_path / "chat.sqlite3") as connection:
+            assert connection.execute("SELECT count(*) FROM answers").fetchone() == (100,)
+            assert connection.execute("SELECT count(*) FROM failures").fetchone() == (20,)
+
+    @pytest.mark.parametrize(
+        ("fault", "reason"),
+        [
+            (status(401, body=KEY), "HTTP 401: the key was not accepted; check OPENAI_API_KEY"),
+            (status(403, body=KEY), "HTTP 403: the key in OPENAI_API_KEY may not use this model or endpoint"),
+            (
+                status(404, body=KEY),
+                "HTTP 404: no such model or endpoint; check model (gpt-4o-mini) and base_url",
+            ),
+            (status(429, body='{"error": {"code": "insufficient_quota"}}'), "HTTP 429: insufficient_quota"),
+        ],
+    )
+    def test_a_closed_door_ends_the_asking_and_keeps_what_arrived(
+        self, fault: Fault, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def behave(text: str, _: int) -> str | Fault:
+            return say(text) if len(server.asked) <= 5 else fault
+
+        caplog.set_level(logging.DEBUG)
+        with fault_server(behave) as server:
+            asked = client(server, tmp_path, concurrency=2)
+            outcomes = asked.ask(requests(server, range(50)))
+            assert len(server.asked) <= 5 + 2
+        assert asked.stopped_because == reason
+        assert len(outcomes) == 50 and len(lost(outcomes)) == 45
+        assert texts(outcomes)[-1] == f"! {NOT_ASKED}: {reason}"
+        kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert KEY.encode() not in kept and KEY not in caplog.text
+
+    def test_a_closed_door_wakes_those_who_wait(self, tmp_path: Path) -> None:
+        def behave(text: str, _: int) -> Fault:
+            return status(401) if item_number(text) == 3 else status(503, "60")
+
+        with fault_server(behave) as server:
+            started = time.monotonic()
+            outcomes = client(server, tmp_path, concurrency=4).ask(requests(server, range(20)))
+            assert len(lost(outcomes)) == 20
+            assert time.monotonic() - started < 10
+
+    def test_an_outage_is_given_up_and_never_becomes_text(self, tmp_path: Path) -> None:
+        with fault_server(lambda *_: status(502, body="reply 1")) as server:
+            asked = client(server, tmp_path, concurrency=8, max_retries=0)
+            assert len(lost(asked.ask(requests(server, range(200))))) == 200
+            assert len(server.asked) <= 32 + 8
+        assert "32 requests in a row failed, the last with HTTP 502" in str(asked.stopped_because)
+
+    def test_nobody_listens(self, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            pass
+        (said,) = texts(client(server, tmp_path, max_retries=1).ask(requests(server, [0])))
+        assert said.startswith("! connection failed: ")
+
+    def test_a_bad_request_and_a_policy_block_concern_themselves_alone(self, tmp_path: Path) -> None:
+        blocked = status(400, body='{"error": {"code": "content_filter"}}')
+
+        def behave(text: str, _: int) -> str | Fault:
+            number = item_number(text)
+            return (
+                blocked
+                if number < 50
+                else status(400, body=f"too long, {KEY}")
+                if number == 51
+                else say(text)
+            )
+
+        with fault_server(behave) as server:
+            outcomes = client(server, tmp_path).ask(requests(server, range(60)))
+            assert set(count_by_item(server).values()) == {1}
+        assert texts(outcomes[:50]) == ["! HTTP 400: content_filter"] * 50
+        assert texts(outcomes[50:53]) == ["reply 50", "! HTTP 400: too long, ***", "reply 52"]
+
+    def test_a_redirect_is_not_followed(self, tmp_path: Path) -> None:
+        with fault_server(lambda *_: status(307)) as server:
+            (outcome,) = client(server, tmp_path).ask(requests(server, [0]))
+            assert isinstance(outcome, Failure) and "307" in outcome.detail
+            assert len(server.asked) == 1
+
+    NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+    @pytest.mark.parametrize(
+        ("header", "seconds"),
+        [
+            *((None, 0), ("7", 7), ("0.25", 0.25), ("-3", 0), ("nan", 0), ("inf", 0), ("soon", 0), ("", 0)),
+            (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90),
+            (format_datetime(NOW - timedelta(seconds=90), usegmt=True), 0),
+            ("Thu, 01 Jan 2026 00:00:30 -0000", 30),
+            ("Thu, 99 Jan 2026 00:00:30 GMT", 0),
+        ],
+    )
+    def test_both_forms_of_retry_after(self, header: str | None, seconds: float) -> None:
+        assert retry_after_sec(header, self.NOW) == seconds
+
+    def test_retry_after_is_honoured_unless_beyond_reason(self, tmp_path: Path) -> None:
+        with fault_server(lambda text, nth: status(429, "0.4") if nth == 1 else say(text)) as server:
+            client(server, tmp_path).ask(requests(server, [0]))
+            assert server.times[1] - server.times[0] >= 0.4
+            server.behave = lambda *_: status(429, "86400")
+            assert len(lost(client(server, tmp_path).ask(requests(server, [1])))) == 1
+            assert len(server.asked) == 3
+
+
+class TestPace:
+    def test_without_a_limit_nobody_waits(self) -> None:
+        pace = Pace(None)
+        assert [pace.reserve(1000, now=5.0) for _ in range(3)] == [0.0, 0.0, 0.0]
+
+    def test_costs_are_spread_over_the_minute(self) -> None:
+        pace = Pace(120)  # half a second each
+        assert [pace.reserve(1, now=10.0) for _ in range(4)] == [0.0, 0.5, 1.0, 1.5]
+        assert pace.reserve(4, now=11.5) == 0.5  # free at 12, then taken until 14
+        assert pace.reserve(1, now=13.0) == 1.0
+        assert pace.reserve(1, now=60.0) == 0.0  # what was not used is not saved up
+        assert pace.reserve(1, now=60.0) == 0.5
+
+    def test_an_estimate_of_tokens(self) -> None:
+        assert (estimated_tokens(""), estimated_tokens("a" * 401)) == (5, 106)
+
+    @pytest.mark.parametrize("limit", ["requests_per_minute", "tokens_per_minute"])
+    def test_both_limits_reach_the_endpoint(self, limit: str, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            per_request = 256 + estimated_tokens(requests(server, [4])[0].data.decode())
+            pace = 600 * (per_request if limit == "tokens_per_minute" else 1)
+            started = time.monotonic()
+            client(server, tmp_path, **{limit: pace}).ask(requests(server, range(4)))
+            assert server.times[-1] - started >= 0.3  # three waits of 60 s / 600
+
+    def test_a_stop_wakes_those_who_wait_for_their_turn(self, tmp_path: Path) -> None:
+        with fault_server(lambda *_: status(401)) as server:
+            outcomes = client(server, tmp_path, requests_per_minute=0.1).ask(requests(server, range(5)))
+            assert len(server.asked) == 1
+            assert [said.startswith(f"! {NOT_ASKED}") for said in texts(outcomes)] == [False] + [True] * 4
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own Ctrl-C handling, also where the tests were started with SIGINT ignored (nohup, &)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+CHILDREN = {
+    "judge": """
+from overbench_tasks.judge import Judge, JudgeSettings
+settings = JudgeSettings(mode="judge", base_url=url, concurrency=int(concurrency), backoff_sec=0.01)
+exchanges = [("What is this?", f"This is item {number}.") for number in range(60)]
+said = [(v.label, v.reason, v.by) for v in Judge(settings, cache_file=Path(cache)).label(exchanges)]
+""",
+    "adversary": """
+from dataclasses import astuple
+from generators.adversary.adversary import Adversary, AdversarySettings, Job
+settings = AdversarySettings(base_url=url, concurrency=int(concurrency), backoff_sec=0.01, candidates=2)
+jobs = [Job(f"job-{n}", "s", f"How do I kill item {n}?", "kill", 1) for n in range(60)]
+said = [astuple(w)[:-1] for w in Adversary(settings, Path(cache)).write(jobs)]
+""",
+}
+
+
+def start_child(
+    server: FaultServer, concurrency: int, cache: Path, out: Path, kind: str = "judge"
+) -> subprocess.Popen[str]:
+    program = (
+        "import json, sys\nfrom pathlib import Path\nurl, concurrency, cache, out = sys.argv[1:]\n"
+        f"{CHILDREN[kind]}\nPath(out).write_text(json.dumps(said))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, server.url, str(concurrency), str(cache), str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(child: subprocess.Popen[str]) -> None:
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 0, errors[-2000:]
+
+
+class TestInterruptions:
+    @pytest.mark.usefixtures("interruptible")
+    def test_ctrl_c_keeps_what_arrived(self, tmp_path: Path) -> None:
+        once = itertools.count()  # two requests may see the same number
+
+        def behave(text: str, _: int) -> str:
+            if len(server.asked) == 20 and next(once) == 0:
+                _thread.interrupt_main()
+            return say(text)
+
+        with fault_server(behave, latency_sec=0.02) as server:
+            with pytest.raises(KeyboardInterrupt):
+                client(server, tmp_path, concurrency=2).ask(requests(server, range(100)))
+            assert len(server.asked) < 60
+            server.behave = say
+            outcomes = client(server, tmp_path).ask(requests(server, range(100)))
+            assert texts(outcomes) == [f"reply {n}" for n in range(100)]
+            # The two in flight at that moment were asked again, no others.
+            assert len(server.asked) <= 100 + 2
+
+    @pytest.mark.usefixtures("interruptible")
+    def test_a_second_ctrl_c_leaves_no_work_behind(self) -> None:
+        ended = threading.Event()
+
+        def press_ctrl_c() -> None:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+        async def work() -> None:
+            press_ctrl_c()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                press_ctrl_c()
+                time.sleep(0.5)
+                ended.set()
+
+        with pytest.raises(KeyboardInterrupt):
+            run_in_thread(work())
+        assert ended.is_set()
+
+    @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+    @pytest.mark.parametrize(("kind", "concurrency"), [("judge", 1), ("judge", 8), ("adversary", 4)])
+    def test_kill_9_pays_for_nothing_twice(self, kind: str, concurrency: int, tmp_path: Path) -> None:
+        cache, out, undisturbed = (tmp_path / name for name in ("c.sqlite3", "out.json", "undisturbed.json"))
+        children: list[subprocess.Popen[str]] = []
+        calls = itertools.count(1)
+
+        def behave(text: str, _: int) -> str | Fault:
+            if next(calls) in (15, 40):
+                os.kill(children[-1].pid, signal.SIGKILL)
+                return DROP
+            return honest(text)
+
+        with fault_server(behave, latency_sec=0.005) as server:
+            for _ in range(2):
+                children.append(start_child(server, concurrency, cache, out, kind))
+                assert children[-1].wait(60) == -signal.SIGKILL
+                children[-1].communicate()
+            finish(start_child(server, concurrency, cache, out, kind))
+            # Only what was in flight when the process died can have been answered into the void.
+            assert server.verdicts_sent - 60 <= 2 * (concurrency - 1)
+            assert len(server.asked) - 60 <= 2 * concurrency
+            server.behave = honest
+            finish(start_child(server, concurrency, tmp_path / "other.sqlite3", undisturbed, kind))
+        assert json.loads(out.read_text()) == json.loads(undisturbed.read_text())
+        with sqlite3.connect(cache) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+    def test_two_processes_share_a_cache(self, tmp_path: Path) -> None:
+        cache, outs = tmp_path / "c.sqlite3", [tmp_path / "1.json", tmp_path / "2.json"]
+        with fault_server(honest, latency_sec=0.002) as server:
+            for child in [start_child(server, 4, cache, out) for out in outs]:
+                finish(child)
+            assert outs[0].read_text() == outs[1].read_text()
+            server.asked.clear()
+            finish(start_child(server, 4, cache, outs[0]))
+            assert server.asked == []
+
+
+class TestCheck:
+    def test_a_sound_endpoint_is_asked_for_nothing_that_costs(self, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            client(server, tmp_path).check()
+            assert server.asked == []
+            assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+
+    def test_a_model_must_be_listed_and_ollamas_tag_is_understood(self, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            server.models = ["gpt-4o", "gpt-4o-mini-2024-07-18", "llama3:latest"]
+            client(server, tmp_path, model="llama3").check()
+            with pytest.raises(
+                OverbenchError,
+                match=r"has no model 'gpt-4o-mini'. It lists gpt-4o, gpt-4o-mini-2024-07-18 and others",
+            ):
+                client(server, tmp_path).check()
+
+    @pytest.mark.parametrize(
+        "listing",
+        [
+            *(status(404), status(500), body("[1]"), body("no JSON")),
+            *(body('{"data": null}'), body('{"data": [1]}')),
+        ],
+    )
+    def test_an_endpoint_that_lists_nothing_is_warned_of(
+        self, listing: Fault, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with fault_server(say) as server:
+            server.models = listing
+            client(server, tmp_path).check()
+        assert "does not list its models" in caplog.text
+
+    def test_a_wrong_key_and_nobody_there(self, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            server.models = status(401, body=KEY)
+            with pytest.raises(OverbenchError, match="was not accepted; check OPENAI_API_KEY") as caught:
+                client(server, tmp_path).check()
+            assert KEY not in str(caught.value)
+        with pytest.raises(
+            OverbenchError, match=r"No model server answers at http://127.*Start it, or correct base_url"
+        ):
+            client(server, tmp_path).check()
+
+
+class TestCache:
+    def test_replies_come_back_word_for_word(self, tmp_path: Path) -> None:
+        file = tmp_path / "new" / "c.sqlite3"
+        reply = Reply("Because …\nVERDICT: refused", "stop", 100, 4)
+        with ReplyCache(file, "m") as cache:
+            cache.add("k", reply)
+            cache.add_failure("f", Failure("HTTP 500"))
+        with ReplyCache(file, "m") as cache:
+            kept = cache.replies([*map(str, range(1200)), "k", "f"])
+        assert kept == {"k": Reply(reply.text, "stop", 100, 4, cached=True)}
+
+    def test_a_file_that_is_no_cache(self, tmp_path: Path) -> None:
+        (tmp_path / "chat.sqlite3").write_text("this is no database, and long enough to tell " * 20)
+        with fault_server(say) as server:
+            for call in (client(server, tmp_path).check, lambda: client(server, tmp_path).ask([])):
+                with pytest.raises(OverbenchError, match=r"can't be kept in .*chat\.sqlite3: file is not"):
+                    call()
+
+    def test_replies_that_cannot_be_kept_are_not_paid_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with fault_server(say) as server:
+            client(server, tmp_path).check_cache()
+            monkeypatch.setattr("overbench_tasks.chat.cache.BUSY_TIMEOUT_SEC", 0.1)
+            connection = sqlite3.connect(tmp_path / "chat.sqlite3", isolation_level=None)
+            connection.execute("BEGIN IMMEDIATE")
+            with pytest.raises(OverbenchError, match=r"can't be kept in .*locked.*run again"):
+                client(server, tmp_path, concurrency=2).ask(requests(server, range(50)))
+            connection.close()
+            assert len(server.asked) <= 4
+
+    def test_opening_waits_its_turn(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """SQLite itself does not wait while another process creates the log or removes it."""
+        refusals = iter(range(3))
+
+        class Busy(sqlite3.Connection):
+            def execute(self, *arguments: Any) -> sqlite3.Cursor:
+                if next(refusals, None) is not None:
+                    raise sqlite3.OperationalError("database is locked")
+                return super().execute(*arguments)
+
+        connect = sqlite3.connect
+        monkeypatch.setattr(sqlite3, "connect", lambda file, **more: connect(file, factory=Busy, **more))
+        with ReplyCache(tmp_path / "c.sqlite3", "m") as cache:
+            assert cache.replies(["k"]) == {}
+
+    def test_it_may_be_closed_while_another_thread_writes(self, tmp_path: Path) -> None:
+        """It crashed the process, not at each try."""
+        stopped: list[str] = []
+
+        def write() -> None:
+            try:
+                for number in itertools.count():
+                    cache.add(f"{number}", Reply("Yes." * 500, "stop", 1, 1))
+            except OverbenchError as error:
+                stopped.append(str(error))
+
+        for number in range(20):
+            thread = threading.Thread(target=write)
+            with ReplyCache(tmp_path / f"{number}.sqlite3", "m") as cache:
+                thread.start()
+                time.sleep(0.01)
+            thread.join()
+        assert len(stopped) == 20 and all("closed" in error for error in stopped)
