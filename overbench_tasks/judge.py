@@ -35,7 +35,7 @@ from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import OPENAI_URL, EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED
-from overbench_tasks.chat.reply import Failure, Outcome, Reply
+from overbench_tasks.chat.outcome import Failure, Outcome, ChatReply
 from overbench_tasks.chat.template import PromptTemplate
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict
@@ -224,11 +224,11 @@ class Judge:
             logger.warning("The judge could not go on: %s.", type(error).__name__)
             outcomes = [Failure(NOT_ASKED)] * len(requests)
         for outcome in outcomes:
-            if isinstance(outcome, Reply) and outcome.cached:
+            if isinstance(outcome, ChatReply) and outcome.cached:
                 self.cached += 1
             else:
                 self.asked += not (isinstance(outcome, Failure) and outcome.detail.startswith(NOT_ASKED))
-            if isinstance(outcome, Reply) and outcome.finish_reason != "declined":
+            if isinstance(outcome, ChatReply) and outcome.finish_reason != "declined":
                 earlier = "cached_" if outcome.cached else ""
                 self.tokens[f"{earlier}prompt"] += outcome.prompt_tokens
                 self.tokens[f"{earlier}completion"] += outcome.completion_tokens
@@ -265,7 +265,7 @@ class Judge:
         )
 
 
-def _objection(reply: Reply) -> str | None:
+def _objection(reply: ChatReply) -> str | None:
     """Why an answer of the judge doesn't count, or None where it does."""
     if reply.finish_reason == "declined":
         return "the provider withheld the judge's answer"

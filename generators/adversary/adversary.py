@@ -25,7 +25,7 @@ from generators.adversary.parse import Parsed, parse_reply
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request, concerning
-from overbench_tasks.chat.reply import Failure, Outcome
+from overbench_tasks.chat.outcome import Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.text import as_data
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.endpoint import Request
-from overbench_tasks.chat.reply import AttemptError, Failure, Outcome, Reply, failed_response, read_completion
+from overbench_tasks.chat.outcome import AttemptError, Failure, Outcome, ChatReply, failed_response, read_completion
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import encodable
@@ -62,7 +62,7 @@ class Results:
         problems: how many lines could not be used, by reason word.
     """
 
-    replies: dict[str, Reply] = field(default_factory=dict)
+    replies: dict[str, ChatReply] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
     final: set[str] = field(default_factory=set)
@@ -224,11 +224,11 @@ def _add(line: _Line, results: Results) -> None:
         results.replies[key] = reply
 
 
-def _reply(row: dict[str, Any]) -> Reply | None:
+def _reply(row: dict[str, Any]) -> ChatReply | None:
     """The reply in a line; None where it has neither of the two forms."""
     text, response, error = row.get("text"), row.get("response"), row.get("error")
     if isinstance(text, str):
-        return Reply(encodable(text), "", 0, 0)
+        return ChatReply(encodable(text), "", 0, 0)
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
         status, body = response["status_code"], json.dumps(response.get("body")).encode()
         if status == 200:

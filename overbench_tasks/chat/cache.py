@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from overbench_tasks.chat.reply import Failure, Reply
+from overbench_tasks.chat.outcome import Failure, ChatReply
 from overbench_tasks.errors import OverbenchError
 
 logger = logging.getLogger(__name__)
@@ -90,18 +90,18 @@ class ReplyCache:
             if self._connection is not None:
                 self._connection.close()
 
-    def replies(self, keys: Sequence[str]) -> dict[str, Reply]:
+    def replies(self, keys: Sequence[str]) -> dict[str, ChatReply]:
         """The replies on file, by key."""
-        found: dict[str, Reply] = {}
+        found: dict[str, ChatReply] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             some = keys[start : start + _KEYS_PER_QUERY]
             marks = ", ".join("?" * len(some))
             query = f"SELECT key, text, prompt_tokens, completion_tokens FROM answers WHERE key IN ({marks})"  # noqa: S608
             for key, kept, prompt_tokens, completion_tokens in self._execute(query, some):
-                found[key] = Reply(*_text_and_finish(kept), prompt_tokens, completion_tokens, cached=True)
+                found[key] = ChatReply(*_text_and_finish(kept), prompt_tokens, completion_tokens, cached=True)
         return found
 
-    def add(self, key: str, reply: Reply) -> None:
+    def add(self, key: str, reply: ChatReply) -> None:
         """Keep a reply; it is on file when this returns."""
         kept = json.dumps({"finish_reason": reply.finish_reason, "text": reply.text})
         values = (key, self._model, kept, reply.prompt_tokens, reply.completion_tokens, _now())

@@ -1,7 +1,7 @@
 """Asks a model behind an OpenAI-compatible API many things at once, and pays for nothing twice.
 
 A reply is on file the moment it arrives. A request that is not answered is a
-:class:`~overbench_tasks.chat.reply.Failure`, kept apart: an outage never becomes text.
+:class:`~overbench_tasks.chat.outcome.Failure`, kept apart: an outage never becomes text.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tqdm import tqdm
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.endpoint import URL_VARIABLE, EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED, InFlight, run_in_thread
-from overbench_tasks.chat.reply import (
+from overbench_tasks.chat.outcome import (
     AttemptError,
     Failure,
     Outcome,
-    Reply,
+    ChatReply,
     failed_response,
     paid,
     read_completion,
@@ -61,7 +61,7 @@ class ChatClient:
         settings: EndpointSettings,
         cache_file: Path,
         *,
-        objection: Callable[[Reply], str | None] = lambda reply: None,
+        objection: Callable[[ChatReply], str | None] = lambda reply: None,
         required: bool = True,
         progress: str | None = None,
     ) -> None:
@@ -162,7 +162,7 @@ class ChatClient:
 
 async def _attempt(
     sdk: AsyncOpenAI, request: Request, settings: EndpointSettings, key: SecretStr | None
-) -> Reply:
+) -> ChatReply:
     """Send a request once. Raises AttemptError."""
     import httpx2
     import openai

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
-from overbench_tasks.chat.reply import AttemptError, Failure, Outcome, Reply
+from overbench_tasks.chat.outcome import AttemptError, Failure, Outcome, ChatReply
 
 MAX_BACKOFF_SEC: Final = 30.0
 MAX_RETRY_AFTER_SEC: Final = 120.0
@@ -36,7 +36,7 @@ class InFlight:
         settings: how many at once, how fast, and how often each.
     """
 
-    def __init__(self, attempt: Callable[[Request], Awaitable[Reply]], settings: EndpointSettings) -> None:
+    def __init__(self, attempt: Callable[[Request], Awaitable[ChatReply]], settings: EndpointSettings) -> None:
         self._attempt = attempt
         self._settings = settings
         self._requests = Pace(settings.requests_per_minute)
@@ -89,7 +89,7 @@ class InFlight:
         self.stopped_because = self.stopped_because or reason
         self._stopping.set()
 
-    async def _reply(self, request: Request) -> Reply:
+    async def _reply(self, request: Request) -> ChatReply:
         for attempt in range(self._settings.max_retries + 1):
             await self._turn(request)
             try:

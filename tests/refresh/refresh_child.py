@@ -29,7 +29,7 @@ def work(folder: Path, url: str) -> None:
     with Store(folder / "run") as store:
         sections = {
             **SECTIONS,
-            "adversary": endpoint,
+            "adversary": endpoint | {"form": "opening"},
             "moderation": {"judges": [endpoint]},
         }
         refresh(fake_run(folder, store, parts, **sections))

@@ -21,7 +21,7 @@ _PASSING = frozenset({408, 409, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ChatReply:
     """What a model said, word for word.
 
     Attributes:
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
     detail: str
 
 
-Outcome = Reply | Failure
+Outcome = ChatReply | Failure
 
 
 def paid(outcome: Outcome) -> Outcome:
@@ -69,7 +69,7 @@ class AttemptError(Exception):
         self.wait_sec = wait_sec
 
 
-def read_completion(body: bytes) -> Reply:
+def read_completion(body: bytes) -> ChatReply:
     """The first choice in a chat completion.
 
     Raises:
@@ -94,7 +94,7 @@ def read_completion(body: bytes) -> Reply:
     if not isinstance(text, str):
         raise AttemptError("the chat completion holds no text", "lost")
     # Half a surrogate pair is valid JSON and cannot be stored.
-    return Reply(encodable(text), finish, *tokens)
+    return ChatReply(encodable(text), finish, *tokens)
 
 
 def failed_response(
