@@ -17,7 +17,14 @@ from typing import Any, Final, NamedTuple
 
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.endpoint import Request
-from overbench_tasks.chat.outcome import AttemptError, Failure, Outcome, ChatReply, failed_response, read_completion
+from overbench_tasks.chat.outcome import (
+    AttemptError,
+    ChatReply,
+    Failure,
+    Outcome,
+    failed_response,
+    read_completion,
+)
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import encodable

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from overbench_tasks.chat.outcome import Failure, ChatReply
+from overbench_tasks.chat.outcome import ChatReply, Failure
 from overbench_tasks.errors import OverbenchError
 
 logger = logging.getLogger(__name__)

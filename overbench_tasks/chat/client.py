@@ -23,9 +23,9 @@ from overbench_tasks.chat.endpoint import URL_VARIABLE, EndpointSettings, Reques
 from overbench_tasks.chat.in_flight import NOT_ASKED, InFlight, run_in_thread
 from overbench_tasks.chat.outcome import (
     AttemptError,
+    ChatReply,
     Failure,
     Outcome,
-    ChatReply,
     failed_response,
     paid,
     read_completion,

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
-from overbench_tasks.chat.outcome import AttemptError, Failure, Outcome, ChatReply
+from overbench_tasks.chat.outcome import AttemptError, ChatReply, Failure, Outcome
 
 MAX_BACKOFF_SEC: Final = 30.0
 MAX_RETRY_AFTER_SEC: Final = 120.0
@@ -36,7 +36,9 @@ class InFlight:
         settings: how many at once, how fast, and how often each.
     """
 
-    def __init__(self, attempt: Callable[[Request], Awaitable[ChatReply]], settings: EndpointSettings) -> None:
+    def __init__(
+        self, attempt: Callable[[Request], Awaitable[ChatReply]], settings: EndpointSettings
+    ) -> None:
         self._attempt = attempt
         self._settings = settings
         self._requests = Pace(settings.requests_per_minute)
