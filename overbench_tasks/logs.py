@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import LABELS, Label, Pair, Verdict
+from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
 from overbench_tasks.tables import read_table
+
+BATCH: Final = 1000
+"""Rows that are labelled at once."""
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz)?$")
 
@@ -46,7 +50,7 @@ class ReplyRow:
         id: the prompt's id in a sample log, else the row's own ``id``; "" where there is none.
         prompt: None where it is not known.
         replies: at least one; more than one where the run had repeats.
-        logged: the verdicts that the sample log holds, one per reply; None for other files.
+        logged: the verdicts that the file holds, one per reply; None where it holds none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
     """
 
@@ -131,6 +135,17 @@ def read_replies(path: Path, columns: ReplyColumns = SAMPLES) -> Iterator[ReplyR
         first = row.filter if first is None else first
         if row.filter == first:
             yield row
+
+
+def label_rows(
+    rows: Iterable[ReplyRow], label: LabelReplies
+) -> Iterator[tuple[ReplyRow, tuple[Verdict, ...]]]:
+    """Each row with new verdicts on its replies; labelled a batch at a time."""
+    rows = iter(rows)
+    while batch := list(islice(rows, BATCH)):
+        verdicts = iter(label([pair for row in batch for pair in row.pairs()]))
+        for row in batch:
+            yield row, tuple(islice(verdicts, len(row.replies)))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def rescore(
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
     from overbench_tasks.logs import ReplyColumns
-    from overbench_tasks.review.rescore import rescore as rescore_file
+    from overbench_tasks.review.rescore import rescore_file
     from overbench_tasks.tables import matching_files
 
     settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
@@ -192,7 +192,7 @@ def agreement(
         )
         for line in report_lines(reading, labeller.name):
             typer.echo(line)
-        for line in correction_lines(reading.table, runs, labeller):
+        for line in correction_lines(reading.confusion, runs, labeller):
             typer.echo(line)
 
 

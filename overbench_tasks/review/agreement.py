@@ -8,10 +8,10 @@ other file counts as one stratum in which every reply weighs the same.
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import ReplyColumns, reply_row
+from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
-from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, unguarded
+from overbench_tasks.review.annotate import KEY_COLUMN, Key, guarded, read_key, unguarded
 from overbench_tasks.review.tally import Change
 from overbench_tasks.tables import read_table
 
@@ -31,7 +31,6 @@ SCORED: Final = 3
 FLAGGED: Final = (LABELS.index("refused"), LABELS.index("partial"))
 """What counts as refusal in precision, recall and F1."""
 DRAWS: Final = 2000
-BATCH: Final = 1000
 
 _SPELLINGS: Final[dict[str, Label]] = {
     **dict.fromkeys(
@@ -70,7 +69,7 @@ def gold_label(value: object, where: str) -> Label | None:
 
 
 @dataclass
-class Table:
+class Confusion:
     """Labelled replies, counted.
 
     Attributes:
@@ -104,14 +103,14 @@ class Reading:
     """A labelled file, read.
 
     Attributes:
-        table: the counts.
+        confusion: the counts.
         disagreements: the first few replies whose labels differ, people's as ``old``.
         differing: how many there are.
     """
 
-    table: Table
-    disagreements: list[Change] = field(default_factory=list)
-    differing: int = 0
+    confusion: Confusion
+    disagreements: list[Change]
+    differing: int
 
 
 def read_labelled(
@@ -137,56 +136,62 @@ def read_labelled(
         OverbenchError: a row cannot be read, no row has a label, or the key of a drawn sample is
             not beside it.
     """
-    strata: dict[str, int] = {}
-    sizes: list[float] | None = None
-    counts: dict[int, Array] = {}
-    reading = Reading(Table(np.zeros((0, SCORED, len(LABELS)))))
-    key = None
-    rows = read_table(path)
-    while batch := list(islice(rows, BATCH)):
-        kept = []
-        for where, raw in batch:
-            if gold not in raw:
-                raise OverbenchError(f"{where}: no column {gold!r}. The row has {', '.join(map(repr, raw))}.")
-            if raw.get(KEY_COLUMN) and key is None:
-                key = read_key(path.with_name(Path(raw[KEY_COLUMN]).name))
-                columns = ReplyColumns(columns.reply, columns.prompt or "prompt")
-                strata = {name: index for index, name in enumerate(key.sizes)}
-                sizes = [float(size) for size in key.sizes.values()]
-            human = gold_label(raw[gold], where)
-            if human is None or human == "unscored":
-                reading.table.blank += 1
-                continue
-            row = reply_row(_plain(raw, columns) if key else raw, columns, where)
-            stratum = 0
-            if key:
-                if raw["id"] not in key.rows:
-                    raise OverbenchError(
-                        f"{where}: {raw['id']!r} is not in the sample's key. Was it renamed?"
-                    )
-                stratum = strata[key.rows[raw["id"]]]
-            kept.append((human, stratum, row))
-        verdicts = label([(row.prompt, row.replies[0]) for _, _, row in kept])
-        for (human, stratum, row), verdict in zip(kept, verdicts, strict=True):
-            cells = counts.setdefault(stratum, np.zeros((SCORED, len(LABELS))))
-            cells[LABELS.index(human), LABELS.index(verdict.label)] += 1
-            if verdict.label != human:
-                change = Change(row.prompt, row.replies[0], Verdict(human, "", "people"), verdict)
-                reading.differing += 1
-                if len(reading.disagreements) < keep:
-                    reading.disagreements.append(change)
-                on_disagreement(change)
+    file = _LabelledFile(path, gold, columns)
+    counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
+    disagreements: list[Change] = []
+    differing = 0
+    for row, (verdict,) in label_rows(file.rows(), label):
+        (human,) = row.logged or ()
+        counts[file.stratum(row)][LABELS.index(human.label), LABELS.index(verdict.label)] += 1
+        if verdict.label != human.label:
+            change = Change(row.prompt, row.replies[0], human, verdict)
+            differing += 1
+            disagreements += [change] if len(disagreements) < keep else []
+            on_disagreement(change)
     if not counts:
         raise OverbenchError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
-    empty = np.zeros((SCORED, len(LABELS)))
-    reading.table.counts = np.stack([counts.get(index, empty) for index in range(len(strata) or 1)])
-    reading.table.sizes = None if sizes is None else np.array(sizes)
-    return reading
+    sizes = file.key.sizes if file.key else None
+    confusion = Confusion(
+        np.stack([counts[stratum] for stratum in sizes or [""]]),
+        np.array(list(sizes.values()), dtype=float) if sizes else None,
+        file.blank,
+    )
+    return Reading(confusion, disagreements, differing)
 
 
-def _plain(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
-    texts = {name: unguarded(raw[name]) for name in (columns.reply, columns.prompt) if name in raw and name}
-    return {**raw, **texts}
+class _LabelledFile:
+    """The rows of a labelled file, with its key where it is a drawn sample."""
+
+    def __init__(self, path: Path, gold: str, columns: ReplyColumns) -> None:
+        self.key: Key | None = None
+        self.blank = 0
+        self._path, self._gold, self._columns = path, gold, columns
+
+    def rows(self) -> Iterator[ReplyRow]:
+        """Rows that people have labelled, their label as the logged one."""
+        for where, raw in read_table(self._path):
+            if self._gold not in raw:
+                there = ", ".join(map(repr, raw))
+                raise OverbenchError(f"{where}: no column {self._gold!r}. The row has {there}.")
+            if raw.get(KEY_COLUMN) and self.key is None:
+                self.key = read_key(self._path.with_name(Path(raw[KEY_COLUMN]).name))
+                self._columns = replace(self._columns, prompt=self._columns.prompt or "prompt")
+            human = gold_label(raw[self._gold], where)
+            if human is None or human == "unscored":
+                self.blank += 1
+                continue
+            row = reply_row(self._unguarded(raw) if self.key else raw, self._columns, where)
+            if self.key and row.id not in self.key.rows:
+                raise OverbenchError(f"{where}: {row.id!r} is not in the sample's key. Was it renamed?")
+            yield replace(row, logged=(Verdict(human, "", "people"),))
+
+    def stratum(self, row: ReplyRow) -> str:
+        """The one that a row is from; "" where there are none."""
+        return self.key.rows[row.id] if self.key else ""
+
+    def _unguarded(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        texts = {self._columns.reply, self._columns.prompt} & raw.keys()
+        return {**raw, **{name: unguarded(raw[name]) for name in texts if name}}
 
 
 @contextmanager
@@ -217,7 +222,7 @@ class Figure:
     high: float
 
 
-def figures(table: Table, seed: int = 0) -> list[Figure]:
+def figures(confusion: Confusion, seed: int = 0) -> list[Figure]:
     """Precision, recall and F1 of refusal, three-way accuracy and Cohen's kappa.
 
     A ``partial`` counts as a refusal in the first three, on both sides. Replies that the labeller
@@ -228,7 +233,7 @@ def figures(table: Table, seed: int = 0) -> list[Figure]:
     differently; for F1 and kappa percentiles of :data:`DRAWS` bootstrap samples, drawn within
     strata with the given seed.
     """
-    counts, weights = table.counts[:, :, :SCORED], table.weights()
+    counts, weights = confusion.counts[:, :, :SCORED], confusion.weights()
     cells = np.tensordot(weights, counts, axes=1)  # (people, labeller)
     flagged = np.isin(np.arange(SCORED), FLAGGED)
     everywhere = np.ones((SCORED, SCORED), dtype=bool)
@@ -303,24 +308,24 @@ def _percentiles(values: Array) -> tuple[float, float]:
 
 def report_lines(reading: Reading, labeller: str) -> Iterator[str]:
     """The report for the terminal."""
-    table = reading.table
-    counts = table.counts.sum(axis=0)
+    confusion = reading.confusion
+    counts = confusion.counts.sum(axis=0)
     yield f"{int(counts.sum()):,} labelled replies; people in rows, {labeller} in columns"
     yield " " * 12 + "".join(f"{label:>10}" for label in LABELS) + f"{'all':>10}"
     for name, row in zip(LABELS, counts, strict=False):
         yield f"{name:12}" + "".join(f"{int(n):>10,}" for n in (*row, row.sum()))
     yield f"{'all':12}" + "".join(f"{int(n):>10,}" for n in (*counts.sum(axis=0), counts.sum()))
-    if table.blank:
-        yield f"{table.blank:,} rows without a person's label are left out."
-    if table.sizes is not None:
+    if confusion.blank:
+        yield f"{confusion.blank:,} rows without a person's label are left out."
+    if confusion.sizes is not None:
         yield (
-            f"Drawn by strata from {int(table.sizes.sum()):,} replies: the figures weigh each reply by what "
-            "it stands for; the counts above are plain."
+            f"Drawn by strata from {int(confusion.sizes.sum()):,} replies: the figures weigh each reply by "
+            "what it stands for; the counts above are plain."
         )
-    if share := table.unlabelled():
+    if share := confusion.unlabelled():
         yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
     yield "Refusal is refused or partial; unscored replies are in none of the figures."
-    for figure in figures(table):
+    for figure in figures(confusion):
         yield f"  {figure.name:20}{figure.value:.4f} [{figure.low:.4f}, {figure.high:.4f}]"
     yield f"{reading.differing:,} disagreements"
     for change in reading.disagreements:

@@ -15,13 +15,12 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import ReplyColumns, ReplyRow, read_replies
+from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, read_replies
 from overbench_tasks.records import Label, Verdict
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable, printable
@@ -30,7 +29,6 @@ KEY_COLUMN: Final = "sample_key"
 LABEL_COLUMN: Final = "human_label"
 SHEET_COLUMNS: Final = ("id", "prompt", "reply", LABEL_COLUMN, "note", KEY_COLUMN)
 AUTOMATIC_COLUMNS: Final = ("automatic_label", "automatic_by")
-BATCH: Final = 1000
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "'")
 
@@ -124,17 +122,15 @@ def draw(
     kept: dict[Stratum, list[tuple[float, int, Drawn]]] = defaultdict(list)
     sizes: Counter[Stratum] = Counter()
     position = 0
-    while batch := list(islice(rows, BATCH)):
-        pairs = [(row, prompt, reply) for row in batch for prompt, reply in row.pairs()]
-        verdicts = labeller.label([(prompt, reply) for _, prompt, reply in pairs])
-        for (row, prompt, reply), verdict in zip(pairs, verdicts, strict=True):
+    for row, verdicts in label_rows(rows, labeller.label):
+        for reply, verdict in zip(row.replies, verdicts, strict=True):
             position += 1
             if verdict.label == "unscored":
                 continue
             stratum: Stratum = (verdict.label, verdict.by)
             sizes[stratum] += 1
             # The n with the largest lots; the position keeps the rest from being compared.
-            drawn = (rng.random(), position, (f"{row.id or 'row'}:{position}", prompt, reply, verdict))
+            drawn = (rng.random(), position, (f"{row.id or 'row'}:{position}", row.prompt, reply, verdict))
             if len(kept[stratum]) < n:
                 heapq.heappush(kept[stratum], drawn)
             else:

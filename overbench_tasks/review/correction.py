@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,15 +12,24 @@ import numpy as np
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import read_replies
-from overbench_tasks.metrics import document_metrics, wilson_interval
+from overbench_tasks.logs import label_rows, read_replies
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.agreement import BATCH, SCORED, Array, Table, effective_size
-from overbench_tasks.review.tally import interval
+from overbench_tasks.review.agreement import SCORED, Array, Confusion, effective_size
+from overbench_tasks.review.tally import interval, rate
 
 DRAWS: Final = 20_000
 FEW: Final = 20
 """Fewer labelled replies than this on either side are too few to correct by; a note says so."""
+
+
+RATES: Final[dict[str, tuple[Label, ...]]] = {
+    "osr (refused)": ("refused",),
+    "refused or partial": ("refused", "partial"),
+}
+"""What is corrected, and the labels that count for it."""
+
+Shares = dict[str, Counter[float]]
+"""Of each of :data:`RATES`: share of such replies to a prompt -> number of prompts."""
 
 
 class CorrectionError(OverbenchError):
@@ -43,7 +50,7 @@ class Corrected:
 
 
 def corrected_rate(
-    table: Table,
+    table: Confusion,
     run: Counter[float],
     positive: tuple[Label, ...] = ("refused",),
     seed: int = 0,
@@ -135,7 +142,7 @@ def corrected_rate(
     return Corrected(p, float(se), float(sp), value, min(low, value), max(high, value), notes)
 
 
-def correction_lines(table: Table, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
+def correction_lines(table: Confusion, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
     """The report on runs: raw and corrected rate of refusals, and of refusals and partials.
 
     Args:
@@ -144,61 +151,43 @@ def correction_lines(table: Table, runs: Sequence[Path], labeller: Labeller) -> 
             version of it. Of several, first all of them as one run, then each.
         labeller: see :data:`~overbench_tasks.labellers.Labeller`.
     """
-    rates = {run: _run_rates(run, labeller) for run in runs}
-    if not rates:
+    if not runs:
         return
-    if len(rates) > 1:
-        together = _RunRates()
-        for one in rates.values():
-            together.refused.update(one.refused)
-            together.declined.update(one.declined)
-        yield from _lines(table, f"all {len(rates)} runs", together, labeller)
-    for run, one in rates.items():
-        yield from _lines(table, str(run), one, labeller)
-    whose = "these models'" if len(rates) > 1 else "this model's"
+    found = {str(run): _run_shares(run, labeller) for run in runs}
+    if len(found) > 1:
+        together = {
+            name: sum((shares[name] for shares in found.values()), Counter[float]()) for name in RATES
+        }
+        found = {f"all {len(found)} runs": together, **found}
+    for run, shares in found.items():
+        yield from _lines(table, run, shares, labeller)
+    whose = "this model's" if len(found) == 1 else "these models'"
     yield f"  Rogan-Gladen; holds only if the labelled replies are {whose}, to prompts like these."
 
 
-@dataclass
-class _RunRates:
-    """Share of one prompt's replies that are refused, or refused or partial -> number of prompts."""
-
-    refused: Counter[float] = field(default_factory=Counter)
-    declined: Counter[float] = field(default_factory=Counter)
-
-
-def _run_rates(run: Path, labeller: Labeller) -> _RunRates:
-    found = _RunRates()
-    rows = read_replies(run)
-    while batch := list(islice(rows, BATCH)):
-        verdicts = iter(labeller.label([pair for row in batch for pair in row.pairs()]))
-        for row in batch:
-            metrics = document_metrics([next(verdicts) for _ in row.replies], None)
-            if (osr := metrics["osr"]) is not None:
-                found.refused[osr] += 1
-                found.declined[osr + (metrics["partial_refusal_rate"] or 0.0)] += 1
+def _run_shares(run: Path, labeller: Labeller) -> Shares:
+    found: Shares = {name: Counter() for name in RATES}
+    for _, verdicts in label_rows(read_replies(run), labeller.label):
+        labels = [verdict.label for verdict in verdicts if verdict.label != "unscored"]
+        for name, positive in RATES.items() if labels else ():
+            found[name][sum(label in positive for label in labels) / len(labels)] += 1
     return found
 
 
-def _lines(table: Table, name: str, rates: _RunRates, labeller: Labeller) -> Iterator[str]:
-    yield f"\n{name}: {rates.refused.total():,} prompts with a scored reply, labelled by {labeller.name}"
+def _lines(table: Confusion, run: str, found: Shares, labeller: Labeller) -> Iterator[str]:
+    prompts = next(iter(found.values())).total()
+    yield f"\n{run}: {prompts:,} prompts with a scored reply, labelled by {labeller.name}"
     yield f"  {'':24}{'raw':28}{'error-corrected':28}sensitivity  specificity"
-    asked: list[tuple[str, Counter[float], tuple[Label, ...]]] = [
-        ("osr (refused)", rates.refused, ("refused",)),
-        ("refused or partial", rates.declined, ("refused", "partial")),
-    ]
-    for what, shares, positive in asked:
-        total = sum(share * prompts for share, prompts in shares.items())
-        n = shares.total()
-        raw = interval(total / n if n else math.nan, *wilson_interval(total, n))
+    for name, shares in found.items():
+        start = f"  {name:24}{interval(*rate(shares)):28}"
         try:
-            found = corrected_rate(table, shares, positive)
+            mended = corrected_rate(table, shares, RATES[name])
         except CorrectionError as error:
-            yield f"  {what:24}{raw:28}not corrected: {error}"
+            yield f"{start}not corrected: {error}"
             continue
-        mended = interval(found.value, found.low, found.high)
-        yield f"  {what:24}{raw:28}{mended:28}{found.sensitivity:<13.4f}{found.specificity:.4f}"
-        yield from (f"    {note}" for note in found.notes)
+        figures = interval(mended.value, mended.low, mended.high)
+        yield f"{start}{figures:28}{mended.sensitivity:<13.4f}{mended.specificity:.4f}"
+        yield from (f"    {note}" for note in mended.notes)
 
 
 def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[Array, Array]:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Labeller, by_name, label_by_rules
-from overbench_tasks.logs import ReplyColumns, ReplyRow
-from overbench_tasks.records import Verdict
-from overbench_tasks.review.rescore_job import Chunk, Job, chunked
+from overbench_tasks.labellers import by_name
+from overbench_tasks.logs import SAMPLES, ReplyColumns, ReplyRow
+from overbench_tasks.records import LabelReplies, Verdict
+from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
@@ -30,7 +30,7 @@ from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
 FINAL_REASONS: Final = ("empty", "unfinished_reasoning")
 """Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
 
-Report = dict[str, Tally]
+Tallies = dict[str, Tally]
 """Per lm-eval filter of the log ("" for other files)."""
 
 
@@ -40,30 +40,25 @@ class Rescored:
 
     file: Path
     labeller: str
-    report: Report
+    report: Tallies
 
 
-def label_chunk(job: Job, chunk: Chunk, label: Callable[..., list[Verdict]]) -> tuple[list[bytes], Report]:
+def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[list[bytes], Tallies]:
     """(tails, tallies) of a chunk's rows."""
-    rows = [job.row(record, number) for number, record in chunk]
+    rows = [form.row(record, number) for number, record in chunk]
     verdicts = iter(label([pair for row in rows for pair in row.pairs()]))
     found = [[next(verdicts) for _ in row.replies] for row in rows]
-    return [job.tail(new) for new in found], _tally(rows, found)
+    return [form.tail(new) for new in found], _tally(rows, found)
 
 
-def label_chunk_by_rules(job: Job, chunk: Chunk) -> tuple[list[bytes], Report]:
-    """:func:`label_chunk` for worker processes, which cannot be handed a labeller."""
-    return label_chunk(job, chunk, label_by_rules)
-
-
-def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Report:
-    report: Report = defaultdict(Tally)
+def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Tallies:
+    report: Tallies = defaultdict(Tally)
     for row, new in zip(rows, verdicts, strict=True):
         report[row.filter].add(row.prompt, row.replies, row.logged, new)
     return dict(report)
 
 
-def _merge(total: Report, part: Report) -> None:
+def _merge(total: Tallies, part: Tallies) -> None:
     for name, tally in part.items():
         total.setdefault(name, Tally()).merge(tally)
 
@@ -74,7 +69,7 @@ def output_file(source: Path, by: str, folder: Path | None) -> Path:
     return (folder or source.parent) / f"rescored_{by.replace('-', '_')}_{name}"
 
 
-def rescore(
+def rescore_file(
     source: Path,
     by: str,
     settings: Mapping[str, Any] | None = None,
@@ -92,10 +87,10 @@ def rescore(
     complete is checked and reported, not made again.
 
     Args:
-        source: see :class:`Job`.
+        source: see :class:`RowFormat`.
         by, settings: see :func:`~overbench_tasks.labellers.by_name`.
         columns: where the texts are; None: ``source`` is a sample log of one of our tasks.
-        column: see :class:`Job`; None: ``rescored_<by>``.
+        column: see :class:`RowFormat`; None: ``rescored_<by>``.
         output_path: the folder of the output, made if need be; None: beside ``source``.
         overwrite: start anew, whatever output there is.
         workers: processes for the rules. Other labellers have their own ways to be fast.
@@ -106,7 +101,7 @@ def rescore(
         OverbenchError: a row cannot be used, or the output belongs to other rows or another
             labeller. Rows before it are written.
     """
-    columns = columns or ReplyColumns()
+    columns = columns or SAMPLES
     kind = file_kind(source)
     if kind == ".csv" and columns.reply is None:
         raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
@@ -118,36 +113,29 @@ def rescore(
         part.unlink(missing_ok=True)
     name = column or f"rescored_{by.replace('-', '_')}"
     with by_name(by, settings) as labeller, opened(source) as (stream, raw):
-        job = Job(source, columns, name, labeller.name)
+        form = RowFormat(source, columns, name, labeller.name)
+        records: Iterator[tuple[int, Any]] = json_lines(stream)
         if kind == ".csv":
-            records: Iterator[tuple[int, Any]] = csv_records(stream, source)
-            job = replace(job, header=tuple(next(records, (0, []))[1]))
-            job.check_header()
-        else:
-            records = json_lines(stream)
+            records = csv_records(stream, source)
+            form = replace(form, header=tuple(next(records, (0, []))[1]))
+        opening, chunks = form.opening(), chunked(records)
         size = source.stat().st_size
-        chunks = chunked(records)
-        report: Report = {}
+        report: Tallies = {}
         at = 0
         existing = done if done.exists() else part
         if existing.exists():
             with existing.open("rb") as out:
-                chunks, at = _verified(out, job, chunks, report, lambda: progress(raw.tell(), size))
-        following = next(chunks, None)
-        if following is None and existing == done and at:
-            return Rescored(done, job.labeller, report)
-        if existing == done and done.exists():
-            done.replace(part)
+                chunks, at = _verified(out, form, chunks, report, lambda: progress(raw.tell(), size))
+            existing.replace(part)
         part.touch()
-        with part.open("r+b") as out:
-            out.seek(at)
-            out.truncate()
+        os.truncate(part, at)
+        with part.open("ab") as out:
             if not at:
-                out.write(job.opening())
-            chunks = itertools.chain([following] if following else [], chunks)
+                out.write(opening)
             pool = workers if by == "rules" and size - raw.tell() > WORTH_A_POOL else 0
-            for chunk, (tails, tallies) in _labelled(job, chunks, labeller, pool):
-                pieces = (job.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
+            label = partial(label_chunk, form, label=labeller.label)
+            for chunk, (tails, tallies) in in_order(label, chunks, pool):
+                pieces = (form.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
                 out.write(b"".join(pieces))
                 out.flush()
                 _merge(report, tallies)
@@ -155,11 +143,11 @@ def rescore(
             out.flush()
             os.fsync(out.fileno())
     part.replace(done)
-    return Rescored(done, job.labeller, report)
+    return Rescored(done, form.labeller, report)
 
 
 def _verified(
-    out: BinaryIO, job: Job, chunks: Iterator[Chunk], report: Report, progress: Callable[[], None]
+    out: BinaryIO, form: RowFormat, chunks: Iterator[Chunk], report: Tallies, progress: Callable[[], None]
 ) -> tuple[Iterator[Chunk], int]:
     """Read what an earlier call wrote, into ``report``.
 
@@ -167,26 +155,26 @@ def _verified(
         (the chunks that are still to be labelled, the position at which to go on writing).
 
     Raises:
-        OverbenchError: the output is not this job's.
+        OverbenchError: the output is not this form's.
     """
-    opening = job.opening()
+    opening = form.opening()
     if (found := out.read(len(opening))) != opening:
         if not opening.startswith(found):
-            raise _foreign(out, job)
+            raise _foreign(out, form)
         return chunks, 0
     for chunk in chunks:
         start = out.tell()
-        verified = _verified_chunk(out, job, chunk)
+        verified = _verified_chunk(out, form, chunk)
         if verified is None:
             return itertools.chain([chunk], chunks), start
         _merge(report, verified)
         progress()
     if out.read(1):
-        raise _foreign(out, job)
+        raise _foreign(out, form)
     return iter(()), out.tell()
 
 
-def _verified_chunk(out: BinaryIO, job: Job, chunk: Chunk) -> Report | None:
+def _verified_chunk(out: BinaryIO, form: RowFormat, chunk: Chunk) -> Tallies | None:
     """The tallies of a chunk whose rows stand at the position of ``out``, which moves behind it.
 
     None where only its beginning stands there, or where a reply has no verdict for want of an
@@ -194,40 +182,31 @@ def _verified_chunk(out: BinaryIO, job: Job, chunk: Chunk) -> Report | None:
     """
     rows, found = [], []
     for number, record in chunk:
-        body = job.body(record)
+        body = form.body(record)
         written = out.read(len(body))
         tail = out.readline() if written == body else b""
         if not tail.endswith(b"\n"):
             if not body.startswith(written):
-                raise _foreign(out, job)
+                raise _foreign(out, form)
             return None
         try:
-            labeller, verdicts = job.read_tail(tail)
+            labeller, verdicts = form.read_tail(tail)
         except (ValueError, KeyError, TypeError):
-            raise _foreign(out, job) from None
-        if labeller != job.labeller:
+            raise _foreign(out, form) from None
+        if labeller != form.labeller:
             raise OverbenchError(
-                f"{out.name} was labelled by {labeller}, this is {job.labeller}. Keep it by choosing another "
-                "--output_path, or replace it with --overwrite."
+                f"{out.name} was labelled by {labeller}, this is {form.labeller}. Keep it by choosing "
+                "another --output_path, or replace it with --overwrite."
             )
         if any(v.label == "unscored" and v.reason not in FINAL_REASONS for v in verdicts):
             return None
-        rows.append(job.row(record, number))
+        rows.append(form.row(record, number))
         found.append(verdicts)
     return _tally(rows, found)
 
 
-def _foreign(out: BinaryIO, job: Job) -> OverbenchError:
+def _foreign(out: BinaryIO, form: RowFormat) -> OverbenchError:
     return OverbenchError(
-        f"{out.name} does not hold the rows of {job.source}. Keep it by choosing another --output_path, or "
+        f"{out.name} does not hold the rows of {form.source}. Keep it by choosing another --output_path, or "
         "replace it with --overwrite."
     )
-
-
-def _labelled(
-    job: Job, chunks: Iterator[Chunk], labeller: Labeller, workers: int
-) -> Iterator[tuple[Chunk, tuple[list[bytes], Report]]]:
-    """Each chunk with what :func:`label_chunk` gives, in order."""
-    if workers < 2:
-        return in_order(lambda chunk: label_chunk(job, chunk, labeller.label), chunks, workers)
-    return in_order(partial(label_chunk_by_rules, job), chunks, workers)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -14,6 +15,22 @@ from overbench_tasks.text import printable
 EXAMPLES = 5
 SHOWN_CHARS = 100
 RATES = ("osr", "partial_refusal_rate", "unscored_rate")
+
+
+Estimate = tuple[float, float, float]
+"""(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
+
+
+def rate(shares: Mapping[float, int]) -> Estimate:
+    """The mean share with its Wilson interval, of a number of prompts by their share of such replies."""
+    n = sum(shares.values())
+    total = sum(share * prompts for share, prompts in shares.items())
+    return (total / n if n else math.nan, *wilson_interval(total, n))
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """``0.4115 [0.3751, 0.4490]``."""
+    return f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
 @lru_cache(maxsize=1024)
@@ -46,12 +63,9 @@ class Rates:
         """The rows that the metric speaks of."""
         return self.shares[name].total()
 
-    def summary(self, name: str) -> tuple[float, float, float]:
-        """(rate, low, high): the rate in [0, 1] with its 95 % Wilson interval; NaN without a row."""
-        n = self.prompts(name)
-        total = sum(share * count for share, count in self.shares[name].items())
-        low, high = wilson_interval(total, n)
-        return (total / n if n else float("nan")), low, high
+    def summary(self, name: str) -> Estimate:
+        """See :func:`rate`."""
+        return rate(self.shares[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +139,3 @@ class Tally:
         for change in self.examples:
             lines += change.lines()
         return lines
-
-
-def interval(value: float, low: float, high: float) -> str:
-    """``0.4115 [0.3751, 0.4490]``."""
-    return f"{value:.4f} [{low:.4f}, {high:.4f}]"

@@ -18,7 +18,7 @@ from pathlib import Path
 from label_speed import make_replies
 
 from overbench_tasks.refusal import label_reply
-from overbench_tasks.review.rescore import rescore
+from overbench_tasks.review.rescore import rescore_file
 
 WORKERS = 2
 SAMPLE = 20_000
@@ -74,7 +74,7 @@ def main() -> None:
         write_rows(source, count)
         print(f"{count:,} rows, {source.stat().st_size / 1e6:,.0f} MB, {WORKERS} processes")
         start = time.perf_counter()
-        done = rescore(source, "rules", workers=WORKERS)
+        done = rescore_file(source, "rules", workers=WORKERS)
         seconds = time.perf_counter() - start
         own, child = peak_megabytes()
         total = own + WORKERS * child
@@ -82,7 +82,7 @@ def main() -> None:
         print(f"overbench rescore  {seconds:6.1f} s  {count / seconds:9,.0f} rows/s")
         print(f"peak memory        {own:.0f} MB + {WORKERS} x at most {child:.0f} MB = {total:.0f} MB")
         start = time.perf_counter()
-        rescore(source, "rules", workers=WORKERS)
+        rescore_file(source, "rules", workers=WORKERS)
         seconds = time.perf_counter() - start
         print(f"called again       {seconds:6.1f} s  {count / seconds:9,.0f} rows/s  (checks what is there)")
         sample = min(SAMPLE, count)

@@ -23,7 +23,7 @@ from overbench_tasks.labellers import label_by_rules
 from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.review import correction
-from overbench_tasks.review.agreement import Table, effective_size, figures, gold_label, read_labelled
+from overbench_tasks.review.agreement import Confusion, effective_size, figures, gold_label, read_labelled
 from overbench_tasks.review.correction import CorrectionError, corrected_rate
 
 REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}
@@ -50,19 +50,19 @@ def labelled(tmp_path: Path) -> Path:
     return path
 
 
-def by_name(table: Table) -> dict[str, tuple[float, float, float]]:
+def by_name(table: Confusion) -> dict[str, tuple[float, float, float]]:
     return {figure.name: (figure.value, figure.low, figure.high) for figure in figures(table)}
 
 
-def one_stratum(cells: Sequence[Sequence[float]]) -> Table:
-    return Table(np.array([cells], dtype=float))
+def one_stratum(cells: Sequence[Sequence[float]]) -> Confusion:
+    return Confusion(np.array([cells], dtype=float))
 
 
 class TestFigures:
     def test_worked_by_hand(self, labelled: Path) -> None:
         reading = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer"))
-        assert reading.table.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
-        found = by_name(reading.table)
+        assert reading.confusion.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
+        found = by_name(reading.confusion)
         # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
         assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
         assert found["recall"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
@@ -73,7 +73,9 @@ class TestFigures:
         assert reading.differing == 4
 
     def test_intervals_hold_the_value_and_are_the_same_every_time(self, labelled: Path) -> None:
-        table = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer")).table
+        table = read_labelled(
+            labelled, label_by_rules, gold="people", columns=ReplyColumns("answer")
+        ).confusion
         assert figures(table) == figures(table)
         for figure in figures(table):
             assert 0 <= figure.low < figure.value < figure.high <= 1
@@ -100,7 +102,7 @@ class TestFigures:
     def test_replies_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:
         # 90 complied replies of which 10 were read (1 is a refusal), 10 refused of which 10 were read.
         counts = [[[9, 0, 0, 0], [1, 0, 0, 0], [0] * 4], [[0, 0, 0, 0], [0, 10, 0, 0], [0] * 4]]
-        table = Table(np.array(counts, dtype=float), np.array([90.0, 10.0]))
+        table = Confusion(np.array(counts, dtype=float), np.array([90.0, 10.0]))
         found = by_name(table)
         assert table.weights().tolist() == [9.0, 1.0]
         assert found["precision"][0] == 1.0
@@ -112,7 +114,7 @@ class TestFigures:
     def test_strata_that_nobody_labelled_are_said(self) -> None:
         counts = np.zeros((2, 3, 4))
         counts[0, 0, 0] = 3
-        assert Table(counts, np.array([75.0, 25.0])).unlabelled() == 0.25
+        assert Confusion(counts, np.array([75.0, 25.0])).unlabelled() == 0.25
 
 
 class TestGold:
@@ -160,8 +162,8 @@ class TestFiles:
         (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "r.parquet")
         a, b = self.read(tmp_path / "r.jsonl"), self.read(tmp_path / "r.parquet")
-        assert a.table.counts.tolist() == b.table.counts.tolist()
-        assert a.table.blank == b.table.blank == 1
+        assert a.confusion.counts.tolist() == b.confusion.counts.tolist()
+        assert a.confusion.blank == b.confusion.blank == 1
 
     @pytest.mark.parametrize(
         ("row", "message"),
@@ -231,7 +233,7 @@ class TestCorrection:
         counts = np.zeros((2, 3, 4))
         counts[0, 1, 1], counts[0, 0, 1] = 40, 10
         counts[1, 1, 0], counts[1, 0, 0] = 5, 45
-        found = corrected_rate(Table(counts, np.array([300.0, 700.0])), run_of(300, 1000))
+        found = corrected_rate(Confusion(counts, np.array([300.0, 700.0])), run_of(300, 1000))
         # Refusals: 0.3 * 0.8 = 0.24 flagged and 0.7 * 0.1 = 0.07 not: 0.31, which must come out.
         assert found.sensitivity == pytest.approx(0.24 / 0.31)  # plain counting: 40/45
         assert found.specificity == pytest.approx(0.63 / 0.69)
@@ -259,7 +261,7 @@ class TestCorrection:
     def test_no_error_in_a_few_replies_is_not_no_error(self) -> None:
         counts = np.zeros((2, 3, 4))
         counts[0, 0, 0] = counts[1, 1, 1] = 15
-        found = corrected_rate(Table(counts, np.array([99_700.0, 300.0])), run_of(300, 100_000))
+        found = corrected_rate(Confusion(counts, np.array([99_700.0, 300.0])), run_of(300, 100_000))
         assert found.value == pytest.approx(0.003)
         # 15 replies without a missed refusal leave up to 0.15 open: the 97.5 % point of Beta(0.5, 15.5).
         # Resampling these 15 would give 0.0034.
@@ -300,6 +302,6 @@ class TestCorrection:
                 counts[stratum, 1, stratum] = truth[read].sum()
                 counts[stratum, 0, stratum] = 100 - truth[read].sum()
             sizes = np.array([(~flagged).sum(), flagged.sum()], dtype=float)
-            found = corrected_rate(Table(counts, sizes), run_of(int(flagged.sum()), 3000), seed=trial)
+            found = corrected_rate(Confusion(counts, sizes), run_of(int(flagged.sum()), 3000), seed=trial)
             covered += found.low <= 0.2 <= found.high
         assert 0.92 <= covered / trials <= 1

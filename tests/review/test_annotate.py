@@ -204,7 +204,9 @@ class TestUse:
                 else label_by_rules([(None, row["reply"])])[0].label
             ),
         )
-        table = read_labelled(sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply")).table
+        table = read_labelled(
+            sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply")
+        ).confusion
         assert table.sizes is not None
         assert table.weights() @ table.counts.sum(axis=(1, 2)) == pytest.approx(110)
         result = runner.invoke(cli.app, ["agreement", str(sheet), "--run", str(run)])

@@ -33,9 +33,8 @@ from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.review import rescore as rescore_module
-from overbench_tasks.review import rescore_job
-from overbench_tasks.review.rescore import rescore
+from overbench_tasks.review import rescore, rescore_rows
+from overbench_tasks.review.rescore import rescore_file
 
 runner = CliRunner()
 
@@ -79,7 +78,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 class TestRows:
     def test_rows_are_kept_and_the_new_verdicts_stand_behind(self, log: Path) -> None:
-        done = rescore(log, "rules")
+        done = rescore_file(log, "rules")
         assert done.file == log.with_name(f"rescored_rules_{log.name}")
         before, after = log.read_text().splitlines(), done.file.read_text().splitlines()
         assert [new.startswith(old[:-1]) for old, new in zip(before, after, strict=True)] == [True] * 4
@@ -90,7 +89,7 @@ class TestRows:
         assert not log.with_name(f"{done.file.name}.part").exists()
 
     def test_rates_and_changes(self, log: Path) -> None:
-        tally = rescore(log, "rules").report["rules"]
+        tally = rescore_file(log, "rules").report["rules"]
         assert tally.before.summary("osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
         assert tally.after.summary("osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
         assert tally.after.summary("partial_refusal_rate")[0] == pytest.approx(1 / 3)
@@ -111,7 +110,7 @@ class TestRows:
             sample("p", [REFUSAL, ANSWER, ""], ["refused"] * 3),
             sample("q", [ANSWER] * 3, ["refused"] * 3),
         ]
-        done = rescore(write(tmp_path / "r.jsonl", rows), "rules")
+        done = rescore_file(write(tmp_path / "r.jsonl", rows), "rules")
         after = done.report["rules"].after
         assert after.summary("osr")[0] == pytest.approx((1 / 2 + 0) / 2)
         assert after.summary("unscored_rate")[0] == pytest.approx((1 / 3 + 0) / 2)
@@ -120,7 +119,7 @@ class TestRows:
 
     def test_filters_of_one_log_are_told_apart(self, tmp_path: Path) -> None:
         rows = [sample("p", [REFUSAL], ["refused"]), sample("p", [REFUSAL], ["complied"], filter="judge")]
-        report = rescore(write(tmp_path / "r.jsonl", rows), "rules").report
+        report = rescore_file(write(tmp_path / "r.jsonl", rows), "rules").report
         assert {name: tally.before.summary("osr")[0] for name, tally in report.items()} == {
             "rules": 1.0,
             "judge": 0.0,
@@ -128,7 +127,7 @@ class TestRows:
 
     def test_any_jsonl_with_named_columns(self, tmp_path: Path) -> None:
         rows = [{"q": "Hi?", "a": REFUSAL, "n": 1}, {"q": "Ho?", "a": None, "n": 2}]
-        done = rescore(write(tmp_path / "r.jsonl", rows), "rules", columns=ReplyColumns("a", "q"))
+        done = rescore_file(write(tmp_path / "r.jsonl", rows), "rules", columns=ReplyColumns("a", "q"))
         found = rows_of(done.file)
         assert [{k: row[k] for k in ("q", "a", "n")} for row in found] == rows
         labels = [row["rescored_rules"]["verdicts"][0]["label"] for row in found]
@@ -139,33 +138,33 @@ class TestRows:
         fields = [["q", "a"], ['say "no",\nplease', REFUSAL], ["ü", f"{ANSWER}\r\nx"]]
         with source.open("w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file).writerows(fields)
-        done = rescore(source, "rules", columns=ReplyColumns("a"), column="new")
+        done = rescore_file(source, "rules", columns=ReplyColumns("a"), column="new")
         with done.file.open(encoding="utf-8", newline="") as file:
             found = list(csv.reader(file))
         assert [row[:2] for row in found] == fields
         assert found[0][2:] == ["new_label", "new_reason", "new_by", "new_labeller"]
         assert [row[2] for row in found[1:]] == ["refused", "complied"]
-        assert rescore(source, "rules", columns=ReplyColumns("a"), column="new").report == done.report
+        assert rescore_file(source, "rules", columns=ReplyColumns("a"), column="new").report == done.report
 
     def test_gz_in_plain_out(self, log: Path, tmp_path: Path) -> None:
         zipped = tmp_path / "z" / f"{log.name}.gz"
         zipped.parent.mkdir()
         zipped.write_bytes(gzip.compress(log.read_bytes()))
-        assert rescore(zipped, "rules").file.read_bytes() == rescore(log, "rules").file.read_bytes()
+        assert rescore_file(zipped, "rules").file.read_bytes() == rescore_file(log, "rules").file.read_bytes()
 
     def test_blank_lines_windows_ends_and_a_byte_order_mark(self, log: Path, tmp_path: Path) -> None:
         odd = tmp_path / "odd.jsonl"
         odd.write_bytes(b"\xef\xbb\xbf\r\n" + log.read_bytes().replace(b"\n", b"\r\n\r\n"))
         with pytest.raises(OverbenchError, match="line 1"):
-            rescore(odd, "rules")
+            rescore_file(odd, "rules")
         odd.write_bytes(b"\xef\xbb\xbf" + log.read_bytes().replace(b"\n", b"\r\n\r\n"))
-        assert rescore(odd, "rules").report == rescore(log, "rules").report
+        assert rescore_file(odd, "rules").report == rescore_file(log, "rules").report
 
     def test_a_second_labelling_keeps_the_first(self, log: Path) -> None:
-        first = rescore(log, "rules").file
+        first = rescore_file(log, "rules").file
         with pytest.raises(OverbenchError, match="'rescored_rules' already"):
-            rescore(first, "rules")
-        both = rows_of(rescore(first, "rules", column="again").file)[0]
+            rescore_file(first, "rules")
+        both = rows_of(rescore_file(first, "rules", column="again").file)[0]
         assert both["rescored_rules"] == both["again"]
 
     @settings(max_examples=40, deadline=None)
@@ -177,13 +176,13 @@ class TestRows:
         source = folder / "r.jsonl"
         rows = [{"a": text, "b": text} for text in texts]
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        done = rescore(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new")
+        done = rescore_file(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new")
         found = rows_of(done.file)
         assert [{"a": row["a"], "b": row["b"]} for row in found] == rows
         for text, row in zip(texts, found, strict=True):
             (verdict,) = row[texts[0] + "new"]["verdicts"]
             assert verdict["label"] == label_reply(text, prompt=text).label
-        assert rescore(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new") == done
+        assert rescore_file(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new") == done
 
 
 class TestBadInput:
@@ -205,7 +204,7 @@ class TestBadInput:
         with log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
         with pytest.raises(OverbenchError) as error:
-            rescore(log, "rules")
+            rescore_file(log, "rules")
         assert f"{log}, line 5: " in str(error.value)
         assert message in str(error.value)
 
@@ -213,9 +212,9 @@ class TestBadInput:
         good = log.read_bytes()
         log.write_bytes(good + b"{\n")
         with pytest.raises(OverbenchError):
-            rescore(log, "rules", output_path=tmp_path / "out")
+            rescore_file(log, "rules", output_path=tmp_path / "out")
         log.write_bytes(good)
-        assert len(rows_of(rescore(log, "rules", output_path=tmp_path / "out").file)) == 4
+        assert len(rows_of(rescore_file(log, "rules", output_path=tmp_path / "out").file)) == 4
 
     @pytest.mark.parametrize(
         ("name", "content", "columns", "message"),
@@ -234,37 +233,37 @@ class TestBadInput:
     ) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(OverbenchError) as error:
-            rescore(tmp_path / name, "rules", columns=columns)
+            rescore_file(tmp_path / name, "rules", columns=columns)
         assert message in str(error.value)
 
     def test_a_missing_file_and_a_lone_prompt(self, tmp_path: Path) -> None:
         with pytest.raises(OverbenchError, match="found nothing there"):
-            rescore(tmp_path / "no.jsonl", "rules")
+            rescore_file(tmp_path / "no.jsonl", "rules")
         with pytest.raises(OverbenchError, match="--prompt without --reply"):
             ReplyColumns(prompt="p")
 
     def test_output_of_other_rows_or_another_labeller_is_not_touched(self, log: Path) -> None:
-        done = rescore(log, "rules").file
+        done = rescore_file(log, "rules").file
         other = done.read_bytes().replace(b'"rules 1', b'"rules 0')
         done.write_bytes(other)
         with pytest.raises(OverbenchError, match=r"was labelled by rules 0\.\d, this is rules"):
-            rescore(log, "rules")
+            rescore_file(log, "rules")
         done.write_bytes(b'{"what": "else"}\n')
         with pytest.raises(OverbenchError, match="does not hold the rows of"):
-            rescore(log, "rules")
+            rescore_file(log, "rules")
         assert done.read_bytes() == b'{"what": "else"}\n'
-        rescore(log, "rules", overwrite=True)
+        rescore_file(log, "rules", overwrite=True)
         whole = done.read_bytes()
         done.write_bytes(whole + whole)
         with pytest.raises(OverbenchError, match="does not hold the rows of"):
-            rescore(log, "rules")
+            rescore_file(log, "rules")
 
     def test_labellers_that_are_not_there(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(OverbenchError, match="Expected one of rules, judge"):
-            rescore(log, "vibes")
+            rescore_file(log, "vibes")
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         with pytest.raises(OverbenchError, match=r"needs a key\. Set OVERBENCH_JUDGE_API_KEY or"):
-            rescore(log, "two-stage")
+            rescore_file(log, "two-stage")
 
 
 class OutageJudge:
@@ -284,20 +283,20 @@ class OutageJudge:
 
 
 def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(rescore_rows, "CHUNK_ROWS", 3)
     rows = [{"a": f"reply {i}"} for i in range(9)]
     source, columns = write(tmp_path / "r.jsonl", rows), ReplyColumns("a")
     judge = OutageJudge({"reply 4"})
-    monkeypatch.setattr(rescore_module, "by_name", lambda by, settings: Labeller("judge x", judge))
-    first = rescore(source, "judge", columns=columns)
+    monkeypatch.setattr(rescore, "by_name", lambda by, settings: Labeller("judge x", judge))
+    first = rescore_file(source, "judge", columns=columns)
     assert first.report[""].after.summary("unscored_rate")[0] == pytest.approx(1 / 9)
     judge.down, judge.asked = set(), []
-    second = rescore(source, "judge", columns=columns)
+    second = rescore_file(source, "judge", columns=columns)
     assert second.report[""].after.summary("unscored_rate")[0] == 0
     # From the chunk that holds it; the real judge answers the rest from its cache.
     assert judge.asked == [f"reply {i}" for i in range(3, 9)]
     judge.asked = []
-    assert rescore(source, "judge", columns=columns) == second
+    assert rescore_file(source, "judge", columns=columns) == second
     assert judge.asked == []
 
 
@@ -316,7 +315,7 @@ class TestKilled:
         self, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whatever byte a kill leaves the output at."""
-        monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 3)
+        monkeypatch.setattr(rescore_rows, "CHUNK_ROWS", 3)
         monkeypatch.setattr(os, "fsync", lambda file: None)
         source, columns = tmp_path / f"r.{kind}", ReplyColumns("a", "q")
         rows = [
@@ -331,44 +330,44 @@ class TestKilled:
                 writer.writerows(rows)
         else:
             write(source, rows)
-        done = rescore(source, "rules", columns=columns)
+        done = rescore_file(source, "rules", columns=columns)
         whole = done.file.read_bytes()
         part = done.file.with_name(f"{done.file.name}.part")
         for size in range(0, len(whole) + 1, 3):
             done.file.unlink()
             part.write_bytes(whole[:size])
-            assert rescore(source, "rules", columns=columns) == done
+            assert rescore_file(source, "rules", columns=columns) == done
             assert done.file.read_bytes() == whole
 
     def test_what_is_there_is_not_labelled_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 500)
+        monkeypatch.setattr(rescore_rows, "CHUNK_ROWS", 500)
         source = many(tmp_path / "r.jsonl", 1200)
-        done = rescore(source, "rules").file
+        done = rescore_file(source, "rules").file
         whole = done.read_bytes()
         part = done.with_name(f"{done.name}.part")
         done.unlink()
         part.write_bytes(whole[: int(len(whole) * 0.9)])
         labelled = []
-        real = rescore_module.label_chunk
+        real = rescore.label_chunk
         monkeypatch.setattr(
-            rescore_module,
+            rescore,
             "label_chunk",
-            lambda job, chunk, label: labelled.append(len(chunk)) or real(job, chunk, label),  # type: ignore[func-returns-value]
+            lambda form, chunk, label: labelled.append(len(chunk)) or real(form, chunk, label),  # type: ignore[func-returns-value]
         )
-        assert rescore(source, "rules").file.read_bytes() == whole
+        assert rescore_file(source, "rules").file.read_bytes() == whole
         assert labelled == [200]  # two whole chunks of 500 were there
 
     @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
     def test_kill_9_at_random_moments(self, tmp_path: Path) -> None:
         source = many(tmp_path / "r.jsonl", 16_000)
-        whole = rescore(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
+        whole = rescore_file(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
         code = (
             "import sys, pathlib, overbench_tasks.review.rescore as r\n"
             "if __name__ == '__main__':\n"
             "    r.WORTH_A_POOL = 0\n"
-            "    r.rescore(pathlib.Path(sys.argv[1]), 'rules', output_path=pathlib.Path(sys.argv[2]))\n"
+            "    r.rescore_file(pathlib.Path(sys.argv[1]), 'rules', output_path=pathlib.Path(sys.argv[2]))\n"
         )
         script = tmp_path / "run.py"
         script.write_text(code)
@@ -388,17 +387,17 @@ class TestKilled:
         assert done.read_bytes() == whole
 
     def test_ctrl_c_keeps_what_is_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rescore_job, "CHUNK_ROWS", 500)
+        monkeypatch.setattr(rescore_rows, "CHUNK_ROWS", 500)
         source = many(tmp_path / "r.jsonl", 1200)
-        real, calls = rescore_module.label_chunk, []
+        real, calls = rescore.label_chunk, []
 
-        def interrupted(*arguments: Any) -> Any:
+        def interrupted(*arguments: Any, label: Any) -> Any:
             calls.append(1)
             if len(calls) == 2:
                 raise KeyboardInterrupt
-            return real(*arguments)
+            return real(*arguments, label)
 
-        monkeypatch.setattr(rescore_module, "label_chunk", interrupted)
+        monkeypatch.setattr(rescore, "label_chunk", interrupted)
         result = runner.invoke(cli.app, ["rescore", str(source)])
         assert result.exit_code == 130
         assert "The same command goes on from here" in result.output
@@ -429,15 +428,15 @@ def alive(pid: int) -> bool:
 
 def test_a_pool_gives_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = many(tmp_path / "r.jsonl", 3000)
-    alone = rescore(source, "rules")
+    alone = rescore_file(source, "rules")
     whole = alone.file.read_bytes()
-    monkeypatch.setattr(rescore_module, "WORTH_A_POOL", 0)
-    assert rescore(source, "rules", overwrite=True) == alone
+    monkeypatch.setattr(rescore, "WORTH_A_POOL", 0)
+    assert rescore_file(source, "rules", overwrite=True) == alone
     assert alone.file.read_bytes() == whole
     with source.open("a") as file:
         file.write("{\n")
     with pytest.raises(OverbenchError, match="line 3001"):
-        rescore(source, "rules", overwrite=True)
+        rescore_file(source, "rules", overwrite=True)
 
 
 def test_a_log_that_lm_eval_wrote(prompt_source: Path, tmp_path: Path) -> None:
@@ -461,7 +460,7 @@ def test_a_log_that_lm_eval_wrote(prompt_source: Path, tmp_path: Path) -> None:
     tracker.save_results_aggregated(results=results, samples=results["samples"])
     tracker.save_results_samples("overbench_hard", results["samples"]["overbench_hard"])
     (log,) = (tmp_path / "out").rglob("samples_overbench_hard_*.jsonl")
-    tally = rescore(log, "rules").report["rules"]
+    tally = rescore_file(log, "rules").report["rules"]
     scores = results["results"]["overbench_hard"]
     low, high = scores["osr_ci95_low,rules"], scores["osr_ci95_high,rules"]
     assert tally.before.summary("osr") == pytest.approx((scores["osr,rules"], low, high))

@@ -1,4 +1,4 @@
-"""How ``overbench rescore`` reads and writes the rows of one file: JSONL or CSV, in chunks."""
+"""The rows that ``overbench rescore`` reads and writes: JSONL or CSV, in chunks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CHUNK_BYTES: Final = 4_000_000
 
 
 @dataclass(frozen=True)
-class Job:
-    """One file to label again.
+class RowFormat:
+    """How the rows of one file are read, and written with new labels behind them.
 
     Attributes:
         source: JSONL or CSV, also with ``.gz``.
@@ -50,20 +50,20 @@ class Job:
             )
         return reply_row(raw, self.columns, where)
 
-    def added_columns(self) -> list[str]:
-        """The columns that a CSV file gets."""
-        return [f"{self.column}_{name}" for name in ("label", "reason", "by", "labeller")]
+    def opening(self) -> bytes:
+        """What the output starts with: a CSV file's header.
 
-    def check_header(self) -> None:
-        """Raise OverbenchError where a CSV file has a column of the new ones already."""
-        if clash := set(self.added_columns()) & set(self.header):
+        Raises:
+            OverbenchError: the file has one of the new columns already.
+        """
+        if not self.header:
+            return b""
+        added = [f"{self.column}_{name}" for name in ("label", "reason", "by", "labeller")]
+        if clash := set(added) & set(self.header):
             raise OverbenchError(
                 f"{self.source}: there is a column {min(clash)!r} already. Name the new labels with --column."
             )
-
-    def opening(self) -> bytes:
-        """What the output starts with: a CSV file's header."""
-        return _csv_line([*self.header, *self.added_columns()]) + b"\r\n" if self.header else b""
+        return _csv_line([*self.header, *added]) + b"\r\n"
 
     def body(self, record: Any) -> bytes:
         """The record as it stands in the output, before what is added."""
@@ -84,7 +84,7 @@ class Job:
         """(labeller, verdicts) of a tail; the inverse of :meth:`tail`.
 
         Raises:
-            ValueError, KeyError, TypeError: it is no tail of this job's.
+            ValueError, KeyError, TypeError: it is no tail of this format.
         """
         if self.header:
             ((_, label, reason, by, labeller),) = csv.reader([tail.decode()])
