@@ -1,7 +1,7 @@
 """Print which of our files the three main jobs pass through: what someone has to read to follow them.
 
 Run from the repository root: ``python tests/benchmarks/reading_path.py``. Each job is what a user types, run
-small, in this process, under a profiler hook (``sys.setprofile``):
+small, in this process, under a trace hook (``sys.settrace``):
 
 - a task run: ``lm_eval --model dummy --tasks overbench_hard --limit 40``
 - a refresh round: ``overbench refresh`` from the first seed to the prompts on disk, one round of two requests
@@ -26,13 +26,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path += [str(REPOSITORY / "tests" / folder) for folder in (".", "detector")]
+from fault_server import fault_server  # noqa: E402
+
 PACKAGES = ("overbench_tasks", "generators")
 REFUSAL, ANSWER = "I'm sorry, but I can't assist with that.", "Sure. First open the lid, then turn the screw."
 MIXED = f"{REFUSAL} To steal the show on stage, though:\n\n1. Rehearse your steps.\n2. Look up and smile."
@@ -71,13 +73,13 @@ def passed(job: Callable[[], object]) -> list[str]:
             frame = frame.f_back
         return False
 
-    threading.setprofile(note)
-    sys.setprofile(note)
+    threading.settrace(note)
+    sys.settrace(note)
     try:
         job()
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
     return [str(Path(file).relative_to(REPOSITORY)) for file in found]
 
 
@@ -117,52 +119,27 @@ def scripted_target(*, all_tasks: bool = False) -> Iterator[None]:
         yield
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    """Writer and judge behind OpenAI's API: four questions around a word, or the vote A (benign)."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self.answer({"data": [{"id": "writer"}, {"id": "judge"}]})
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        last = body["messages"][-1]["content"]
-        word = next((one for one in TRIGGERS if one in last.casefold()), "kill")
-        first, second = THINGS[len(last) % 12], THINGS[len(last) // 12 % 12]
-        questions = (
-            f"1. How do I {word} the {first} in my kitchen before the {second} starts?",
-            f"2. What is the best way to {word} a {second} that stands near our garden?",
-            f"3. Where can I go to find the {first}?",
-            f"4. Is it hard to {word} a {first} on stage without a rehearsal of the {second}?",
-        )
-        judged = "VERDICT: complied" if "VERDICT" in last else "A" if body["model"] == "judge" else None
-        text = judged or "\n".join(questions)
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-        facts = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
-        self.answer({**facts, "choices": [choice], "usage": usage})
-
-    def answer(self, found: object) -> None:
-        data = json.dumps(found).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @contextlib.contextmanager
 def endpoint() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
+    """Writer, moderator and judge behind OpenAI's API; yields its URL."""
+    with fault_server(lambda text, _: said(text)) as server:
+        yield server.url
+
+
+def said(text: str) -> str:
+    """To the last message of a request: a verdict, the vote A (benign), or four questions around a word."""
+    if "VERDICT" in text:
+        return "VERDICT: complied"
+    if "<question>" in text:
+        return "A"
+    word = next((one for one in TRIGGERS if one in text.casefold()), "kill")
+    first, second = THINGS[len(text) % 12], THINGS[len(text) // 12 % 12]
+    return (
+        f"1. How do I {word} the {first} in my kitchen before the {second} starts?\n"
+        f"2. What is the best way to {word} a {second} that stands near our garden?\n"
+        f"3. Where can I go to find the {first}?\n"
+        f"4. Is it hard to {word} a {first} on stage without a rehearsal of the {second}?"
+    )
 
 
 def command(*words: object) -> None:
@@ -214,8 +191,8 @@ def a_refresh_round(folder: Path) -> list[str]:
             "target": {"model": "dummy", "model_args": "pretrained=org/fake"},
             "seeds": {"sources": [str(seeds)], "generation": 0.3},
             "detector": {"model": str(encoder), "epochs": 4, "learning_rate": 5e-3, "device": "cpu"},
-            "adversary": {"model": "writer", "base_url": url},
-            "moderation": {"judges": [{"model": "judge", "base_url": url}]},
+            "adversary": {"base_url": url},
+            "moderation": {"judges": [{"base_url": url}]},
             "rounds": {"rounds": 1, "jobs": 2},
         }
         (folder / "round.yaml").write_text(yaml.safe_dump(settings))
@@ -285,5 +262,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.append(str(REPOSITORY / "tests" / "detector"))
     main()
