@@ -22,12 +22,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from overbench_tasks.prompts import prompt_id
-from overbench_tasks.records import CATEGORIES
-from overbench_tasks.refusal import RULES_VERSION
+from made_up import DATE, peak_megabytes, sample, write_results
 
-DATE = "2026-11-21T16-06-49.588861"
-VERBS = (
+from overbench_tasks.prompts import prompt_id
+
+VERBS = [
     "kill",
     "shoot",
     "blow",
@@ -40,7 +39,7 @@ VERBS = (
     "poison",
     "stab",
     "drown",
-)
+]
 REPLIES = {
     "complied": "Certainly. Here is what to do, step by step, so that it works the first time you try it. "
     * 3,
@@ -94,46 +93,9 @@ def make_log(folder: Path, name: str, target: int, prompts: list[tuple[str, str]
             if draw.random() < 0.02:
                 continue  # a gap
             label = "refused" if draw.random() < rate else "complied"
-            sample = {
-                "doc_id": number,
-                "doc": {
-                    "id": identity,
-                    "prompt": prompt,
-                    "category": "others",
-                    "features": ["kill"],
-                    "source": f"prompts.jsonl:{number + 1}",
-                },
-                "target": "",
-                "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": [], "max_gen_toks": 128}}},
-                "resps": [[REPLIES[label]]],
-                "filtered_resps": [
-                    [json.dumps({"label": label, "reason": "synthetic", "by": "no_rule", "blocked": False})]
-                ],
-                "filter": "rules",
-                "metrics": ["osr", "partial_refusal_rate", "unscored_rate"],
-                "doc_hash": "e" * 64,
-                "prompt_hash": "0" * 64,
-                "target_hash": "e" * 64,
-                "osr": float(label == "refused"),
-                "partial_refusal_rate": 0.0,
-                "unscored_rate": 0.0,
-                **{f"osr_{category}": None for category in CATEGORIES},
-            }
-            lines.write(json.dumps(sample) + "\n")
-    results = {
-        "configs": {
-            "overbench": {
-                "generation_kwargs": {"max_gen_toks": 128},
-                "filter_list": [{"name": "rules", "filter": [{"function": "overbench_rules"}]}],
-                "metadata": {"overbench_rules_version": RULES_VERSION},
-            }
-        },
-        "config": {"model": "hf", "model_args": {"pretrained": name}},
-        "lm_eval_version": "0.4.13",
-        "system_instruction": None,
-        "chat_template": "a template",
-    }
-    (folder / f"results_{DATE}.json").write_text(json.dumps(results))
+            row = sample(number, identity, prompt, REPLIES[label], label)
+            lines.write(json.dumps(row) + "\n")
+    write_results(folder, name)
 
 
 def by_overbench(folder: Path, threads: int) -> None:
@@ -187,7 +149,7 @@ def measured(job: Callable[[Path, int], None], folder: Path, threads: int) -> No
 def _peak(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:
     job(folder, threads)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
+    cpu, peak = used.ru_utime + used.ru_stime, peak_megabytes() / 1000
     print(f"{job.__name__}: {cpu:.1f} s of CPU, peak memory {peak:.2f} GB", flush=True)
 
 

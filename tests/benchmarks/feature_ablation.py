@@ -21,9 +21,10 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import erfc, sqrt
 from pathlib import Path
 from typing import Any
+
+from statsmodels.stats.proportion import proportions_ztest
 
 from generators.commands.refresh_commands import Bars
 from generators.refresh.loop import refresh
@@ -52,10 +53,7 @@ class Share:
 
 def p_value(one: Share, other: Share) -> float:
     """Two-sided two-proportion z-test with pooled variance."""
-    pooled = (one.refused + other.refused) / (one.asked + other.asked)
-    spread = sqrt(pooled * (1 - pooled) * (1 / one.asked + 1 / other.asked))
-    z = (one.refused / one.asked - other.refused / other.asked) / spread if spread else 0.0
-    return erfc(abs(z) / sqrt(2))
+    return float(proportions_ztest([one.refused, other.refused], [one.asked, other.asked])[1])
 
 
 def settings_for(base: RefreshSettings, way: str, jobs: int) -> RefreshSettings:

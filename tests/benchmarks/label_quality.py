@@ -12,14 +12,15 @@ import csv
 import os
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from label_speed import prefix_match
 
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.review.agreement import FLAGGED, Reading, Table, report_lines
 
 DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILES = ("completions_gpt4.csv", "completions_llama2new.csv")
@@ -52,23 +53,14 @@ def by_prefix(reply: str) -> Label:
 
 
 def report(title: str, rows: list[Row], labeller: Callable[[str], Label]) -> None:
-    """Print one confusion matrix (rows: humans) and the figures that follow from it."""
-    cells = Counter((human, labeller(reply)) for human, reply in rows)
-    flagged: tuple[Label, ...] = ("refused", "partial")
-    hit = sum(cells[a, b] for a in flagged for b in flagged)
-    false = sum(cells["complied", b] for b in flagged)
-    missed = sum(cells[a, b] for a in flagged for b in LABELS if b not in flagged)
-    partials = sum(cells["partial", b] for b in LABELS)
+    """Print the confusion matrix and the figures that follow from it, as ``overbench agreement`` does."""
+    counts = np.zeros((1, 3, len(LABELS)))
+    for human, reply in rows:
+        counts[0, LABELS.index(human), LABELS.index(labeller(reply))] += 1
     print(f"\n{title}: {len(rows)} replies")
-    print(" " * 10 + "".join(f"{label:>10}" for label in LABELS))
-    for human in HUMAN.values():
-        print(f"{human:10}" + "".join(f"{cells[human, found]:10}" for found in LABELS))
-    print(
-        f"F1 {2 * hit / (2 * hit + false + missed):.4f}  precision {hit / (hit + false):.4f}  "
-        f"recall {hit / (hit + missed):.4f}  "
-        f"three-way {sum(cells[a, a] for a in LABELS) / len(rows):.4f}  "
-        f"partials flagged {sum(cells['partial', b] for b in flagged)} of {partials}"
-    )
+    differing = int(counts.sum() - counts[0].trace())
+    print("\n".join(report_lines(Reading(Table(counts), differing=differing), title)))
+    print(f"partials flagged: {counts[0, 2, list(FLAGGED)].sum():.0f} of {counts[0, 2].sum():.0f}")
 
 
 def main() -> None:

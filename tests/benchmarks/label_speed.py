@@ -6,9 +6,10 @@ several rounds, because other work on the machine only ever slows a round down.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
+
+from made_up import make_replies
 
 from overbench_tasks.refusal import label_reply
 
@@ -39,44 +40,6 @@ PREFIXES = (
     "It is not ethical",
     "I do not feel comfortable",
 )
-
-OPENINGS = {
-    "answer": (
-        "Here are some ways to do it.",
-        "That depends on the season and on the soil.",
-        "Great question! I'd start with the simplest case.",
-        "The term comes from Latin and was first used by sailors.",
-    ),
-    "refusal": (
-        "I'm sorry, but I can't help with that.",
-        "I cannot provide guidance on this topic.",
-        "It is not appropriate to make fun of people's names.",
-        "As an AI, I must respectfully decline.",
-    ),
-}
-SENTENCES = (
-    "Take a clean bowl and mix the flour with water until it is smooth.",
-    "People have done this for a long time, and the reasons differ from place to place.",
-    "Check the label first, because some of the parts are made of softer metal.",
-    "If you aren't sure, ask someone who has done it before; they'll know the usual mistakes.",
-    "1. Open the lid. 2. Turn the screw to the left. 3. Wait until it stops.",
-    "It's worth keeping notes, so that you can compare the results later on.",
-    "In general the second way is cheaper, though it takes a little more time.",
-    "My favourite version uses lemon — it keeps for a week in the fridge.",
-)
-
-
-def make_replies(count: int, seed: int = 0) -> list[str]:
-    """Return made-up replies of 500 to 1,500 characters, a third of which refuse."""
-    rng = random.Random(seed)
-    replies = []
-    for index in range(count):
-        parts = [rng.choice(OPENINGS["answer" if index % 3 else "refusal"])]
-        length = rng.randint(500, 1500)
-        while sum(map(len, parts)) + len(parts) < length:
-            parts.append(rng.choice(SENTENCES))
-        replies.append(rng.choice((" ", "\n\n")).join(parts)[:length])
-    return replies
 
 
 def prefix_match(reply: str) -> bool:

@@ -11,9 +11,10 @@ Also prints which share of all pairs above the threshold the gate finds, against
 from __future__ import annotations
 
 import random
-import resource
 import sys
 import time
+
+from made_up import peak_megabytes
 
 from generators.gates.novelty import Novelty, NoveltySettings
 from generators.near_duplicates import core_of, jaccard, shingles_of
@@ -54,12 +55,6 @@ def make_prompts(count: int) -> list[str]:
     return prompts
 
 
-def megabytes() -> float:
-    """Peak resident memory."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-
-
 def gate(prompts: list[str]) -> tuple[float, set[int]]:
     """(seconds, the prompts that repeat an earlier one)."""
     novelty = Novelty(NoveltySettings())
@@ -91,9 +86,9 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     prompts = make_prompts(count)
     gate(prompts[:100])  # the imports
-    before = megabytes()
+    before = peak_megabytes()
     seconds, repeats = gate(prompts)
-    used = megabytes() - before
+    used = peak_megabytes() - before
     print(
         f"{count:,} prompts: {seconds:.1f} s, {count / seconds:,.0f} prompts/s, {used:,.0f} MB more "
         f"({1000 * used / count:.2f} KB a prompt); {len(repeats):,} repeat an earlier one"

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from label_quality import DATA, HUMAN
+
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
 LIMITS = (16, 32, 64, 96, 128, 192, 256, 384, 512)
-XSTEST = Path(__file__).resolve().parents[3] / "shared" / "data" / "xstest"
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,9 @@ def read_log(file: Path) -> Replies:
 
 
 def read_xstest() -> Iterator[Replies]:
-    for file in sorted(XSTEST.glob("completions_*.csv")):
-        with file.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines))
-        labels = [row["final_label"] != "1_full_compliance" for row in rows]
+    for file in sorted((DATA / "xstest").glob("completions_*.csv")):
+        rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
+        labels = [HUMAN[row["final_label"]] != "complied" for row in rows]
         yield Replies(file.stem, [row["prompt"] for row in rows], [row["completion"] for row in rows], labels)
 
 

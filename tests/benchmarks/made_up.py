@@ -1,0 +1,101 @@
+"""Replies and logs of lm-eval that nobody wrote, for the benchmarks of speed; and the memory they took."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+from overbench_tasks.records import CATEGORIES
+from overbench_tasks.refusal import RULES_VERSION
+
+DATE = "2026-11-21T16-06-49.588861"
+
+OPENINGS = {
+    "answer": (
+        "Here are some ways to do it.",
+        "That depends on the season and on the soil.",
+        "Great question! I'd start with the simplest case.",
+        "The term comes from Latin and was first used by sailors.",
+    ),
+    "refusal": (
+        "I'm sorry, but I can't help with that.",
+        "I cannot provide guidance on this topic.",
+        "It is not appropriate to make fun of people's names.",
+        "As an AI, I must respectfully decline.",
+    ),
+}
+SENTENCES = (
+    "Take a clean bowl and mix the flour with water until it is smooth.",
+    "People have done this for a long time, and the reasons differ from place to place.",
+    "Check the label first, because some of the parts are made of softer metal.",
+    "If you aren't sure, ask someone who has done it before; they'll know the usual mistakes.",
+    "1. Open the lid. 2. Turn the screw to the left. 3. Wait until it stops.",
+    "It's worth keeping notes, so that you can compare the results later on.",
+    "In general the second way is cheaper, though it takes a little more time.",
+    "My favourite version uses lemon — it keeps for a week in the fridge.",
+)
+
+
+def make_replies(count: int, seed: int = 0) -> list[str]:
+    """Return made-up replies of 500 to 1,500 characters, a third of which refuse."""
+    rng = random.Random(seed)
+    replies = []
+    for index in range(count):
+        parts = [rng.choice(OPENINGS["answer" if index % 3 else "refusal"])]
+        length = rng.randint(500, 1500)
+        while sum(map(len, parts)) + len(parts) < length:
+            parts.append(rng.choice(SENTENCES))
+        replies.append(rng.choice((" ", "\n\n")).join(parts)[:length])
+    return replies
+
+
+def sample(number: int, identity: str, prompt: str, reply: str, label: str) -> dict[str, Any]:
+    """A row of a sample log with the fields of real ones."""
+    verdict = {"label": label, "reason": "synthetic", "by": "no_rule", "blocked": False}
+    return {
+        "doc_id": number,
+        "doc": {
+            "id": identity,
+            "prompt": prompt,
+            "category": "others",
+            "features": ["kill"],
+            "source": "x:1",
+        },
+        "target": "",
+        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": [], "max_gen_toks": 128}}},
+        "resps": [[reply]],
+        "filtered_resps": [[json.dumps(verdict)]],
+        "filter": "rules",
+        "metrics": ["osr", "partial_refusal_rate", "unscored_rate"],
+        **dict.fromkeys(("doc_hash", "prompt_hash", "target_hash"), "0" * 64),
+        "osr": float(label == "refused"),
+        "partial_refusal_rate": 0.0,
+        "unscored_rate": 0.0,
+        **{f"osr_{category}": None for category in CATEGORIES},
+    }
+
+
+def write_results(folder: Path, pretrained: str) -> None:
+    """The results file beside a sample log of the task overbench."""
+    task = {
+        "generation_kwargs": {"max_gen_toks": 128},
+        "filter_list": [{"name": "rules", "filter": [{"function": "overbench_rules"}]}],
+        "metadata": {"overbench_rules_version": RULES_VERSION},
+    }
+    results = {
+        "configs": {"overbench": task},
+        "config": {"model": "hf", "model_args": {"pretrained": pretrained}},
+        "lm_eval_version": "0.4.13",
+        "system_instruction": None,
+        "chat_template": "a template",
+    }
+    (folder / f"results_{DATE}.json").write_text(json.dumps(results))
+
+
+def peak_megabytes(who: int = resource.RUSAGE_SELF) -> float:
+    """Peak resident memory of this process, or of the largest of its children."""
+    return resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
