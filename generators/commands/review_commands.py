@@ -170,7 +170,12 @@ def agreement(
     """Measure a labeller against people's labels; with --run, correct the rate of runs for its errors."""
     from overbench_tasks.labellers import by_name
     from overbench_tasks.logs import ReplyColumns
-    from overbench_tasks.review.agreement import disagreements_file, read_labelled, report_lines
+    from overbench_tasks.review.agreement import (
+        disagreement_lines,
+        figure_lines,
+        read_labelled,
+        write_disagreements,
+    )
     from overbench_tasks.review.correction import correction_lines
     from overbench_tasks.tables import matching_files
 
@@ -181,16 +186,14 @@ def agreement(
         )
     # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
     runs = matching_files([*(run or ()), *(more_runs or ())])
-    with by_name(by, _settings(by_args)) as labeller, disagreements_file(disagreements) as note:
-        reading = read_labelled(
-            file,
-            labeller.label,
-            gold=gold,
-            columns=ReplyColumns(reply, prompt),
-            keep=limit,
-            on_disagreement=note,
-        )
-        for line in report_lines(reading, labeller.name):
+    with by_name(by, _settings(by_args)) as labeller:
+        reading = read_labelled(file, labeller.label, gold=gold, columns=ReplyColumns(reply, prompt))
+        if disagreements is not None:
+            write_disagreements(disagreements, reading.disagreements)
+        for line in (
+            *figure_lines(reading.confusion, labeller.name),
+            *disagreement_lines(reading.disagreements, limit),
+        ):
             typer.echo(line)
         for line in correction_lines(reading.confusion, runs, labeller):
             typer.echo(line)

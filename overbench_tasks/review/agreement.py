@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +22,9 @@ from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
 from overbench_tasks.review.annotate import KEY_COLUMN, Key, guarded, read_key, unguarded
-from overbench_tasks.review.tally import Change
-from overbench_tasks.tables import read_table
+from overbench_tasks.review.tally import Change, interval
+from overbench_tasks.tables import read_table, whole_file
+from overbench_tasks.text import encodable
 
 SCORED: Final = 3
 """The first three of LABELS are labels; the last, ``unscored``, is the lack of one."""
@@ -104,24 +104,14 @@ class Reading:
 
     Attributes:
         confusion: the counts.
-        disagreements: the first few replies whose labels differ, people's as ``old``.
-        differing: how many there are.
+        disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
     """
 
     confusion: Confusion
     disagreements: list[Change]
-    differing: int
 
 
-def read_labelled(
-    path: Path,
-    label: LabelReplies,
-    *,
-    gold: str,
-    columns: ReplyColumns,
-    keep: int = 10,
-    on_disagreement: Callable[[Change], object] = lambda change: None,
-) -> Reading:
+def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyColumns) -> Reading:
     """Label a file's replies and count them against its gold column.
 
     Args:
@@ -129,8 +119,6 @@ def read_labelled(
         label: the labeller.
         gold: the column with people's labels, see :func:`gold_label`.
         columns: the other columns; the prompt's may be None, and is known for a drawn sample.
-        keep: how many disagreements to return.
-        on_disagreement: called with every one, in the file's order.
 
     Raises:
         OverbenchError: a row cannot be read, no row has a label, or the key of a drawn sample is
@@ -138,16 +126,12 @@ def read_labelled(
     """
     file = _LabelledFile(path, gold, columns)
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
-    disagreements: list[Change] = []
-    differing = 0
+    disagreements = []
     for row, (verdict,) in label_rows(file.rows(), label):
         (human,) = row.logged or ()
         counts[file.stratum(row)][LABELS.index(human.label), LABELS.index(verdict.label)] += 1
         if verdict.label != human.label:
-            change = Change(row.prompt, row.replies[0], human, verdict)
-            differing += 1
-            disagreements += [change] if len(disagreements) < keep else []
-            on_disagreement(change)
+            disagreements.append(Change(row.prompt, row.replies[0], human, verdict))
     if not counts:
         raise OverbenchError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
     sizes = file.key.sizes if file.key else None
@@ -156,7 +140,7 @@ def read_labelled(
         np.array(list(sizes.values()), dtype=float) if sizes else None,
         file.blank,
     )
-    return Reading(confusion, disagreements, differing)
+    return Reading(confusion, disagreements)
 
 
 class _LabelledFile:
@@ -194,22 +178,14 @@ class _LabelledFile:
         return {**raw, **{name: unguarded(raw[name]) for name in texts if name}}
 
 
-@contextmanager
-def disagreements_file(path: Path | None) -> Iterator[Callable[[Change], object]]:
-    """A function that writes one disagreement to a CSV of (prompt, reply, people, labeller, by,
-    reason), texts as a spreadsheet may hold them; without a path it does nothing."""
-    if path is None:
-        yield lambda change: None
-        return
-    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+def write_disagreements(path: Path, disagreements: Sequence[Change]) -> None:
+    """Write a CSV of (prompt, reply, people, labeller, by, reason), texts as a spreadsheet may hold them."""
+    with whole_file(path) as file:
         writer = csv.writer(file)
         writer.writerow(["prompt", "reply", "people", "labeller", "by", "reason"])
-
-        def write(change: Change) -> None:
-            texts = [change.prompt or "", change.reply, change.old.label, change.new.label]
-            writer.writerow(map(guarded, [*texts, change.new.by, change.new.reason]))
-
-        yield write
+        for one in disagreements:
+            texts = (one.prompt or "", one.reply, one.old.label, one.new.label, one.new.by, one.new.reason)
+            writer.writerow(guarded(encodable(text)) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,15 +282,13 @@ def _percentiles(values: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def report_lines(reading: Reading, labeller: str) -> Iterator[str]:
-    """The report for the terminal."""
-    confusion = reading.confusion
+def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
+    """Counts and figures for the terminal."""
     counts = confusion.counts.sum(axis=0)
     yield f"{int(counts.sum()):,} labelled replies; people in rows, {labeller} in columns"
-    yield " " * 12 + "".join(f"{label:>10}" for label in LABELS) + f"{'all':>10}"
-    for name, row in zip(LABELS, counts, strict=False):
+    yield " " * 12 + "".join(f"{label:>10}" for label in (*LABELS, "all"))
+    for name, row in zip((*LABELS[:SCORED], "all"), [*counts, counts.sum(axis=0)], strict=True):
         yield f"{name:12}" + "".join(f"{int(n):>10,}" for n in (*row, row.sum()))
-    yield f"{'all':12}" + "".join(f"{int(n):>10,}" for n in (*counts.sum(axis=0), counts.sum()))
     if confusion.blank:
         yield f"{confusion.blank:,} rows without a person's label are left out."
     if confusion.sizes is not None:
@@ -326,7 +300,11 @@ def report_lines(reading: Reading, labeller: str) -> Iterator[str]:
         yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
     yield "Refusal is refused or partial; unscored replies are in none of the figures."
     for figure in figures(confusion):
-        yield f"  {figure.name:20}{figure.value:.4f} [{figure.low:.4f}, {figure.high:.4f}]"
-    yield f"{reading.differing:,} disagreements"
-    for change in reading.disagreements:
+        yield f"  {figure.name:20}{interval(figure.value, figure.low, figure.high)}"
+
+
+def disagreement_lines(disagreements: Sequence[Change], limit: int) -> Iterator[str]:
+    """How many there are, and the first ``limit`` of them."""
+    yield f"{len(disagreements):,} disagreements"
+    for change in disagreements[:limit]:
         yield from change.lines()

@@ -20,7 +20,7 @@ from label_speed import prefix_match
 
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.review.agreement import FLAGGED, Reading, Table, report_lines
+from overbench_tasks.review.agreement import FLAGGED, Confusion, figure_lines
 
 DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILES = ("completions_gpt4.csv", "completions_llama2new.csv")
@@ -58,8 +58,7 @@ def report(title: str, rows: list[Row], labeller: Callable[[str], Label]) -> Non
     for human, reply in rows:
         counts[0, LABELS.index(human), LABELS.index(labeller(reply))] += 1
     print(f"\n{title}: {len(rows)} replies")
-    differing = int(counts.sum() - counts[0].trace())
-    print("\n".join(report_lines(Reading(Table(counts), differing=differing), title)))
+    print("\n".join(figure_lines(Confusion(counts), title)))
     print(f"partials flagged: {counts[0, 2, list(FLAGGED)].sum():.0f} of {counts[0, 2].sum():.0f}")
 
 

@@ -70,7 +70,7 @@ class TestFigures:
         assert found["three-way accuracy"] == pytest.approx((9 / 12, *wilson_interval(9, 12)))
         # Expected agreement (6*6 + 4*5 + 2*1) / 144 = 58/144; (108 - 58) / (144 - 58).
         assert found["Cohen's kappa"][0] == pytest.approx(50 / 86)
-        assert reading.differing == 4
+        assert len(reading.disagreements) == 4
 
     def test_intervals_hold_the_value_and_are_the_same_every_time(self, labelled: Path) -> None:
         table = read_labelled(
