@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from test_plan import EVALUATION, GENERATION, REPOSITORY
 
+from overbench_tasks.classifier import ClassifierSettings
+from overbench_tasks.judge import JudgeSettings
+
 FOLDERS = ("overbench_tasks", "generators", "task_configs", "tests")
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 STAND_FOR_ANY = {"generators/gates/NAME.py", "task_configs/NAME.yaml"}
@@ -49,7 +52,6 @@ def headings(file: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.casefold()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.xfail(reason="the move is under way")
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: str(file.relative_to(REPOSITORY)))
 def test_links_and_paths_lead_somewhere(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
@@ -72,3 +74,16 @@ def test_the_scripts_of_the_benchmarks_are_listed() -> None:
     text = (REPOSITORY / "tests/benchmarks/README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+\.py)`", text, re.MULTILINE)
     assert sorted(listed) == sorted(file.name for file in (REPOSITORY / "tests/benchmarks").glob("*.py"))
+
+
+def test_the_tables_of_settings_are_the_settings() -> None:
+    """Of the judge with its defaults, of the classifier by name."""
+    text = (REPOSITORY / "task_configs/README.md").read_text(encoding="utf-8")
+    judge, _, rest = text.partition("### The judge\n")[2].partition("\n### ")
+    row = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
+    told = {name: default.strip("`").casefold() for name, default in row.findall(judge)}
+    assert told == {
+        name: str(field.get_default(call_default_factory=True)).casefold()
+        for name, field in JudgeSettings.model_fields.items()
+    }
+    assert dict(row.findall(rest.partition("\n### ")[0])).keys() == ClassifierSettings.model_fields.keys()

@@ -233,7 +233,6 @@ def check_yaml(code: str, workspace: Path) -> None:
         load(workspace / "settings.yaml", {})
 
 
-@pytest.mark.xfail(reason="the move is under way")
 @pytest.mark.parametrize("file", DOCS)
 def test_examples_run(file: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for language, code in blocks(file):
