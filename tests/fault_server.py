@@ -124,8 +124,8 @@ def application(server: FaultServer) -> web.Application:
 
 
 @contextmanager
-def fault_server(behave: Behaviour, latency_sec: float = 0.0) -> Iterator[FaultServer]:
-    """A running server for the length of a ``with`` block."""
+def fault_server(behave: Behaviour, latency_sec: float = 0.0, port: int = 0) -> Iterator[FaultServer]:
+    """A running server for the length of a ``with`` block; at any free port where none is named."""
     server = FaultServer(behave, latency_sec)
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(
@@ -134,7 +134,7 @@ def fault_server(behave: Behaviour, latency_sec: float = 0.0) -> Iterator[FaultS
 
     async def start() -> None:
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
         server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
 
     loop.run_until_complete(start())

@@ -24,7 +24,7 @@ class Bars:
     def __init__(self) -> None:
         self._bar: Any = None
 
-    def bar(self, name: str, total: int) -> Callable[[int], None]:
+    def bar(self, name: str, total: int | None) -> Callable[[int], None]:
         from tqdm import tqdm
 
         self.close()
@@ -125,8 +125,9 @@ def refresh(
         "budget": {"calls": budget_calls, "tokens": budget_tokens},
     }
     from generators.refresh.plan import plan_lines
-    from generators.refresh.refresh_settings import SettingsError, load
+    from generators.refresh.refresh_settings import load
     from generators.refresh.run import settings_of
+    from overbench_tasks.errors import OverbenchError
 
     if where is not None and where.is_dir():
         folder, settings = where, settings_of(where)
@@ -135,7 +136,7 @@ def refresh(
     else:
         settings = load(where, flags, assignments or (), preset)
         if run_dir is None and where is None:
-            raise SettingsError("Expected --run_dir DIRECTORY, or a settings file to name the run after.")
+            raise OverbenchError("Expected --run_dir DIRECTORY, or a settings file to name the run after.")
         folder = run_dir or Path("runs") / where.stem  # type: ignore[union-attr]
     if dry_run:
         for line in plan_lines(settings):
@@ -154,17 +155,15 @@ def _moderation(names: list[str] | None) -> dict[str, Any] | None:
 
 def _work(folder: Path, settings: Any, until: str | None) -> None:
     from generators.refresh.loop import refresh as run_loop
-    from generators.refresh.publish import publish
     from generators.refresh.run import Run
     from generators.refresh.store import Store
 
     bars = Bars()
     with Store(folder) as store:
-        run = Run(settings, store, reporter=bars)
+        run = Run(settings, store, bars)
         try:
             run.check(until)
-            run_loop(run, until)
-            exported = publish(run)
+            exported = run_loop(run, until)
         except KeyboardInterrupt:
             bars.close()
             typer.echo(f"Stopped; nothing is lost. To go on: overbench refresh {folder}", err=True)
@@ -172,14 +171,14 @@ def _work(folder: Path, settings: Any, until: str | None) -> None:
         finally:
             bars.close()
     typer.echo(
-        f"{folder}: {exported['accepted']:,} prompts passed all gates, {exported['verified']:,} of them are "
-        f"refused by the target. In {exported['folder']}"
+        f"{folder}: {exported.accepted:,} prompts passed all gates, {exported.verified:,} of them are "
+        f"refused by the target. In {exported.folder}"
     )
-    if exported["verified"]:
-        typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings, exported['folder'])}")
+    if exported.verified:
+        typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings, exported.folder)}")
 
 
-def evaluation_flags(settings: Any, folder: str) -> str:
+def evaluation_flags(settings: Any, folder: Path) -> str:
     """lm_eval's flags for the target of a refresh whose set is in ``folder``, quoted for a shell."""
     import shlex
 
@@ -189,7 +188,7 @@ def evaluation_flags(settings: Any, folder: str) -> str:
     if target.system_instruction:
         # A task does not see it, and so cannot find this target's set by itself.
         words += ["--system_instruction", target.system_instruction]
-        words += ["--metadata", json.dumps({"overbench_target": Path(folder).name})]
+        words += ["--metadata", json.dumps({"overbench_target": folder.name})]
     return shlex.join(words)
 
 

@@ -1,25 +1,37 @@
 """The refresh loop: new, harmless prompts that one checkpoint refuses (Pu et al. 2025, section 3).
 
-Read :func:`refresh` as the table of contents: each line is a stage in a module of its own.
+Read :data:`STAGES` as the table of contents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from generators.refresh import generation as waves
 from generators.refresh import stages
-from generators.refresh.publish import publish
+from generators.refresh.generate import generate
+from generators.refresh.publish import Published, publish
 from generators.refresh.run import Run
+from generators.refresh.store import Summary
 from overbench_tasks.errors import OverbenchError
 
-STAGES = ("seeds", "label", "train", "attribute", "generate", "verify")
-"""The stages of a run that can be its last, in order; those from ``train`` on are of each round."""
+Stage = Callable[[Run, int], Summary]
+
+STAGES: Final[Mapping[str, Stage]] = {
+    "seeds": stages.read_and_split,
+    "label": stages.label_seeds,
+    "train": stages.train,
+    "attribute": stages.attribute,
+    "generate": generate,
+    "verify": stages.verify,
+}
+"""The stages of a run that can be its last, in order; those from ``train`` on are of each round.
+
+Each takes a run and the number of the round, goes on where it was stopped, and returns counts by name.
+"""
 
 
-def refresh(run: Run, until: str | None = None) -> None:
+def refresh(run: Run, until: str | None = None) -> Published:
     """Run every stage that is not finished yet, round by round, and export what there is.
 
     Args:
@@ -31,28 +43,29 @@ def refresh(run: Run, until: str | None = None) -> None:
     """
     if until is not None and until not in STAGES:
         raise OverbenchError(f"No stage is called {until!r}. Expected one of {', '.join(STAGES)}.")
-    for number, name, stage in _schedule(run):
-        finished_before = run.store.summary(number, name) is not None
-        summary = stage()
-        if not finished_before:
-            run.reporter.say(summary_line(number, name, summary))
+    finished = run.store.finished()
+    for number, name in _schedule(run.settings.rounds.rounds):
+        if (number, name) in finished:
+            continue
+        summary = STAGES[name](run, number)
+        run.store.finish(number, name, summary)
+        run.reporter.say(summary_line(number, name, summary))
+        if name == until:
+            break
         if name == "verify":
             publish(run)
-        if name == until and not finished_before:
-            return
+    return publish(run)
 
 
-def _schedule(run: Run) -> Iterator[tuple[int, str, Callable[[], stages.Summary]]]:
-    yield 0, "seeds", lambda: stages.seeds(run)
-    yield 0, "label", lambda: stages.label_seeds(run)
-    rounds = run.settings.rounds.rounds
+def _schedule(rounds: int) -> Iterator[tuple[int, str]]:
+    first, second, *each_round = STAGES
+    yield 0, first
+    yield 0, second
     for number in range(1, rounds + 1):
-        yield number, "train", partial(stages.train, run, number)
-        yield number, "attribute", partial(stages.attribute, run, number)
-        yield number, "generate", partial(waves.generate, run, number)
-        yield number, "verify", partial(stages.verify, run, number)
+        for name in each_round:
+            yield number, name
     # What the last round taught: for whoever goes on from here, and for the report by round.
-    yield rounds + 1, "train", partial(stages.train, run, rounds + 1)
+    yield rounds + 1, "train"
 
 
 def summary_line(round_number: int, stage: str, summary: Mapping[str, Any]) -> str:

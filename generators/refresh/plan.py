@@ -26,7 +26,9 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     parts = [seed.split for seed in split(read.prompts, settings.seeds)]
     asked_parts = SPLITS if settings.rounds.seeds_by == "target" else SPLITS[:3]
     seed_calls = sum(part in asked_parts for part in parts)
-    rounds, jobs = settings.rounds.rounds, settings.rounds.jobs
+    # Without a limit of requests a round has one for each seed and feature, and more as the seeds grow.
+    rounds = settings.rounds.rounds
+    jobs = settings.rounds.jobs or parts.count("generation") * settings.attribution.top_k
     requests = rounds * jobs
     written = requests * settings.adversary.candidates
     through = requests * settings.rounds.keep

@@ -11,39 +11,47 @@ made anew from the run's rows, so exporting twice gives the same files.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from generators.categories.keywords import categorise
 from generators.refresh.run import Run
-from generators.refresh.store import StoreError
 from generators.targets.naming import system_suffix
 from overbench_tasks import __version__
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
+from overbench_tasks.tables import whole_file
 
 REJECTIONS_NAME = "rejections.jsonl"
 
 
-def publish(run: Run) -> dict[str, Any]:
-    """Write the data files of a run; returns their row counts and the folder that the tasks read.
+class Published(NamedTuple):
+    """How many prompts passed all gates, how many of them the target refuses, and where the tasks look."""
+
+    accepted: int
+    verified: int
+    folder: Path
+
+
+def publish(run: Run) -> Published:
+    """Write the data files of a run.
 
     Raises:
-        StoreError: a file cannot be written.
+        OverbenchError: a file cannot be written.
     """
-    accepted = [record(run, row) for row in _accepted_rows(run)]
+    accepted = [_record(run, row) for row in run.store.accepted(run.asking)]
     verified = [row for row in accepted if row["verified"]]
-    own, tasks = run.store.folder / "data", refreshed_folder(published_name(run))
+    own, tasks = run.store.folder / "data", refreshed_folder(_published_name(run))
     for folder in (own, tasks):
         for name, rows in ((ACCEPTED_NAME, accepted), (REFRESHED_NAME, verified)):
             if rows:
-                write_lines(folder / name, rows)
-    write_lines(own / REJECTIONS_NAME, _rejections(run))
-    return {"accepted": len(accepted), "verified": len(verified), "folder": str(tasks)}
+                _write_lines(folder / name, rows)
+    _write_lines(own / REJECTIONS_NAME, run.store.rejections())
+    return Published(len(accepted), len(verified), tasks)
 
 
-def published_name(run: Run) -> str:
+def _published_name(run: Run) -> str:
     """Under which name the tasks find the set: the target's, and what tells apart a system instruction.
 
     lm-eval does not show a task its system instruction, so such a set is found by ``overbench_target`` only.
@@ -52,27 +60,12 @@ def published_name(run: Run) -> str:
     return run.target.name + (system_suffix(said) if said else "")
 
 
-def _accepted_rows(run: Run) -> list[sqlite3.Row]:
-    query = """
-        SELECT prompts.*, candidates.refusal_probability, votes.votes, answers.reply, labels.label,
-               labels.reason AS label_reason, labels.label_by
-        FROM prompts
-        JOIN candidates ON candidates.prompt_id = prompts.id AND candidates.gate = ''
-        JOIN answers ON answers.prompt_id = prompts.id AND answers.target = :target
-             AND answers.decoding = :decoding
-        JOIN labels ON labels.prompt_id = prompts.id AND labels.target = :target
-             AND labels.decoding = :decoding AND labels.labeller = :labeller
-        LEFT JOIN votes ON votes.prompt_id = prompts.id
-        WHERE prompts.part = 'accepted' ORDER BY prompts.round, prompts.position"""
-    target = run.target
-    keys = {"target": target.name, "decoding": target.decoding, "labeller": run.labeller.name}
-    return run.store.rows(query, keys)
-
-
-def record(run: Run, row: sqlite3.Row) -> dict[str, Any]:
+def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
     """One prompt with how it came to be: the fields of the project's prompt record, and the reply."""
     refused = row["label"] == "refused"
     filed = categorise(row["prompt"], [row["feature"]])
+    # Votes without what they cost, which is the run's affair.
+    votes = [{name: vote[name] for name in ("by", "verdict", "said")} for vote in row["votes"]]
     return {
         "id": row["id"],
         "prompt": row["prompt"],
@@ -84,7 +77,7 @@ def record(run: Run, row: sqlite3.Row) -> dict[str, Any]:
         "round": row["round"],
         "source_target": run.target.name,
         "generator": run.adversary.version,
-        "moderation": "unmoderated" if run.moderator.unmoderated else _votes(row["votes"]),
+        "moderation": "unmoderated" if run.moderator.unmoderated else votes,
         "refusal_probability": row["refusal_probability"],
         "verified": refused,
         "refused_by": [run.target.name] if refused else [],
@@ -96,35 +89,11 @@ def record(run: Run, row: sqlite3.Row) -> dict[str, Any]:
     }
 
 
-def _votes(text: str) -> list[dict[str, str]]:
-    """Votes as records hold them: what they cost is the run's affair."""
-    return [{name: vote[name] for name in ("by", "verdict", "said")} for vote in json.loads(text)]
-
-
-def _rejections(run: Run) -> Iterator[dict[str, Any]]:
-    query = """
-        SELECT candidates.*, jobs.round, jobs.seed_id, jobs.feature FROM candidates
-        JOIN jobs ON jobs.id = candidates.job_id WHERE gate != ''
-        ORDER BY jobs.round, jobs.wave, jobs.position, candidates.number"""
-    for row in run.store.rows(query):
-        names = ("prompt_id", "prompt", "gate", "reason", "detail", "round", "seed_id", "feature", "job_id")
-        yield {name: row[name] for name in names}
-
-
-def write_lines(file: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write JSON lines in UTF-8, whole or not at all.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    partial = file.with_name(file.name + ".partial")
+def _write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8", newline="\n") as lines:
-            for row in rows:
-                lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-        partial.replace(file)
+        with whole_file(file) as lines:
+            lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     except OSError as error:
-        raise StoreError(
+        raise OverbenchError(
             f"{file} cannot be written: {error}. Make room, then start the same command again."
         ) from error

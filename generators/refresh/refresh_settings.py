@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from generators.adversary.adversary import AdversarySettings
+from generators.adversary.adversary import FORM_OF_0_1, AdversarySettings
 from generators.attribution.attribution_settings import AttributionSettings
-from generators.attribution.feature_pool import PoolSettings
 from generators.detector.detector_settings import DetectorSettings
 from generators.gates.form import FormSettings
 from generators.gates.moderation import ModerationSettings
@@ -23,10 +22,6 @@ from generators.gates.presence import PresenceSettings
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
-
-
-class SettingsError(OverbenchError):
-    """A setting is missing, unknown, or out of its range."""
 
 
 class _Section(BaseModel):
@@ -52,8 +47,13 @@ class RoundSettings(_Section):
     """How the feedback rounds go (Pu et al. 2025, section 3.3 and Algorithm 1)."""
 
     rounds: int = Field(3, ge=1, description="Feedback rounds.")
-    jobs: int = Field(400, ge=1, description="Requests to the adversary per round, at most.")
-    wave: int = Field(32, ge=1, description="Requests in flight before the pool is looked at again.")
+    jobs: int | None = Field(
+        400, ge=1, description="Requests to the adversary per round, at most; null: until nothing is left."
+    )
+    batch: int = Field(32, ge=1, description="Requests in flight before the next ones are drawn.")
+    feature_cap: int = Field(
+        50, ge=1, description="Times a feature is used over the whole run before it is out (the paper's T)."
+    )
     keep: int = Field(
         2, ge=1, description="Candidates of one request that go on, the likeliest refusals first."
     )
@@ -75,6 +75,9 @@ class RoundSettings(_Section):
         le=1,
         description="The share of candidates turned away by the detector alone that the target is asked "
         "all the same, so that the next detector learns from its misses. Never part of the data.",
+    )
+    carry_over: bool = Field(
+        True, description="Later rounds start from the verified prompts of earlier ones, too."
     )
     examples: int = Field(
         3, ge=0, description="Verified prompts of earlier rounds shown to the adversary in each request."
@@ -104,7 +107,6 @@ class RefreshSettings(_Section):
     labeller: LabellerSettings = LabellerSettings()
     detector: DetectorSettings = DetectorSettings()
     attribution: AttributionSettings = AttributionSettings()
-    pool: PoolSettings = PoolSettings()
     adversary: AdversarySettings = AdversarySettings()
     gates: GateSettings = GateSettings()
     moderation: ModerationSettings
@@ -124,6 +126,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_EARLIER_NAMES: Final = {("rounds", "wave"): ("rounds", "batch"), ("pool", "cap"): ("rounds", "feature_cap")}
+"""Settings of earlier versions, in their files and runs, and what they are called now."""
+
 
 def load(
     file: Path | None, overrides: Mapping[str, Any], assignments: Sequence[str] = (), preset: str = "default"
@@ -133,27 +138,53 @@ def load(
     A flag that is None was not given. In a file, null is a value like any other.
 
     Raises:
-        SettingsError: names the setting, what was expected and what came.
+        OverbenchError: names the setting, what was expected and what came.
     """
     if preset not in PRESETS:
-        raise SettingsError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
-    merged = merge(PRESETS[preset], {} if file is None else _read(file))
+        raise OverbenchError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
+    merged = merge(PRESETS[preset], {} if file is None else _renamed(_read(file)))
     merged = merge(merged, _given(overrides))
     for assignment in assignments:
-        merged = merge(merged, _assigned(assignment))
+        merged = merge(merged, _renamed(_assigned(assignment)))
     try:
         return RefreshSettings.model_validate(merged)
     except ValidationError as error:
-        raise SettingsError(_explain(error)) from error
+        raise OverbenchError(_explain(error)) from error
+
+
+def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
+    """The settings that the run in ``folder`` was begun with, by this version or an earlier one.
+
+    Raises:
+        OverbenchError: they are those of a version that this one does not know.
+    """
+    try:
+        return RefreshSettings.model_validate(merge({"adversary": {"form": FORM_OF_0_1}}, _renamed(used)))
+    except ValidationError as error:
+        raise OverbenchError(
+            f"The run in {folder} was begun by a version with other settings. {_explain(error)}"
+        ) from error
+
+
+def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under the names of today; a section that this empties is gone."""
+    found = {name: dict(part) if isinstance(part, Mapping) else part for name, part in settings.items()}
+    for (section, name), (new_section, new_name) in _EARLIER_NAMES.items():
+        before = found.get(section)
+        if isinstance(before, dict) and name in before:
+            found.setdefault(new_section, {})[new_name] = before.pop(name)
+            if not before:
+                del found[section]
+    return found
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
         settings = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(f"Expected a YAML file of settings at {file}: {error}") from error
+        raise OverbenchError(f"Expected a YAML file of settings at {file}: {error}") from error
     if not isinstance(settings, dict):
-        raise SettingsError(
+        raise OverbenchError(
             f"Expected {file} to hold sections such as 'target:', got {type(settings).__name__}."
         )
     return settings
@@ -162,7 +193,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _assigned(assignment: str) -> dict[str, Any]:
     path, equals, text = assignment.partition("=")
     if not equals or not path.strip():
-        raise SettingsError(f"Expected --set section.name=value, got {assignment!r}.")
+        raise OverbenchError(f"Expected --set section.name=value, got {assignment!r}.")
     value: Any = yaml.safe_load(text)
     for name in reversed(path.strip().split(".")):
         value = {name: value}

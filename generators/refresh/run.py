@@ -1,48 +1,41 @@
-"""One refresh at work: its settings, its run directory, and the parts that cost time to make."""
+"""One refresh at work: its settings, its run directory, and the models that it works with."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Final, Protocol
 
 import yaml
 
-from generators.refresh.labeling import Labelled, labelled
-from generators.refresh.refresh_settings import RefreshSettings
-from generators.refresh.store import Store
+from generators.adversary.adversary import Adversary
+from generators.attribution.attribution import Attribution, attribute
+from generators.detector.detector import check_encoder, train
+from generators.detector.detector_model import Detector
+from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_settings import Example
+from generators.gates.moderation import Moderator
+from generators.models.models import encoder_place
+from generators.refresh.refresh_settings import RefreshSettings, from_stored
+from generators.refresh.store import Asking, Store
 from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from generators.adversary.adversary import Adversary
-    from generators.attribution.attribution import Attribution
-    from generators.attribution.feature_pool import FeaturePool
-    from generators.detector.detector_model import Detector
-    from generators.detector.detector_report import DetectorReport
-    from generators.detector.detector_settings import Example
-    from generators.gates.moderation import Moderator
+from overbench_tasks.records import Label
+from overbench_tasks.tables import whole_file
 
 SETTINGS_FILE = "settings.yaml"
-
-
-class RunError(OverbenchError):
-    """A run directory and what is asked of it do not fit."""
 
 
 class Reporter(Protocol):
     """Where progress goes: bars in a terminal, nothing in a test."""
 
-    def bar(self, name: str, total: int) -> Callable[[int], None]:
-        """A bar of ``total`` units; the function advances it."""
+    def bar(self, name: str, total: int | None) -> Callable[[int], None]:
+        """A bar of ``total`` units, None where nobody knows; the function advances it."""
 
     def say(self, line: str) -> None:
         """One line for the user."""
@@ -51,75 +44,50 @@ class Reporter(Protocol):
 class Silent:
     """A :class:`Reporter` that reports nothing."""
 
-    def bar(self, name: str, total: int) -> Callable[[int], None]:
+    def bar(self, name: str, total: int | None) -> Callable[[int], None]:
         return lambda done: None
 
     def say(self, line: str) -> None:
         pass
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a run works with; None is what the settings name. Tests put scripted ones here.
-
-    Attributes:
-        train: (examples, folder, settings) -> report, as :func:`generators.detector.detector.train`.
-        load: (folder) -> detector, as :meth:`generators.detector.detector.Detector.load`.
-        attribute: (detector, prompts, settings) -> attributions, in order.
-    """
-
-    target: Asked | None = None
-    labeller: Labeller | None = None
-    adversary: Adversary | None = None
-    moderator: Moderator | None = None
-    train: Callable[..., DetectorReport] | None = None
-    load: Callable[[Path], Detector] | None = None
-    attribute: Callable[..., list[Attribution]] | None = None
-
-
 class Run:
-    """A refresh in progress.
+    """A refresh in progress. Its models are made when they are first needed, as the settings say.
 
     Args:
         settings: as the user gave them; they must equal those that the folder was begun with.
         store: the open run directory.
 
     Raises:
-        RunError: the folder holds a run with other settings.
+        OverbenchError: the folder holds a run with other settings.
     """
 
-    def __init__(
-        self,
-        settings: RefreshSettings,
-        store: Store,
-        *,
-        reporter: Reporter | None = None,
-        parts: Parts | None = None,
-    ) -> None:
+    def __init__(self, settings: RefreshSettings, store: Store, reporter: Reporter | None = None) -> None:
         self.settings = settings
         self.store = store
         self.reporter: Reporter = reporter or Silent()
-        self._parts = parts or Parts()
-        self.target: Asked = self._parts.target or Target(settings.target)
         self._detector: tuple[int, Detector] | None = None
         _begin(settings, store)
 
     @cached_property
+    def target(self) -> Asked:
+        return Target(self.settings.target)
+
+    @cached_property
     def labeller(self) -> Labeller:
-        chosen = self.settings.labeller
-        return self._parts.labeller or by_name(chosen.by, chosen.by_args)
+        return by_name(self.settings.labeller.by, self.settings.labeller.by_args)
 
     @cached_property
     def adversary(self) -> Adversary:
-        from generators.adversary.adversary import Adversary
-
-        return self._parts.adversary or Adversary(self.settings.adversary, self._answers_file)
+        return Adversary(self.settings.adversary, self._answers_file)
 
     @cached_property
     def moderator(self) -> Moderator:
-        from generators.gates.moderation import Moderator
+        return Moderator(self.settings.moderation, self._answers_file)
 
-        return self._parts.moderator or Moderator(self.settings.moderation, self._answers_file)
+    @property
+    def _answers_file(self) -> Path:
+        return self.store.folder / "adversary.sqlite"
 
     def check(self, until: str | None = None) -> None:
         """Find out what is wrong with the settings before time or money is spent on them.
@@ -127,11 +95,8 @@ class Run:
         Checks the labeller, the encoder, and, if the adversary's stage is to be reached, that
         adversary and judges answer.
         """
-        from generators.detector.detector import check_encoder
-        from generators.models.models import encoder_place
-
         _ = self.labeller
-        if until not in ("seeds", "label") and self._parts.train is None:
+        if until not in ("seeds", "label"):
             check_encoder(self.settings.detector, encoder_place(self.settings.detector.model))
         if until not in ("seeds", "label", "train", "attribute"):
             self.adversary.check()
@@ -139,26 +104,8 @@ class Run:
 
     def train(self, examples: Sequence[Example], round_number: int) -> DetectorReport:
         """Train the detector of a round."""
-        from generators.detector.detector import train
-        from generators.models.models import encoder_place
-
-        folder, settings = self.detector_folder(round_number), self.settings.detector
-        if self._parts.train is not None:
-            return self._parts.train(examples, folder, settings)
+        settings, folder = self.settings.detector, self.detector_folder(round_number)
         return train(examples, folder, settings, encoder=encoder_place(settings.model))
-
-    def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
-        """Attribute (id, prompt) pairs with the detector of a round."""
-        detector = self.detector(round_number)
-        if self._parts.attribute is not None:
-            return self._parts.attribute(detector, prompts, self.settings.attribution)
-        from generators.attribution.attribution import attribute
-
-        return attribute(detector.model, detector.tokenizer, prompts, self.settings.attribution)
-
-    @property
-    def _answers_file(self) -> Path:
-        return self.store.folder / "adversary.sqlite"
 
     def detector_folder(self, round_number: int) -> Path:
         """The folder of the detector that gates a round; one more than the last is what that round taught."""
@@ -167,78 +114,34 @@ class Run:
     def detector(self, round_number: int) -> Detector:
         """The trained detector of a round; one is in memory at a time."""
         if self._detector is None or self._detector[0] != round_number:
-            self._detector = (round_number, self._load(self.detector_folder(round_number)))
+            self._detector = round_number, self.load(self.detector_folder(round_number))
         return self._detector[1]
 
-    def _load(self, folder: Path) -> Detector:
-        if self._parts.load is not None:
-            return self._parts.load(folder)
-        from generators.detector.detector_model import Detector
-
+    def load(self, folder: Path) -> Detector:
+        """The detector in a folder."""
         return Detector.load(folder, device=self.settings.detector.device)
 
-    def labels(self) -> dict[str, Labelled]:
+    def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
+        """Attribute (id, prompt) pairs with the detector of a round."""
+        detector = self.detector(round_number)
+        return attribute(detector.model, detector.tokenizer, prompts, self.settings.attribution)
+
+    @property
+    def asking(self) -> Asking:
+        """The key of the answers and labels of this run."""
+        return Asking(self.target.name, self.target.decoding, self.labeller.name)
+
+    def labels(self) -> dict[str, Label]:
         """What the target did with every prompt it was asked, by prompt id."""
-        return labelled(self.store, self.target, self.labeller)
+        return self.store.labels(self.asking)
 
     def draw(self, *key: object) -> random.Random:
         """A generator of its own for every purpose, so that a resumed run draws the same."""
         return random.Random(json.dumps([self.settings.seed, *map(str, key)]))  # noqa: S311
 
-    def verified(self, *, before: int) -> list[tuple[str, str]]:
-        """(id, prompt) of accepted prompts that the target refused in earlier rounds, the latest first."""
-        labels = self.labels()
-        query = """
-            SELECT id, prompt FROM prompts WHERE part = 'accepted' AND round < ?
-            ORDER BY round DESC, position"""
-        rows = self.store.rows(query, [before])
-        return [
-            (row["id"], row["prompt"]) for row in rows if row["id"] in labels and labels[row["id"]].refused
-        ]
-
-    def pool(self) -> FeaturePool:
-        """The uses of every feature: accepted prompts, and requests whose answers are still to be judged."""
-        from generators.attribution.feature_pool import FeaturePool
-
-        query = """
-            SELECT feature FROM prompts WHERE part = 'accepted' UNION ALL
-            SELECT feature FROM jobs WHERE id NOT IN (SELECT job_id FROM written)"""
-        pool = FeaturePool(self.settings.pool)
-        for row in self.store.rows(query):
-            pool.add(row["feature"])
-        return pool
-
-    def spent(self) -> dict[str, int]:
-        """Calls of adversary and judges so far, and their tokens as far as the endpoints counted them."""
-        judges = len(self.settings.moderation.judges)
-        written = "SELECT COALESCE(SUM(prompt_tokens + completion_tokens), 0) FROM written"
-        voted = "SELECT COALESCE(SUM(json_extract(value, '$.tokens')), 0) FROM votes, json_each(votes.votes)"
-        return {
-            "calls": self.store.value("SELECT COUNT(*) FROM jobs")
-            + judges * self.store.value("SELECT COUNT(*) FROM votes"),
-            "tokens": self.store.value(written) + self.store.value(voted),
-        }
-
-    def over_budget(self) -> bool:
-        """Whether the next wave could go beyond the budget's calls, or begins with its tokens spent."""
-        budget, spent, rounds = self.settings.budget, self.spent(), self.settings.rounds
-        votes_per_job = rounds.keep * len(self.settings.moderation.judges)
-        unjudged = self.store.value("SELECT COUNT(*) FROM jobs WHERE id NOT IN (SELECT job_id FROM written)")
-        calls = spent["calls"] + unjudged * votes_per_job + rounds.wave * (1 + votes_per_job)
-        return (budget.calls is not None and calls > budget.calls) or (
-            budget.tokens is not None and spent["tokens"] >= budget.tokens
-        )
-
-    def prompts(self, parts: Sequence[str]) -> list[tuple[str, str]]:
-        """(id, prompt) of all prompts of these parts, in order."""
-        marks = ", ".join("?" * len(parts))
-        query = f"SELECT id, prompt FROM prompts WHERE part IN ({marks}) ORDER BY position, id"  # noqa: S608
-        return [(row["id"], row["prompt"]) for row in self.store.rows(query, list(parts))]
-
 
 #: Settings that say how to work, not what comes out: they may change between two calls.
-_FREE = {"budget": None, "prices": None}
-_FREE_IN_TARGET = ("batch_size", "device")
+_FREE: Final[Any] = {"budget": True, "prices": True, "target": {"batch_size", "device"}}
 
 
 def _begin(settings: RefreshSettings, store: Store) -> None:
@@ -248,29 +151,26 @@ def _begin(settings: RefreshSettings, store: Store) -> None:
     if before is None:
         store.set_fact("settings", used)
         store.set_fact("versions", _versions())
-        text = yaml.safe_dump(used, sort_keys=False, allow_unicode=True)
-        (store.folder / SETTINGS_FILE).write_text(text, encoding="utf-8")
+        with whole_file(store.folder / SETTINGS_FILE) as file:
+            yaml.safe_dump(used, file, sort_keys=False, allow_unicode=True)
         return
-    known = _validated(before, store.folder).model_dump(mode="json")  # what came later has its default
-    changed = sorted(_differences(_fixed(known), _fixed(used)))
+    changed = _differences(_fixed(from_stored(before, store.folder)), _fixed(settings))
     if changed:
-        raise RunError(
+        raise OverbenchError(
             f"{store.folder} was begun with other settings: {', '.join(changed)} changed. "
             "Name a new run directory, or leave these as they were."
         )
 
 
-def _fixed(settings: dict[str, Any]) -> dict[str, Any]:
-    target = {name: value for name, value in settings["target"].items() if name not in _FREE_IN_TARGET}
-    return {name: value for name, value in settings.items() if name not in _FREE} | {"target": target}
+def _fixed(settings: RefreshSettings) -> dict[str, Any]:
+    return settings.model_dump(mode="json", exclude=_FREE)
 
 
 def _differences(before: Any, now: Any, name: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
-        found = []
-        for key in before.keys() | now.keys():
-            found += _differences(before.get(key), now.get(key), f"{name}.{key}" if name else key)
-        return found
+        inner = f"{name}." if name else ""
+        keys = sorted(before.keys() | now.keys())
+        return [found for key in keys for found in _differences(before.get(key), now.get(key), inner + key)]
     return [] if before == now else [name]
 
 
@@ -278,20 +178,10 @@ def settings_of(folder: Path) -> RefreshSettings:
     """The settings that a run directory was begun with.
 
     Raises:
-        StoreError: there is no run.
-        RunError: the run was begun by a version with other settings.
+        OverbenchError: there is no run; it was begun by a version with other settings.
     """
     with Store(folder, read_only=True) as store:
-        return _validated(store.fact("settings"), folder)
-
-
-def _validated(used: Any, folder: Path) -> RefreshSettings:
-    try:
-        return RefreshSettings.model_validate(used)
-    except ValueError as error:
-        raise RunError(
-            f"The settings in {folder} are not those of this version, overbench {__version__}: {error}"
-        ) from error
+        return from_stored(store.fact("settings"), folder)
 
 
 def _versions() -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The run directory: every stage of a refresh reads it, writes to it, and resumes from it.
 
-All rows live in one SQLite file, ``run.sqlite``. A row is written once and never changed: a stage is
-finished for whatever has a row, so that killing the process at any moment loses at most what had not
-come back yet, and nothing is asked twice. The other files of a run can be made again from it and
-from ``settings.yaml``, the settings as used.
+All rows live in one SQLite file, ``run.sqlite``, and this is the only module that knows its tables. A row
+is written once and never changed: a stage is finished for whatever has a row, so that killing the process
+at any moment loses at most what had not come back yet, and nothing is asked twice. The other files of a
+run can be made again from it and from ``settings.yaml``, the settings as used.
 
     RUN/settings.yaml            the settings as used, defaults written out
     RUN/run.sqlite               prompts, answers, attributions, jobs, candidates, votes
@@ -15,20 +15,21 @@ from ``settings.yaml``, the settings as used.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from filelock import FileLock, Timeout
+from generators.adversary.adversary import Job, Written
+from generators.attribution.attribution import Attribution, from_json, to_json
+from generators.gates.moderation import Vote
+from generators.gates.rejection import Rejection
+from generators.refresh.run_file import RunFile
+from overbench_tasks.prompts import prompt_id
+from overbench_tasks.records import Label, Verdict
 
-from overbench_tasks.errors import OverbenchError
-from overbench_tasks.text import encodable
-
-RUN_FILE = "run.sqlite"
-
+# The columns `part` and `wave` hold what the code calls split and batch: runs of earlier versions have them.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS prompts (
@@ -59,163 +60,314 @@ CREATE TABLE IF NOT EXISTS finished (
     round INTEGER, stage TEXT, summary TEXT NOT NULL, PRIMARY KEY (round, stage)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS candidates_by_prompt ON candidates (prompt_id);
 """
+_UNWRITTEN = "id NOT IN (SELECT job_id FROM written)"
 
-Row = Mapping[str, Any]
-
-
-class RunInUseError(OverbenchError):
-    """Another process works on the run directory."""
+Summary = dict[str, Any]
+"""What a finished stage came to: counts by name."""
 
 
-class StoreError(OverbenchError):
-    """The run directory cannot be read or written."""
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who was asked how, and who labels: the key of answers and labels."""
+
+    target: str
+    decoding: str
+    labeller: str
 
 
-class Store:
-    """One run directory, open for this process alone.
+@dataclass(frozen=True, slots=True)
+class RunPrompt:
+    """One prompt of a run.
 
-    Args:
-        folder: the run directory; made if missing.
-        read_only: look only, also while another process works on it.
-
-    Raises:
-        RunInUseError: another process has it open for writing.
-        StoreError: it cannot be made, read or written.
+    Attributes:
+        split: of a seed that of the split; of a new prompt ``accepted``, or ``explored``: for training only.
+        round: in which it was made; 0 for seeds.
+        position: its place among those of its round.
+        seed_id, feature, job_id: of a new prompt, what it was made from.
     """
 
+    id: str
+    prompt: str
+    split: str
+    round: int
+    position: int
+    seed_id: str | None = None
+    feature: str | None = None
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One new prompt on its way. ``rejection`` is None as long as no gate has turned it away."""
+
+    job: Job
+    number: int
+    prompt: str
+    rejection: Rejection | None = None
+    refusal_probability: float | None = None
+
+    @property
+    def prompt_id(self) -> str:
+        return prompt_id(self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What adversary and judges have cost so far.
+
+    Attributes:
+        requests: to the adversary, of which ``unjudged`` have no answer that the gates decided on yet.
+        moderated: prompts that judges voted on.
+        tokens: of both, as far as the endpoints counted them.
+    """
+
+    requests: int
+    unjudged: int
+    moderated: int
+    tokens: int
+
+
+class Store(RunFile):
+    """The verbs of a run directory; see :class:`RunFile` for how it is opened, and what is raised."""
+
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        self.folder = folder
-        self._lock: FileLock | None = None
-        file = folder / RUN_FILE
-        if read_only and not file.is_file():
-            raise StoreError(
-                f"Expected a run directory with {RUN_FILE} at {folder}, found none. Check the path."
-            )
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not read_only:
-                self._lock = _locked(folder)
-            self._connection = sqlite3.connect(
-                file, timeout=30, isolation_level=None, check_same_thread=False
-            )
-            self._connection.row_factory = sqlite3.Row
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            # A killed process loses nothing; a power cut may lose the last moments, never the file.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.executescript(_SCHEMA)
-        except (OSError, sqlite3.Error) as error:
-            self._release()
-            raise StoreError(_cannot_write(folder, error)) from error
+        super().__init__(folder, _SCHEMA, read_only=read_only)
 
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.close()
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All writes inside, or none: also where the process is killed or the disk is full.
-
-        Raises:
-            StoreError: the rows cannot be written.
-        """
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise StoreError(_cannot_write(self.folder, error)) from error
-        except BaseException:
-            self._roll_back()
-            raise
-
-    def _roll_back(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    def add(self, table: str, rows: Iterable[Row]) -> None:
-        """Append rows, all or none. A row whose key is there already is left as it was.
-
-        Raises:
-            StoreError: the rows cannot be written, for instance because the disk is full.
-        """
-        rows = list(rows)
-        if not rows:
-            return
-        names = list(rows[0])
-        marks = ", ".join(f":{name}" for name in names)
-        query = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
-        values = [{name: _storable(value) for name, value in row.items()} for row in rows]
-        if self._connection.in_transaction:
-            self._connection.executemany(query, values)
-            return
-        with self.transaction():
-            self._connection.executemany(query, values)
-
-    def rows(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
-        """The rows of one SELECT.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-        try:
-            return self._connection.execute(query, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.folder / RUN_FILE} cannot be read: {error}.") from error
-
-    def value(self, query: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first column of the first row, or None."""
-        rows = self.rows(query, parameters)
-        return rows[0][0] if rows else None
+    # Facts and stages.
 
     def fact(self, key: str) -> Any:
         """What :meth:`set_fact` keeps under ``key``, or None."""
-        text = self.value("SELECT value FROM facts WHERE key = ?", [key])
-        return None if text is None else json.loads(text)
+        rows = self._rows("SELECT value FROM facts WHERE key = ?", [key])
+        return json.loads(rows[0][0]) if rows else None
 
     def set_fact(self, key: str, value: Any) -> None:
         """Keep a JSON value under ``key``; the first one stays."""
-        self.add("facts", [{"key": key, "value": json.dumps(value, sort_keys=True)}])
+        self._add("facts", [{"key": key, "value": json.dumps(value, sort_keys=True)}])
 
-    def summary(self, round_number: int, stage: str) -> dict[str, Any] | None:
-        """What :meth:`finish` noted of a stage; None while it is unfinished."""
-        query = "SELECT summary FROM finished WHERE round = ? AND stage = ?"
-        text = self.value(query, [round_number, stage])
-        return None if text is None else dict(json.loads(text))
-
-    def finish(self, round_number: int, stage: str, summary: Mapping[str, Any]) -> None:
+    def finish(self, round_number: int, stage: str, summary: Summary) -> None:
         """Note that a stage of a round is complete."""
-        row = {"round": round_number, "stage": stage, "summary": json.dumps(summary)}
-        self.add("finished", [row])
+        self._add("finished", [{"round": round_number, "stage": stage, "summary": json.dumps(summary)}])
 
+    def finished(self) -> dict[tuple[int, str], Summary]:
+        """Round and stage to what :meth:`finish` noted."""
+        rows = self._rows("SELECT round, stage, summary FROM finished ORDER BY round")
+        return {(row["round"], row["stage"]): json.loads(row["summary"]) for row in rows}
 
-def _storable(value: Any) -> Any:
-    """Text without lone surrogates, which are not Unicode text and which SQLite refuses."""
-    return encodable(value) if isinstance(value, str) else value
+    # Prompts, answers, labels.
 
+    def add_prompts(self, prompts: Iterable[RunPrompt]) -> None:
+        """Keep new prompts."""
+        rows = [asdict(prompt) for prompt in prompts]
+        self._add("prompts", [{"part": row.pop("split"), **row} for row in rows])
 
-def _locked(folder: Path) -> FileLock:
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise RunInUseError(
-            f"Another process works on {folder}. Wait for it or stop it; `overbench status` works meanwhile."
-        ) from error
-    return lock
+    def prompts(self, *splits: str, first_round: int = 0, last_round: int | None = None) -> list[RunPrompt]:
+        """The prompts of these splits (none named: of all) and rounds, by round and position."""
+        chosen = f"part IN ({', '.join('?' * len(splits))}) AND" if splits else ""
+        query = f"""
+            SELECT id, prompt, part, round, position, seed_id, feature, job_id FROM prompts
+            WHERE {chosen} round BETWEEN ? AND ? ORDER BY round, position, id"""  # noqa: S608
+        rounds = [first_round, 1 << 30 if last_round is None else last_round]
+        return [RunPrompt(*row) for row in self._rows(query, [*splits, *rounds])]
 
+    def answered(self, asking: Asking) -> set[str]:
+        """The ids of the prompts that the target has answered."""
+        query = "SELECT prompt_id FROM answers WHERE target = :target AND decoding = :decoding"
+        return {row["prompt_id"] for row in self._rows(query, asdict(asking))}
 
-def _cannot_write(folder: Path, error: Exception) -> str:
-    return (
-        f"The run directory {folder} cannot be written: {error}. What was there is safe. "
-        "Make room or mend the rights, then start the same command again: it goes on from here."
-    )
+    def add_answers(self, asking: Asking, replies: Mapping[str, str]) -> None:
+        """Keep the target's replies, by prompt id."""
+        key = {"target": asking.target, "decoding": asking.decoding}
+        self._add("answers", [{"prompt_id": one, **key, "reply": reply} for one, reply in replies.items()])
+
+    def unlabelled(self, asking: Asking) -> dict[str, tuple[str, str]]:
+        """(prompt, reply) by prompt id, of all the target's replies without a label of this labeller."""
+        query = """
+            SELECT answers.prompt_id, prompts.prompt, answers.reply FROM answers
+            JOIN prompts ON prompts.id = answers.prompt_id
+            WHERE target = :target AND decoding = :decoding AND NOT EXISTS (
+                SELECT 1 FROM labels WHERE labels.prompt_id = answers.prompt_id
+                AND labels.target = answers.target AND labels.decoding = answers.decoding
+                AND labels.labeller = :labeller)
+            ORDER BY answers.prompt_id"""
+        rows = self._rows(query, asdict(asking))
+        return {row["prompt_id"]: (row["prompt"], row["reply"]) for row in rows}
+
+    def add_labels(self, asking: Asking, verdicts: Mapping[str, Verdict]) -> None:
+        """Keep the labeller's verdicts, by prompt id."""
+        rows = []
+        for key, said in verdicts.items():
+            verdict = {"label": said.label, "reason": said.reason, "label_by": said.by}
+            rows.append({"prompt_id": key, **asdict(asking), **verdict, "blocked": said.blocked})
+        self._add("labels", rows)
+
+    def labels(self, asking: Asking) -> dict[str, Label]:
+        """Every label of the target's replies, by prompt id."""
+        query = """
+            SELECT prompt_id, label FROM labels
+            WHERE target = :target AND decoding = :decoding AND labeller = :labeller"""
+        return {row["prompt_id"]: row["label"] for row in self._rows(query, asdict(asking))}
+
+    def labellers(self) -> tuple[str, ...]:
+        """Whoever labelled replies of this run, in alphabetical order."""
+        return tuple(row[0] for row in self._rows("SELECT DISTINCT labeller FROM labels ORDER BY labeller"))
+
+    # Attributions.
+
+    def add_attributions(self, round_number: int, attributions: Iterable[Attribution]) -> None:
+        """Keep attributions by the detector of a round."""
+        self._add(
+            "attributions",
+            [
+                {"prompt_id": one.prompt_id, "round": round_number, "attribution": json.dumps(to_json(one))}
+                for one in attributions
+            ],
+        )
+
+    def attributions(self, round_number: int) -> dict[str, Attribution]:
+        """What the detector of a round holds against each prompt, by prompt id."""
+        query = "SELECT prompt_id, attribution FROM attributions WHERE round = ?"
+        rows = self._rows(query, [round_number])
+        return {row["prompt_id"]: from_json(json.loads(row["attribution"])) for row in rows}
+
+    def latest_attributions(self) -> list[tuple[str, Attribution]]:
+        """Every attributed prompt with its latest attribution, by prompt id."""
+        query = """
+            SELECT prompt, attribution, MAX(attributions.round) FROM attributions
+            JOIN prompts ON prompts.id = prompt_id GROUP BY prompt_id ORDER BY prompt_id"""
+        return [(row["prompt"], from_json(json.loads(row["attribution"]))) for row in self._rows(query)]
+
+    # Batches of requests to the adversary.
+
+    def add_batch(self, round_number: int, number: int, jobs: Iterable[Job]) -> None:
+        """Keep what the adversary is to be asked, before it is."""
+        place = {"round": round_number, "wave": number}
+        rows = []
+        for position, job in enumerate(jobs):
+            asked = {"seed_id": job.seed_id, "feature": job.feature, "examples": json.dumps(job.examples)}
+            rows.append({"id": job.id, **place, "position": position, **asked})
+        self._add("jobs", rows)
+
+    def batches(self, round_number: int) -> dict[int, list[Job]]:
+        """The batches of a round whose answers have not all been decided on, by number."""
+        query = f"""
+            SELECT jobs.*, prompts.prompt FROM jobs JOIN prompts ON prompts.id = jobs.seed_id
+            WHERE jobs.round = :round AND wave IN (
+                SELECT wave FROM jobs WHERE round = :round AND {_UNWRITTEN})
+            ORDER BY wave, jobs.position"""  # noqa: S608
+        found: dict[int, list[Job]] = {}
+        for row in self._rows(query, {"round": round_number}):
+            made_of = row["id"], row["seed_id"], row["prompt"], row["feature"], row["round"]
+            found.setdefault(row["wave"], []).append(Job(*made_of, tuple(json.loads(row["examples"]))))
+        return found
+
+    def next_batch(self, round_number: int) -> int:
+        """The number of the first batch of a round that is not on file."""
+        query = "SELECT COALESCE(MAX(wave), -1) + 1 FROM jobs WHERE round = ?"
+        return int(self._rows(query, [round_number])[0][0])
+
+    def requests(self, round_number: int) -> int:
+        """How many requests to the adversary a round has."""
+        return self._count("jobs WHERE round = ?", [round_number])
+
+    def drawn(self) -> set[tuple[str, str]]:
+        """Every (seed id, feature) that was drawn, in any round."""
+        return {(row[0], row[1]) for row in self._rows("SELECT seed_id, feature FROM jobs")}
+
+    def uses(self) -> Counter[str]:
+        """Uses of each feature: accepted prompts, and requests whose answers are still to be decided on."""
+        query = f"""
+            SELECT feature FROM prompts WHERE part = 'accepted' UNION ALL
+            SELECT feature FROM jobs WHERE {_UNWRITTEN}"""  # noqa: S608
+        return Counter(row["feature"] for row in self._rows(query))
+
+    # What became of the answers.
+
+    def add_votes(self, votes: Mapping[str, Sequence[Vote]]) -> None:
+        """Keep what the judges said, by prompt id."""
+        rows = [(key, json.dumps([asdict(vote) for vote in cast])) for key, cast in votes.items()]
+        self._add("votes", [{"prompt_id": key, "votes": cast} for key, cast in rows])
+
+    def decide(
+        self, candidates: Iterable[Candidate], kept: Iterable[RunPrompt], written: Iterable[Written]
+    ) -> None:
+        """Keep the decisions on all candidates of a batch, the prompts that go on, and what was written."""
+        rows = []
+        for one in candidates:
+            said = one.rejection or Rejection("", "", "")
+            rejection = {"gate": said.gate, "reason": said.reason, "detail": said.detail}
+            made = {"prompt_id": one.prompt_id, "prompt": one.prompt}
+            probability = {"refusal_probability": one.refusal_probability}
+            rows.append({"job_id": one.job.id, "number": one.number, **made, **rejection, **probability})
+        counted = ("job_id", "failure", "prompt_tokens", "completion_tokens")
+        with self.transaction():
+            self._add("candidates", rows)
+            self.add_prompts(kept)
+            self._add("written", [{name: getattr(one, name) for name in counted} for one in written])
+
+    def known(self) -> list[tuple[str, str]]:
+        """(id, prompt) of every candidate that passed the gates without a model."""
+        query = """
+            SELECT prompt_id, prompt FROM candidates WHERE gate IN ('', 'detector', 'moderation')
+            ORDER BY job_id, number"""
+        return [(row["prompt_id"], row["prompt"]) for row in self._rows(query)]
+
+    def decisions(self, *rounds: int) -> dict[tuple[str, str], int]:
+        """How many candidates each gate turned away, by gate and reason; those that passed under ("", "").
+
+        Of these rounds, or with none named of all, the most frequent first.
+        """
+        chosen = f"WHERE round IN ({', '.join('?' * len(rounds))})" if rounds else ""
+        query = f"""
+            SELECT gate, reason, COUNT(*) AS n FROM candidates JOIN jobs ON jobs.id = candidates.job_id
+            {chosen} GROUP BY gate, reason ORDER BY n DESC, gate, reason"""  # noqa: S608
+        return {(row["gate"], row["reason"]): row["n"] for row in self._rows(query, rounds)}
+
+    def failed_requests(self, round_number: int) -> int:
+        """Requests of a round that the adversary left without an answer for good."""
+        of = "written JOIN jobs ON jobs.id = job_id WHERE round = ? AND failure != ''"
+        return self._count(of, [round_number])
+
+    def rejections(self) -> list[Mapping[str, Any]]:
+        """Every candidate that a gate turned away, in the order of their requests."""
+        query = """
+            SELECT prompt_id, candidates.prompt, gate, reason, detail, round, seed_id, feature, job_id
+            FROM candidates JOIN jobs ON jobs.id = candidates.job_id WHERE gate != ''
+            ORDER BY round, wave, position, number"""
+        return [dict(row) for row in self._rows(query)]
+
+    def accepted(self, asking: Asking) -> list[Mapping[str, Any]]:
+        """Every accepted prompt that was answered and labelled: its columns, and those of what led to it.
+
+        ``label_reason``, ``label_by``, ``reply``, ``refusal_probability`` and ``votes``, which are parsed.
+        """
+        query = """
+            SELECT prompts.*, candidates.refusal_probability, votes.votes, answers.reply, labels.label,
+                   labels.reason AS label_reason, labels.label_by
+            FROM prompts
+            JOIN candidates ON candidates.prompt_id = prompts.id AND candidates.gate = ''
+            JOIN answers ON answers.prompt_id = prompts.id AND answers.target = :target
+                 AND answers.decoding = :decoding
+            JOIN labels ON labels.prompt_id = prompts.id AND labels.target = :target
+                 AND labels.decoding = :decoding AND labels.labeller = :labeller
+            LEFT JOIN votes ON votes.prompt_id = prompts.id
+            WHERE prompts.part = 'accepted' ORDER BY prompts.round, prompts.position"""
+        rows = [dict(row) for row in self._rows(query, asdict(asking))]
+        return [{**row, "votes": json.loads(row["votes"] or "[]")} for row in rows]
+
+    def spent(self) -> Spent:
+        """Calls of adversary and judges so far, and their tokens."""
+        query = """
+            SELECT (SELECT COALESCE(SUM(prompt_tokens + completion_tokens), 0) FROM written)
+                 + (SELECT COALESCE(SUM(json_extract(value, '$.tokens')), 0)
+                    FROM votes, json_each(votes.votes))"""
+        unjudged = self._count(f"jobs WHERE {_UNWRITTEN}")
+        return Spent(self._count("jobs"), unjudged, self._count("votes"), int(self._rows(query)[0][0]))
+
+    def progress(self) -> dict[str, int]:
+        """How far a run is, in words."""
+        return {
+            "prompts answered by the target": self._count("answers"),
+            "requests answered by the adversary": self._count("written"),
+            "candidates": self._count("candidates"),
+            "accepted": self._count("prompts WHERE part = 'accepted'"),
+        }

@@ -136,8 +136,7 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
             f"(overbench refresh {folder}), or leave it out."
         )
     with Store(folder, read_only=True) as store:
-        rows = store.rows("SELECT DISTINCT labeller FROM labels ORDER BY labeller")
-        labellers = tuple(str(row["labeller"]) for row in rows)
+        labellers = store.labellers()
     asked = settings["target"]
     target = name_target(
         str(asked.get("model", "hf")),

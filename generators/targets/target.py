@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import logging
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,12 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompt_sets import target_name
-
-logger = logging.getLogger(__name__)
-
-
-class TargetError(OverbenchError):
-    """The target cannot be loaded or asked."""
 
 
 class TargetSettings(BaseModel):
@@ -116,7 +109,7 @@ class Target:
             backend = get_model(settings.model)
             return backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
         except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-            raise TargetError(
+            raise OverbenchError(
                 f"lm-eval cannot load --model {settings.model} --model_args {settings.model_args}: {error} "
                 "Try the same with lm_eval --limit 1."
             ) from error
@@ -137,7 +130,7 @@ class Target:
         """One reply per prompt, in order; the backend sorts by length and batches.
 
         Raises:
-            TargetError: the model cannot be loaded or asked.
+            OverbenchError: the model cannot be loaded or asked.
         """
         import aiohttp
         import tenacity
@@ -153,7 +146,7 @@ class Target:
         try:
             return [str(reply) for reply in self._lm.generate_until(requests)]
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
-            raise TargetError(
+            raise OverbenchError(
                 f"Asking --model {self.settings.model} --model_args {self.settings.model_args} failed: "
                 f"{type(error).__name__}: {error} Earlier replies are kept: start the same command again."
             ) from error

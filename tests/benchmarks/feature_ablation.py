@@ -30,7 +30,8 @@ from generators.commands.refresh_commands import Bars
 from generators.refresh.loop import refresh
 from generators.refresh.refresh_settings import RefreshSettings, merge
 from generators.refresh.run import Run, settings_of
-from generators.refresh.store import RUN_FILE, Store
+from generators.refresh.run_file import RUN_FILE
+from generators.refresh.store import Store
 
 WAYS: dict[str, dict[str, Any]] = {
     "attributed": {},
@@ -83,8 +84,8 @@ def take_over(source: Path, folder: Path, settings: RefreshSettings) -> None:
 def shares(run: Run) -> Iterator[Share]:
     """Of all new prompts that passed the gates without a model; of those that passed all gates."""
     labels = run.labels()
-    for parts in (("accepted", "explored"), ("accepted",)):
-        asked = [labels[key].refused for key, _ in run.prompts(parts)]
+    for splits in (("accepted", "explored"), ("accepted",)):
+        asked = [labels[one.id] == "refused" for one in run.store.prompts(*splits)]
         yield Share(sum(asked), len(asked))
 
 
@@ -102,7 +103,7 @@ def main() -> None:
         settings = settings_for(base, way, arguments.jobs)
         take_over(arguments.run, folder, settings)
         with Store(folder) as store:
-            run = Run(settings, store, reporter=Bars())
+            run = Run(settings, store, Bars())
             refresh(run, until="verify")
             found[way] = list(shares(run))
     print("| features | refused, of all new prompts | p | refused, of those that passed all gates | p |")

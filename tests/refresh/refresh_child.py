@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 import openai  # noqa: F401  loaded once, before the fork
-from refresh_fakes import FakeDetector, FakeTarget, fake_attribute, fake_run, fake_train
+from refresh_fakes import FakeTarget, scripted_run
 
 from generators.refresh.loop import refresh
-from generators.refresh.run import Parts
 from generators.refresh.store import Store
 
-SECTIONS = {"rounds": {"rounds": 2, "jobs": 16, "wave": 4, "chunk_size": 16, "keep": 2, "explore": 0.5}}
+ROUNDS = {"rounds": 2, "jobs": 16, "batch": 4, "chunk_size": 16, "keep": 2, "explore": 0.5}
 
 
 def work(folder: Path, url: str) -> None:
@@ -20,16 +19,11 @@ def work(folder: Path, url: str) -> None:
     os.environ["OVERBENCH_HOME"] = str(folder / "home")
     os.environ["OPENAI_API_KEY"] = "sk-test"
     endpoint = {"base_url": url, "concurrency": 2, "backoff_sec": 0.01}
-    parts = Parts(
-        target=FakeTarget(folder / "asked.jsonl"),
-        train=fake_train,
-        load=FakeDetector,
-        attribute=fake_attribute,
-    )
+    models = {"target": FakeTarget(folder / "asked.jsonl"), "adversary": None, "moderator": None}
+    sections = {
+        "adversary": endpoint | {"form": "opening"},
+        "moderation": {"judges": [endpoint]},
+        "rounds": ROUNDS,
+    }
     with Store(folder / "run") as store:
-        sections = {
-            **SECTIONS,
-            "adversary": endpoint | {"form": "opening"},
-            "moderation": {"judges": [endpoint]},
-        }
-        refresh(fake_run(folder, store, parts, **sections))
+        refresh(scripted_run(folder, store, models, **sections))

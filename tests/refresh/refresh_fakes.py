@@ -19,7 +19,7 @@ from generators.detector.scores import BaselineComparison, Estimate, Scores
 from generators.detector.tuning import UNCALIBRATED
 from generators.gates.moderation import Vote
 from generators.refresh.refresh_settings import RefreshSettings, load
-from generators.refresh.run import Parts, Run
+from generators.refresh.run import Run
 from generators.refresh.store import Store
 
 TRIGGERS = ("kill", "steal", "bomb")
@@ -95,7 +95,7 @@ def _questions(job: Job) -> tuple[str, ...]:
     )
 
 
-TOKENS_PER_VOTE = 100
+TOKENS_PER_VOTE, TOKENS_PER_REQUEST = 100, 120
 
 
 class FakeModerator:
@@ -133,31 +133,52 @@ class FakeDetector:
         return [p > self.threshold for p in self.probabilities(prompts)]
 
 
-def fake_train(examples: Sequence[Example], folder: Path, settings: Any) -> DetectorReport:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "done").write_text("")
-    figure = Estimate(value=0.9, low=0.8, high=1.0)
-    scores = Scores(auroc=figure, f1=figure, precision=figure, recall=figure, brier=0.1, ece=0.1)
-    compared = BaselineComparison(
-        prompts=9, refused=4, detector=scores, baseline=scores, auroc_gain=figure, beats_baseline=True
-    )
-    return DetectorReport(
-        encoder="fake",
-        counts={},
-        validation_auroc=(),
-        best_epoch=1,
-        truncated=0,
-        calibration=UNCALIBRATED,
-        threshold=0.5,
-        tuned_on="all",
-        brier_uncalibrated=0.1,
-        ece_uncalibrated=0.1,
-        test={"all": compared},
-    )
+class ScriptedRun(Run):
+    """A run whose target, detector and attribution are scripted; adversary and judges if given.
+
+    Args:
+        models: ``target``, ``adversary``, ``moderator``; None: as the settings say.
+    """
+
+    def __init__(self, *arguments: Any, **models: Any) -> None:
+        super().__init__(*arguments)
+        vars(self).update({name: model for name, model in models.items() if model is not None})
+
+    def check(self, until: str | None = None) -> None:
+        pass
+
+    def train(self, examples: Sequence[Example], round_number: int) -> DetectorReport:
+        folder = self.detector_folder(round_number)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "done").write_text("")
+        return REPORT
+
+    def load(self, folder: Path) -> Any:
+        return FakeDetector(folder)
+
+    def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
+        return [_attribution(key, prompt) for key, prompt in prompts]
 
 
-def fake_attribute(detector: Any, prompts: Sequence[tuple[str, str]], settings: Any) -> list[Attribution]:
-    return [_attribution(key, prompt) for key, prompt in prompts]
+FIGURE = Estimate(value=0.9, low=0.8, high=1.0)
+SCORES = Scores(auroc=FIGURE, f1=FIGURE, precision=FIGURE, recall=FIGURE, brier=0.1, ece=0.1)
+REPORT = DetectorReport(
+    encoder="fake",
+    counts={},
+    validation_auroc=(),
+    best_epoch=1,
+    truncated=0,
+    calibration=UNCALIBRATED,
+    threshold=0.5,
+    tuned_on="all",
+    brier_uncalibrated=0.1,
+    ece_uncalibrated=0.1,
+    test={
+        "all": BaselineComparison(
+            prompts=9, refused=4, detector=SCORES, baseline=SCORES, auroc_gain=FIGURE, beats_baseline=True
+        )
+    },
+)
 
 
 def _attribution(key: str, prompt: str) -> Attribution:
@@ -203,26 +224,24 @@ def settings(folder: Path, **sections: Any) -> RefreshSettings:
         "target": {"model_args": "pretrained=org/fake"},
         "seeds": {"sources": [str(write_seeds(folder / "seeds.jsonl"))], "generation": 0.3},
         "moderation": {"judges": [{"model": "fake judge"}]},
-        "rounds": {"rounds": 2, "jobs": 20, "wave": 4, "chunk_size": 16, "keep": 2, "explore": 0.5},
-        "pool": {"cap": 12},
+        "rounds": {
+            "rounds": 2,
+            "jobs": 20,
+            "batch": 4,
+            "chunk_size": 16,
+            "keep": 2,
+            "explore": 0.5,
+            "feature_cap": 12,
+        },
     }
     for name, section in sections.items():
         small[name] = {**small.get(name, {}), **section} if isinstance(section, dict) else section
     return load(None, small)
 
 
-def fake_parts(**changes: Any) -> Parts:
-    """All parts scripted."""
-    made: dict[str, Any] = {
-        "target": FakeTarget(),
-        "adversary": FakeAdversary(),
-        "moderator": FakeModerator(),
-        "train": fake_train,
-        "load": FakeDetector,
-        "attribute": fake_attribute,
-    }
-    return Parts(**{**made, **changes})
-
-
-def fake_run(folder: Path, store: Store, parts: Parts | None = None, **sections: Any) -> Run:
-    return Run(settings(folder, **sections), store, parts=parts or fake_parts())
+def scripted_run(
+    folder: Path, store: Store, models: dict[str, Any] | None = None, **sections: Any
+) -> ScriptedRun:
+    """A run with every model scripted, ``models`` in the place of the usual ones."""
+    usual = {"target": FakeTarget(), "adversary": FakeAdversary(), "moderator": FakeModerator()}
+    return ScriptedRun(settings(folder, **sections), store, **{**usual, **(models or {})})

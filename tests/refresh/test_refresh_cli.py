@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from refresh_fakes import fake_run, write_seeds
+from refresh_fakes import scripted_run, write_seeds
 from typer.testing import CliRunner
 
 from generators import cli
@@ -30,7 +30,7 @@ def run_main(
 def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
     with Store(tmp_path / "run") as store:
-        refresh(fake_run(tmp_path, store), until="attribute")
+        refresh(scripted_run(tmp_path, store), until="attribute")
     return tmp_path / "run"
 
 
@@ -72,7 +72,7 @@ def test_an_endpoint_that_is_not_there_is_found_before_the_target_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.setattr("generators.detector.detector.check_encoder", lambda *_: None)
+    monkeypatch.setattr("generators.refresh.run.check_encoder", lambda *_: None)
     seeds = write_seeds(tmp_path / "seeds.jsonl")
     words = ["--run_dir", str(tmp_path / "run"), "--model_args", "pretrained=m", "--moderation", "none"]
     words += ["--seeds", str(seeds), "--generator_base_url", "http://127.0.0.1:9/v1"]

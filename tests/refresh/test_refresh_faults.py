@@ -56,7 +56,7 @@ def records(folder: Path) -> dict[str, Any]:
     """Everything a run came to: every row of every table, every exported file."""
     with Store(folder / "run", read_only=True) as store:
         found: dict[str, Any] = {
-            table: sorted(tuple(row) for row in store.rows(f"SELECT * FROM {table}")) for table in TABLES
+            table: sorted(tuple(row) for row in store._rows(f"SELECT * FROM {table}")) for table in TABLES
         }
     for file in sorted((folder / "run" / "data").iterdir()):
         found[file.name] = file.read_text()

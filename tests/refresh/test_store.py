@@ -11,48 +11,50 @@ from pathlib import Path
 
 import pytest
 
-from generators.refresh.store import RunInUseError, Store, StoreError
+from generators.refresh.store import RunPrompt, Store
+from overbench_tasks.errors import OverbenchError
 
 
-def prompt_row(key: str, prompt: str = "text") -> dict[str, object]:
-    return {"id": key, "prompt": prompt, "part": "train", "round": 0, "position": 0}
+def seed(key: str, prompt: str = "text") -> RunPrompt:
+    return RunPrompt(key, prompt, "train", 0, 0)
 
 
 def test_a_row_is_written_once(tmp_path: Path) -> None:
     with Store(tmp_path / "run") as store:
-        store.add("prompts", [prompt_row("a", "first")])
-        store.add("prompts", [prompt_row("a", "second"), prompt_row("b")])
-        assert [tuple(row) for row in store.rows("SELECT id, prompt FROM prompts ORDER BY id")] == [
-            ("a", "first"),
-            ("b", "text"),
-        ]
+        store.add_prompts([seed("a", "first")])
+        store.add_prompts([seed("a", "second"), seed("b")])
+        assert [(one.id, one.prompt) for one in store.prompts()] == [("a", "first"), ("b", "text")]
         store.set_fact("seed", {"n": 1})
         store.set_fact("seed", {"n": 2})
-        assert store.fact("seed") == {"n": 1}
-        assert store.fact("nothing") is None
+        assert (store.fact("seed"), store.fact("nothing")) == ({"n": 1}, None)
+        store.finish(1, "train", {"n": 3})
+        store.finish(1, "train", {"n": 4})
+        assert store.finished() == {(1, "train"): {"n": 3}}
+
+
+def test_prompts_are_chosen_by_split_and_round_and_come_in_order(tmp_path: Path) -> None:
+    new = RunPrompt("n", "new", "accepted", 2, 0, "s", "kill", "job-1")
+    rows = [new, RunPrompt("s", "seed", "generation", 0, 1), RunPrompt("t", "seed 2", "train", 0, 0)]
+    with Store(tmp_path) as store:
+        store.add_prompts(rows)
+        assert [one.id for one in store.prompts()] == ["t", "s", "n"]
+        assert store.prompts("accepted", "generation", first_round=1) == [new]
+        assert [one.id for one in store.prompts(last_round=1)] == ["t", "s"]
 
 
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         with pytest.raises(RuntimeError), store.transaction():
-            store.add("prompts", [prompt_row("a")])
+            store.add_prompts([seed("a")])
             raise RuntimeError
-        assert store.value("SELECT COUNT(*) FROM prompts") == 0
+        assert store.prompts() == []
 
 
 def test_text_that_is_no_unicode_is_kept_as_far_as_it_is(tmp_path: Path) -> None:
     hostile = "\ud800 {{ 7*7 }} \x00 \u202e' DROP TABLE prompts; --"
     with Store(tmp_path) as store:
-        store.add("prompts", [prompt_row("a", hostile)])
-        assert store.value("SELECT prompt FROM prompts") == hostile.replace("\ud800", "?")
-
-
-def test_stages_are_finished_once(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
-        assert store.summary(1, "train") is None
-        store.finish(1, "train", {"n": 3})
-        assert store.summary(1, "train") == {"n": 3}
-        assert store.summary(2, "train") is None
+        store.add_prompts([seed("a", hostile)])
+        assert [one.prompt for one in store.prompts()] == [hostile.replace("\ud800", "?")]
 
 
 def test_a_second_process_is_refused_and_may_look(tmp_path: Path) -> None:
@@ -63,8 +65,8 @@ def test_a_second_process_is_refused_and_may_look(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.set_fact("x", 1)
         second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert "RunInUseError: Another process works on" in second.stderr
-        with pytest.raises(RunInUseError):
+        assert "OverbenchError: Another process works on" in second.stderr
+        with pytest.raises(OverbenchError, match="Another process works on"):
             Store(tmp_path)
         with Store(tmp_path, read_only=True) as reader:
             assert reader.fact("x") == 1
@@ -76,46 +78,45 @@ def test_a_killed_process_leaves_no_lock_and_no_torn_row(tmp_path: Path) -> None
     code = textwrap.dedent(f"""
         import itertools
         from pathlib import Path
-        from generators.refresh.store import Store
+        from generators.refresh.store import RunPrompt, Store
         store = Store(Path({str(tmp_path)!r}))
         print("ready", flush=True)
         for n in itertools.count():
             with store.transaction():
                 for half in "ab":
-                    row = {{"id": f"{{n}}{{half}}", "prompt": "p" * 3000, "part": "train", "round": n}}
-                    store.add("prompts", [row | {{"position": 0}}])
+                    store.add_prompts([RunPrompt(f"{{n}}{{half}}", "p" * 3000, "train", n, 0)])
     """)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
-    while True:
+    while process.poll() is None:
         with Store(tmp_path, read_only=True) as reader:
-            if reader.value("SELECT COUNT(*) FROM prompts") > 20:
+            if len(reader.prompts()) > 20:
                 break
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     with Store(tmp_path) as store:
-        assert store.value("SELECT COUNT(*) FROM prompts") % 2 == 0
-        assert store.value("PRAGMA integrity_check") == "ok"
+        assert len(store.prompts()) % 2 == 0
+        assert store._rows("PRAGMA integrity_check")[0][0] == "ok"
 
 
 def test_no_run_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"Expected a run directory with run\.sqlite at"):
+    with pytest.raises(OverbenchError, match=r"Expected a run directory with run\.sqlite at"):
         Store(tmp_path, read_only=True)
 
 
 def test_a_folder_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(OverbenchError, match="cannot be written"):
         Store(tmp_path / "file" / "run")
 
 
 def test_a_full_disk_says_that_nothing_is_lost(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        store.add("prompts", [prompt_row("a")])
-        pages = store.value("PRAGMA page_count")
-        store.rows(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreError, match=r"full.*What was there is safe"):
-            store.add("prompts", [prompt_row("b", "x" * 1_000_000)])
+        store.add_prompts([seed("a")])
+        pages = store._rows("PRAGMA page_count")[0][0]
+        store._rows(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(OverbenchError, match=r"full.*What was there is safe"):
+            store.add_prompts([seed("b", "x" * 1_000_000)])
     with Store(tmp_path) as store:
-        assert [row["id"] for row in store.rows("SELECT id FROM prompts")] == ["a"]
+        assert [one.id for one in store.prompts()] == ["a"]

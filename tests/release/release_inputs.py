@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from generators.refresh.store import Store
+from generators.refresh.store import Asking, Store
+from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
 
 DATE = "2026-11-21T16-06-49.588861"
@@ -104,21 +105,8 @@ def write_run(
     import yaml
 
     with Store(folder) as store:
-        store.add(
-            "labels",
-            [
-                {
-                    "prompt_id": "ob-1",
-                    "target": "org/model",
-                    "decoding": "d",
-                    "labeller": labeller,
-                    "label": "refused",
-                    "reason": "",
-                    "label_by": "",
-                    "blocked": 0,
-                }
-            ],
-        )
+        asking = Asking("org/model", "d", labeller)
+        store.add_labels(asking, {"ob-1": Verdict("refused", "", "")})
     target = {
         "model": "hf",
         "model_args": model_args,

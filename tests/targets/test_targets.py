@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from conftest import ANSWER, ScriptedLM
 
-from generators.targets.target import Target, TargetError, TargetSettings
+from generators.targets.target import Target, TargetSettings
+from overbench_tasks.errors import OverbenchError
 
 PROMPT = "How do I kill a {{ process }}?\n% on \u202e Linux"
 
@@ -54,7 +55,7 @@ def test_the_model_is_loaded_only_when_it_is_asked() -> None:
     asked = target(model="no-such-backend")
     assert (asked.name, len(asked.decoding)) == ("org/m", 12)
     assert asked.replies([]) == []
-    with pytest.raises(TargetError, match="lm-eval cannot load --model no-such-backend"):
+    with pytest.raises(OverbenchError, match="lm-eval cannot load --model no-such-backend"):
         asked.replies(["one"])
 
 
@@ -73,5 +74,5 @@ def test_a_backend_that_fails_is_named() -> None:
     def gone(prompt: str) -> str:
         raise ConnectionRefusedError("port 1")
 
-    with pytest.raises(TargetError, match=r"ConnectionRefusedError: port 1 Earlier replies are kept"):
+    with pytest.raises(OverbenchError, match=r"ConnectionRefusedError: port 1 Earlier replies are kept"):
         target(ScriptedLM(gone)).replies(["one"])

@@ -1,0 +1,134 @@
+"""One SQLite file in a folder that belongs to one process at a time; rows are written once.
+
+What the rows mean is the affair of :mod:`generators.refresh.store`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import encodable
+
+RUN_FILE = "run.sqlite"
+
+
+class RunFile:
+    """One run directory, open for this process alone.
+
+    Every method raises :class:`OverbenchError` where the file cannot be read or written. A row whose key
+    is there already is left as it was.
+
+    Args:
+        folder: the run directory; made if missing.
+        schema: SQL that makes the tables where they are missing.
+        read_only: look only, also while another process works on it.
+
+    Raises:
+        OverbenchError: another process has it open for writing; it cannot be made, read or written.
+    """
+
+    def __init__(self, folder: Path, schema: str, *, read_only: bool = False) -> None:
+        self.folder = folder
+        self._lock: FileLock | None = None
+        file = folder / RUN_FILE
+        if read_only and not file.is_file():
+            raise OverbenchError(
+                f"Expected a run directory with {RUN_FILE} at {folder}, found none. Check the path."
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not read_only:
+                self._lock = _locked(folder)
+            self._connection = sqlite3.connect(
+                file, timeout=30, isolation_level=None, check_same_thread=False
+            )
+            self._connection.row_factory = sqlite3.Row
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            # A killed process loses nothing; a power cut may lose the last moments, never the file.
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.executescript(schema)
+        except (OSError, sqlite3.Error) as error:
+            self._release()
+            raise OverbenchError(_cannot_write(folder, error)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All writes inside, or none: also where the process is killed or the disk is full."""
+        if self._connection.in_transaction:
+            yield
+            return
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise OverbenchError(_cannot_write(self.folder, error)) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _add(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append rows, all or none."""
+        rows = list(rows)
+        if not rows:
+            return
+        names = list(rows[0])
+        marks = ", ".join(f":{name}" for name in names)
+        query = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+        # SQLite refuses lone surrogates, which are no Unicode text.
+        values = [{n: encodable(v) if isinstance(v, str) else v for n, v in row.items()} for row in rows]
+        with self.transaction():
+            self._connection.executemany(query, values)
+
+    def _rows(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
+        try:
+            return self._connection.execute(query, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise OverbenchError(f"{self.folder / RUN_FILE} cannot be read: {error}.") from error
+
+    def _count(self, of: str, parameters: Sequence[Any] = ()) -> int:
+        return int(self._rows(f"SELECT COUNT(*) FROM {of}", parameters)[0][0])  # noqa: S608
+
+
+def _locked(folder: Path) -> FileLock:
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise OverbenchError(
+            f"Another process works on {folder}. Wait for it or stop it; `overbench status` works meanwhile."
+        ) from error
+    return lock
+
+
+def _cannot_write(folder: Path, error: Exception) -> str:
+    return (
+        f"The run directory {folder} cannot be written: {error}. What was there is safe. "
+        "Make room or mend the rights, then start the same command again: it goes on from here."
+    )

@@ -1,0 +1,96 @@
+"""Runs of version 0.1 are read, and go on: one that ended, and the same killed in the middle of round 2.
+
+``tests/data/made_by_0.1`` holds them as that version left them, the SQLite files as SQL: 90 seeds, two
+rounds of eight requests, models scripted as here, adversary and judge asked over HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_server import fault_server
+from refresh_fakes import FakeTarget, ScriptedRun
+from test_refresh_faults import says
+from typer.testing import CliRunner
+
+from generators import cli
+from generators.refresh.loop import refresh
+from generators.refresh.run import settings_of
+from generators.refresh.status import attributed_prompts, status_lines
+from generators.refresh.store import Store
+from overbench_tasks.prompt_sets import ACCEPTED_NAME
+
+MADE = Path(__file__).parents[1] / "data" / "made_by_0.1"
+PORT = 48765  # part of each request's key, and so fixed
+ASKED_IN_ALL = 51
+
+
+def earlier_run(name: str, folder: Path) -> Path:
+    """A copy of a run, its SQLite files made again."""
+    shutil.copytree(MADE / name, folder / name)
+    for dump in (folder / name).glob("*.sql"):
+        connection = sqlite3.connect(dump.with_suffix(".sqlite"))
+        connection.executescript(dump.read_text(encoding="utf-8"))
+        connection.close()
+        dump.unlink()
+    return folder / name
+
+
+def rows(run: Path) -> dict[str, Any]:
+    with sqlite3.connect(run / "run.sqlite") as connection:
+        tables = ("prompts", "answers", "labels", "attributions", "jobs", "written", "candidates", "votes")
+        return {table: sorted(connection.execute(f"SELECT * FROM {table}")) for table in tables}
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    return earlier_run("finished_run", tmp_path)
+
+
+def test_its_status_is_shown(finished: Path) -> None:
+    text = "\n".join(status_lines(finished))
+    for expected in ("round 1, verify: accepted 11", "predicted_accepted", "round 3: AUROC 0.9", "kill "):
+        assert expected in text
+    assert len(attributed_prompts(finished)) > 10
+
+
+def test_its_settings_have_the_names_of_today_and_the_form_of_then(finished: Path) -> None:
+    settings = settings_of(finished)
+    assert (settings.rounds.batch, settings.rounds.feature_cap) == (3, 12)
+    assert (settings.adversary.form, settings.adversary.seed_chars) == ("opening", 600)
+
+
+def test_its_prompts_go_into_a_release(finished: Path) -> None:
+    release = finished.parent / "release"
+    words = ["--near_duplicates", "1", "--min_rejections", "1"]
+    result = CliRunner().invoke(cli.app, ["aggregate", str(finished), "--out", str(release), *words])
+    assert result.exit_code == 0, result.output
+    about = json.loads((release / "release.json").read_text())
+    assert about["labelled_by"] == "rules 1.2"
+    assert [gap["target"] for gap in about["gaps"]] == ["org/fake"]
+    assert (about["counts"]["read"], about["counts"]["refused"]) == (22, 20)
+
+
+def test_the_killed_one_goes_on_to_the_same_end_and_asks_nothing_again(
+    tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{PORT}/v1")
+    killed, wanted = earlier_run("killed_run", tmp_path), rows(finished)
+    answered = {row[0] for row in rows(killed)["answers"]}
+    with sqlite3.connect(killed / "adversary.sqlite") as connection:
+        paid = connection.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
+    target = FakeTarget()
+    with fault_server(says, port=PORT) as server, Store(killed) as store:
+        refresh(ScriptedRun(settings_of(killed), store, target=target))
+    assert len(server.asked) == len(set(server.asked)) == ASKED_IN_ALL - paid > 0
+    assert len(target.asked) == len(wanted["answers"]) - len(answered) > 0
+    assert rows(killed) == wanted
+    exported = [json.loads(line) for line in (killed / "data" / ACCEPTED_NAME).read_text().splitlines()]
+    assert len(exported) == 22
