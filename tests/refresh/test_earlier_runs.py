@@ -54,7 +54,12 @@ def finished(tmp_path: Path) -> Path:
 
 def test_its_status_is_shown(finished: Path) -> None:
     text = "\n".join(status_lines(finished))
-    for expected in ("round 1, verify: accepted 11", "predicted_accepted", "round 3: AUROC 0.9", "kill "):
+    for expected in (
+        "round 1, verify: accepted 11",
+        "not_among_the_likeliest",
+        "round 3: AUROC 0.9",
+        "kill ",
+    ):
         assert expected in text
     assert len(attributed_prompts(finished)) > 10
 
