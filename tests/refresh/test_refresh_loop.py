@@ -130,9 +130,9 @@ class TestTheRounds:
         run, _ = finished
         first, second, third = (examples(run, number) for number in (1, 2, 3))
         assert len(first) < len(second) < len(third)
-        test = [e for e in first if e.part == "test"]
-        assert [e for e in third if e.part == "test"] == test
-        assert {e.part for e in third if e.in_domain} == {"train", "validation"}
+        test = [e for e in first if e.split == "test"]
+        assert [e for e in third if e.split == "test"] == test
+        assert {e.split for e in third if e.in_domain} == {"train", "validation"}
         generation = {seed.prompt for seed in run.store.prompts("generation")}
         assert not generation & {e.prompt for e in third}
 
