@@ -23,7 +23,7 @@ from typing import Any
 
 from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, from_json, to_json
-from generators.gates.moderation import Vote
+from generators.gates.moderation_classifier import Vote
 from generators.gates.rejection import Rejection
 from generators.refresh.run_file import RunFile
 from overbench_tasks.prompts import prompt_id
