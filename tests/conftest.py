@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
+from lm_eval.tasks import _index
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -74,6 +75,20 @@ class ScriptedLM(LM):
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
         return [-1.0 for _ in requests]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _few_tasks_of_lm_evals_own() -> Iterator[None]:
+    """lm-eval reads thousands of task files for each ``TaskManager``; one folder of them will do."""
+    own = Path(_index.__file__).parent
+    every = _index.TaskIndex._iter_yaml_files
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            _index.TaskIndex,
+            "_iter_yaml_files",
+            staticmethod(lambda root: every(own / "arc" if Path(root) == own else root)),
+        )
+        yield
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from generators.models import models
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("real model")]
 
 BIN = Path(sys.executable).parent
 
