@@ -34,12 +34,8 @@ class Prefilter:
         """Every word that a phrase needs; no other word of a text matters."""
 
     def passing(self, text: str, words: frozenset[str]) -> Iterator[int]:
-        """Yield, in order, the numbers of the phrases that ``text`` can match.
-
-        Args:
-            text: the text.
-            words: those of its words that are in :attr:`vocabulary`.
-        """
+        """Yield, in order, the numbers of the phrases that ``text`` can match; ``words`` are its words
+        that are in :attr:`vocabulary`."""
         bits = self._bits_of_all if text.isascii() else self._bits_of_all | self._bits_outside_ascii
         for word in words:
             bits |= self._bits_of[word]
