@@ -19,6 +19,7 @@ from generators.gates.form import FormSettings
 from generators.gates.moderation import ModerationSettings
 from generators.gates.novelty import NoveltySettings
 from generators.gates.presence import PresenceSettings
+from generators.refresh.presets import PRESETS
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
@@ -115,16 +116,6 @@ class RefreshSettings(_Section):
     budget: BudgetSettings = BudgetSettings()
     seed: int = Field(0, ge=0, description="Of every draw.")
 
-
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "default": {},
-    # Pu et al. 2025, sections 3 and 4.1, as far as they say.
-    "paper": {
-        "detector": {"in_domain_weight": 1.0},
-        "adversary": {"candidates": 1},
-        "rounds": {"seeds_by": "detector", "keep": 1, "explore": 0.0, "examples": 0},
-    },
-}
 
 _EARLIER_NAMES: Final = {("rounds", "wave"): ("rounds", "batch"), ("pool", "cap"): ("rounds", "feature_cap")}
 """Settings of earlier versions, in their files and runs, and what they are called now."""

@@ -1,0 +1,133 @@
+"""``--preset paper``: where our defaults depart from Pu et al. 2025, and what turns each departure back.
+
+:data:`DEPARTURES` is the one place: the preset, the table of the documentation and its test are made of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel
+
+
+class Departure(NamedTuple):
+    """One setting whose default is not the paper's.
+
+    Attributes:
+        setting: as ``section.name``.
+        paper: its value where the paper is followed.
+        why: what speaks for our default.
+    """
+
+    setting: str
+    paper: Any
+    why: str
+
+
+DEPARTURES: Final = (
+    Departure(
+        "labeller.by", "two-stage", "the rules cost nothing and need no endpoint; the paper asks a judge next"
+    ),
+    Departure(
+        "detector.balance", "none", "refusals are rare or frequent by target; class weights keep both in view"
+    ),
+    Departure("detector.patience", 3, "of the three epochs those without gain for validation are left out"),
+    Departure("detector.calibrate", False, "a probability that is one, since class weights shift it"),
+    Departure("detector.threshold", "half", "the best F1 on validation decides what passes, not 0.5"),
+    Departure("attribution.output", "probability", "log-odds still move where the detector is sure"),
+    Departure(
+        "attribution.exclude_words", False, "function words, numbers and names make no prompt of their own"
+    ),
+    Departure(
+        "attribution.min_share", 0.0, "a rare word's small frequency lifts even what is nearly nothing"
+    ),
+    Departure("adversary.candidates", 1, "most of a request's cost is in reading it"),
+    Departure("rounds.keep", 1, "of several candidates the likeliest refusals go on"),
+    Departure("adversary.topics", (), "new prompts leave the seed's harm behind, and one another"),
+    Departure("adversary.seed_chars", None, "a very long seed costs much and adds little"),
+    Departure(
+        "rounds.jobs", None, "a round costs what was agreed on; the paper goes on until nothing is left"
+    ),
+    Departure("rounds.seeds_by", "detector", "the target was asked these seeds anyway, and knows best"),
+    Departure(
+        "rounds.carry_over", False, "verified prompts are harmless and refused; the paper does not say"
+    ),
+    Departure("rounds.examples", 0, "verified prompts show the writer what is wanted"),
+    Departure("rounds.explore", 0.0, "the next detector sees what this one missed; for training only"),
+    Departure("gates.form.enabled", False, "statements, lists and answers are no prompts that anybody types"),
+    Departure("gates.novelty.enabled", False, "near copies inflate a set; exact ones never pass"),
+    Departure("gates.presence.enabled", False, "a prompt without its word says nothing of the word"),
+)
+
+AS_IN_THE_PAPER: Final[Mapping[str, Any]] = {
+    "seeds.sources": ("hh-rlhf", "toxigen"),
+    "seeds.limit": None,
+    "seeds.generation": 0.25,
+    "seeds.validation": 0.05,
+    "seeds.test": 0.05,
+    "detector.model": "microsoft/deberta-v3-base",
+    "detector.pooling": "first",
+    "detector.learning_rate": 2e-5,
+    "detector.epochs": 3,
+    "detector.in_domain_weight": 1.0,
+    "attribution.beta": 1.0,
+    "attribution.top_k": 3,
+    "attribution.form": "surface",
+    "adversary.model": "gpt-4o-mini",
+    "adversary.form": "free",
+    "adversary.temperature": 1.0,
+    "adversary.top_p": 0.8,
+    "rounds.feature_cap": 50,
+    "rounds.grow": True,
+    "rounds.words": "attributed",
+    "budget.calls": None,
+    "budget.tokens": None,
+}
+"""What the defaults share with the paper; the preset says it too, should a default change.
+
+Two built-in sets give 20,000 prompts each, of which 30,000 are left for the detector.
+"""
+
+
+def sections(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``section.name`` settings as the sections of a settings file."""
+    found: dict[str, Any] = {}
+    for setting, value in values.items():
+        *path, name = setting.split(".")
+        section = found
+        for part in path:
+            section = section.setdefault(part, {})
+        section[name] = value
+    return found
+
+
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "default": {},
+    "paper": sections({**AS_IN_THE_PAPER, **{one.setting: one.paper for one in DEPARTURES}}),
+}
+
+
+def departures_table(settings: type[BaseModel]) -> list[str]:
+    """The departures as a Markdown table, with the defaults of ``settings`` as they are."""
+    lines = ["| setting | default | paper | why |", "| --- | --- | --- | --- |"]
+    for setting, paper, why in DEPARTURES:
+        lines.append(f"| `{setting}` | {_shown(_default(settings, setting))} | {_shown(paper)} | {why} |")
+    return lines
+
+
+def _default(settings: type[BaseModel], setting: str) -> Any:
+    *path, name = setting.split(".")
+    for part in path:
+        section = settings.model_fields[part].annotation
+        assert isinstance(section, type) and issubclass(section, BaseModel)
+        settings = section
+    return settings.model_fields[name].get_default(call_default_factory=True)
+
+
+def _shown(value: Any) -> str:
+    """As in a settings file; of many values their number."""
+    if isinstance(value, tuple) and value:
+        return f"{len(value)} of them"
+    return value if isinstance(value, str) else json.dumps(value)

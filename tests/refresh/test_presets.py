@@ -1,0 +1,92 @@
+"""``--preset paper`` is the paper: it turns back every departure of the documentation's table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from refresh_fakes import scripted_run
+
+from generators.adversary.adversary import Adversary, Job
+from generators.refresh.loop import refresh
+from generators.refresh.presets import AS_IN_THE_PAPER, DEPARTURES, PRESETS, Departure, departures_table
+from generators.refresh.refresh_settings import RefreshSettings, load
+from generators.refresh.store import Store
+from overbench_tasks.labellers import by_name
+
+DOCUMENTATION = Path(__file__).parents[2] / "generators" / "README.md"
+LEAST = {"target": {"model_args": "pretrained=m"}, "seeds": {}, "moderation": {"none": True}}
+
+
+def flat(section: Any, name: str = "") -> dict[str, Any]:
+    if not isinstance(section, dict) or not section:
+        return {name: section}
+    inner = [flat(value, f"{name}.{key}" if name else key) for key, value in section.items()]
+    return {key: value for part in inner for key, value in part.items()}
+
+
+def used(preset: str) -> dict[str, Any]:
+    return flat(load(None, LEAST, preset=preset).model_dump())
+
+
+@pytest.mark.parametrize("departure", DEPARTURES, ids=lambda one: one.setting)
+def test_a_departure_is_one_and_the_preset_turns_it_back(departure: Departure) -> None:
+    assert used("default")[departure.setting] != departure.paper
+    assert used("paper")[departure.setting] == departure.paper
+
+
+def test_the_table_is_complete() -> None:
+    ours, papers = used("default"), used("paper")
+    assert {name for name in ours if ours[name] != papers[name]} == {one.setting for one in DEPARTURES}
+    assert AS_IN_THE_PAPER.items() <= ours.items() and AS_IN_THE_PAPER.items() <= papers.items()
+
+
+def test_the_documentation_holds_the_table() -> None:
+    text = DOCUMENTATION.read_text(encoding="utf-8")
+    shown = text.partition("<!-- departures -->\n")[2].partition("<!-- /departures -->")[0]
+    assert shown.split("\n")[:-1] == departures_table(RefreshSettings)
+
+
+def test_the_writer_sees_the_whole_seed_and_the_word_and_nothing_else(tmp_path: Path) -> None:
+    settings = load(None, LEAST, preset="paper").adversary
+    seed = "How do I kill " + "a very old process " * 400 + "now?"
+    adversary = Adversary(settings, tmp_path / "cache")
+    text = adversary._text(Job("j", "s", seed, "kill", 1, examples=()))
+    assert f"<old>{seed}</old>\n<word>kill</word>" in text
+    assert "places" not in text and "right kind" not in text
+    assert text.rstrip().endswith("Number of new questions: 1")
+
+
+def test_a_run_with_the_papers_settings_comes_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    paper = {name: dict(section) for name, section in PRESETS["paper"].items()}
+    del paper["seeds"]["sources"]
+    sections = {**paper, "rounds": {**paper["rounds"], "rounds": 2, "batch": 50, "feature_cap": 5}}
+    with Store(tmp_path / "run") as store:
+        run = scripted_run(tmp_path, store, **sections)
+        assert run.labeller.name.startswith("two-stage")
+        run.labeller = by_name("rules")
+        exported = refresh(run)
+        generation = {seed.id for seed in store.prompts("generation")}
+        asked = set(run.target.asked)
+        assert not asked & {seed.prompt for seed in store.prompts("generation")}
+        assert store.prompts("explored") == []
+        assert all(job.examples == () for job in run.adversary.asked)
+        assert {gate for gate, reason in store.decisions() if reason not in ("exact", "normalised")} <= {
+            "",
+            "reply",
+            "detector",
+            "moderation",
+        }
+        grown = {one.id for one in store.prompts("accepted")}
+        first = {
+            number: {job.seed_id for job in run.adversary.asked if job.round == number} for number in (1, 2)
+        }
+        assert first[1] & grown and first[1] & generation
+        assert exported.verified > 0 and exported.accepted >= exported.verified
+        for number in (1, 2):
+            assert store.finished()[number, "generate"]["ended"] == "no seed or feature left"
