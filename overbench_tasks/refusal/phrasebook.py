@@ -13,10 +13,10 @@ A file holds sections, ``[name]``, and a section holds alternatives, one regular
     policy
 
 - ``{rules}`` stands for the alternatives of the section ``[rules]``, of whatever file.
-- ``needs:`` lists words; every match holds one of them, and one of each list where there are
-  several. They are looked up before the pattern runs, which costs a tenth of running it, and nearly
-  every opening holds none. ``holds:`` is the same for scripts without spaces: substrings, between
-  ``|``. An indented line goes on with such a list.
+- ``needs:`` lists words; the opening of a reply must hold one of them, and one of each list where there
+  are several. They are looked up before the pattern runs, which costs a tenth of running it, and nearly
+  every opening holds none. ``holds:`` stands instead where a script has no spaces or is not Latin:
+  substrings, between ``|``. An indented line goes on with such a list.
 - Alternatives after which another ``needs:`` or ``holds:`` comes are a phrase by themselves: a
   section can be many phrases, and they are tried in order.
 - Lines that begin with ``#`` and empty lines say nothing. A blank at either end of an alternative
@@ -102,8 +102,11 @@ class Phrasebook:
         try:
             pattern = re.compile("|".join(self._filled(line) for line in paragraph.alternatives))
         except re.error as error:
-            wrong = [line for line in paragraph.alternatives if not _compiles(self._filled(line))]
-            raise (wrong or paragraph.alternatives)[0].wrong(f"is no regular expression: {error}") from error
+            lines = (
+                line for section in self.sections.values() for one in section for line in one.alternatives
+            )
+            wrong = next((line for line in lines if not _compiles(line)), paragraph.alternatives[0])
+            raise wrong.wrong(f"is no regular expression: {error}") from error
         lists = [line.text.partition(":") for line in paragraph.lists]
         needs = tuple(frozenset(words.split()) for kind, _, words in lists if kind == "needs")
         parts = (part for kind, _, parts in lists if kind == "holds" for part in parts.split("|"))
@@ -142,9 +145,9 @@ def _add(line: _Line, section: list[_Paragraph]) -> None:
         alternatives.append(line)
 
 
-def _compiles(expression: str) -> bool:
+def _compiles(line: _Line) -> bool:
     try:
-        re.compile(expression)
+        re.compile(_PART.sub("(?:)", line.text))
     except re.error:
         return False
     return True

@@ -58,6 +58,7 @@ def test_a_blank_at_the_edge_is_written_as_a_class(tmp_path: Path) -> None:
         ("[tea]\nneeds: a\na\n b\n", "file.txt:4: ' b' is indented and continues no list"),
         ("[tea]\ntea \n", "file.txt:2: 'tea ' ends in a blank: write it as [ ]"),
         ("[tea]\nmate\n(tea\n", "file.txt:3: '(tea' is no regular expression: missing )"),
+        ("[tea]\n{cup}\n[cup]\n[a-\n", "file.txt:4: '[a-' is no regular expression: "),
         ("[tea]\nmate\n{cup} of tea\n", "file.txt:3: '{cup} of tea' has the part {cup}, which is no section"),
         (
             "[tea]\n{two}\n[two]\nneeds: a\na\nneeds: b\nb\n",
@@ -77,6 +78,15 @@ def test_every_alternative_is_an_expression_by_itself(name: str, tmp_path: Path)
     for paragraph in BOOK.sections[name]:
         for line in paragraph.alternatives:
             re.compile(re.sub(r"\{[a-z_]+\}", "(?:part)", line.text))
+
+
+def test_what_phrases_need_can_be_found_in_an_opening() -> None:
+    """Words without blanks and punctuation; substrings only outside ASCII; one kind of list a phrase."""
+    for name in BOOK.sections:
+        for phrase in BOOK.phrases(name):
+            assert all(re.fullmatch(r'[^\s,.!?:;"()]+', word) for words in phrase.needs for word in words)
+            assert not any(part.isascii() for part in phrase.holds)
+            assert not (phrase.needs and phrase.holds), name
 
 
 def test_every_section_is_used() -> None:
