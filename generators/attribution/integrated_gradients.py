@@ -32,7 +32,6 @@ from generators.attribution.attribution_settings import (
     Output,
 )
 from generators.attribution.integration_path import Array, IntegrationPath
-from generators.attribution.tokens import Encoded, encode
 from overbench_tasks.errors import OverbenchError
 
 
@@ -73,7 +72,7 @@ def integrate(
     Args:
         model: a sequence classifier of transformers in eval mode, with logits (batch, 2) of accepted and
             refused. Stays on its device, and as it is.
-        tokenizer: its fast tokenizer.
+        tokenizer: its fast tokenizer, which knows its longest input.
         prompts: without surrogate code points.
         settings: all but those that choose features.
 
@@ -84,42 +83,87 @@ def integrate(
         OverbenchError: the tokenizer lacks the baseline's token, the model has no input embeddings, or
             gives numbers that are not finite.
     """
-    encoded = encode(tokenizer, prompts, settings)
-    paths = [IntegrationPath(settings.steps, settings.output) for _ in encoded]
-    found: dict[int, TokenScores] = {}
+    encoded = _encode(tokenizer, prompts, settings)
+    every = [(one, IntegrationPath(settings.steps, settings.output)) for one in encoded]
     # By content, not by place, within a length: the batches are the same for any order of prompts.
-    pending = sorted(range(len(encoded)), key=lambda i: (encoded[i].length, encoded[i].inputs["input_ids"]))
+    pending = sorted(every, key=lambda pair: (pair[0].length, pair[0].inputs["input_ids"]))
     room = settings.batch_tokens or (CPU_TOKENS if model.device.type == "cpu" else ACCELERATOR_TOKENS)
     while pending:
-        for batch in _batches(pending, encoded, paths, room):
-            _evaluate(
-                model, tokenizer.pad_token_id, [encoded[i] for i in batch], [paths[i] for i in batch], room
+        for batch in _batches(pending, room):
+            _evaluate(model, tokenizer.pad_token_id, batch, room)
+            for one, path in batch:
+                if not _token_scores(one, path, settings).converged:
+                    path.refine(settings.max_steps)
+        pending = [(one, path) for one, path in pending if len(path.wanted)]
+    return [_token_scores(one, path, settings) for one, path in every]
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """One tokenised prompt; ``inputs`` holds a list of equal length for each input of the model."""
+
+    inputs: dict[str, list[int]]
+    baseline: list[int]
+    offsets: tuple[tuple[int, int], ...]
+    truncated: bool
+
+    @property
+    def length(self) -> int:
+        return len(self.baseline)
+
+
+_Pair = tuple[_Encoded, IntegrationPath]
+
+
+def _encode(tokenizer: Any, prompts: Sequence[str], settings: AttributionSettings) -> list[_Encoded]:
+    """Tokenise prompts as the detector does; texts beyond its longest input are cut."""
+    absent = {"pad": tokenizer.pad_token_id, "mask": tokenizer.mask_token_id}
+    for name in ("pad", settings.baseline):
+        if absent[name] is None:
+            raise OverbenchError(
+                f"The tokenizer has no {name} token, which the baseline or padding needs. Set its "
+                f"{name}_token"
+                + (", or set baseline: pad." if name == "mask" else " in the detector's folder.")
             )
-            for i in batch:
-                found[i] = _token_scores(encoded[i], paths[i], settings)
-                if not found[i].converged:
-                    paths[i].refine(settings.max_steps)
-        pending = [i for i in pending if len(paths[i].wanted)]
-    return [found[i] for i in range(len(encoded))]
+    if not prompts:
+        return []
+    longest = tokenizer.model_max_length
+    tokens = tokenizer(
+        list(prompts),
+        truncation=True,
+        max_length=min(settings.max_length or longest, longest),
+        return_attention_mask=True,
+    )
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in tokens]
+    return [
+        _Encoded(
+            inputs={name: tokens[name][i] for name in names},
+            baseline=[
+                token if special else absent[settings.baseline]
+                for token, special in zip(found.ids, found.special_tokens_mask, strict=True)
+            ],
+            offsets=tuple(found.offsets),
+            truncated=bool(found.overflowing),
+        )
+        for i, found in enumerate(tokens.encodings)
+    ]
 
 
-def _batches(
-    order: Sequence[int], encoded: Sequence[Encoded], paths: Sequence[IntegrationPath], room: int
-) -> Iterator[list[int]]:
-    """Runs of ``order`` (shortest first) whose points fill ``room`` tokens, padding counted; never empty."""
-    batch: list[int] = []
+def _batches(pending: Sequence[_Pair], room: int) -> Iterator[list[_Pair]]:
+    """Runs of prompts (shortest first) whose points fill ``room`` tokens, padding counted; never empty."""
+    batch: list[_Pair] = []
     points = 0
-    for i in order:
-        points += len(paths[i].wanted)
-        if batch and encoded[i].length * points > room:
+    for one, path in pending:
+        points += len(path.wanted)
+        if batch and one.length * points > room:
             yield batch
-            batch, points = [], len(paths[i].wanted)
-        batch.append(i)
+            batch, points = [], len(path.wanted)
+        batch.append((one, path))
     if batch:
         yield batch
 
 
-def _token_scores(encoded: Encoded, path: IntegrationPath, settings: AttributionSettings) -> TokenScores:
+def _token_scores(encoded: _Encoded, path: IntegrationPath, settings: AttributionSettings) -> TokenScores:
     scores = path.scores()
     difference = path.difference
     delta = float(scores.sum()) - difference
@@ -135,12 +179,12 @@ def _token_scores(encoded: Encoded, path: IntegrationPath, settings: Attribution
     )
 
 
-def _evaluate(
-    model: Any, pad_id: int, batch: Sequence[Encoded], paths: Sequence[IntegrationPath], room: int
-) -> None:
+def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> None:
     """Give each path the values at its wanted places, in passes of at most ``room`` tokens."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
+
+    batch, paths = [one for one, _ in pairs], [path for _, path in pairs]
 
     def padded(rows: Sequence[list[int]], value: int) -> Any:
         tensors = [torch.tensor(row) for row in rows]

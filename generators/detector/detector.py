@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from generators.detector.baseline import baseline_log_odds
 from generators.detector.detector_model import RECORD, Detector, DetectorRecord
 from generators.detector.detector_report import DetectorReport, SplitCounts, model_card
 from generators.detector.detector_settings import (
@@ -43,7 +42,7 @@ from generators.detector.scores import (
     expected_calibration_error,
     labels_of,
 )
-from generators.detector.training import History, class_weight_ratio, example_weights, fine_tune
+from generators.detector.training import baseline_log_odds, class_weight_ratio, example_weights, fine_tune
 from generators.detector.tuning import UNCALIBRATED, Tuning, tune
 from overbench_tasks.errors import OverbenchError
 
@@ -114,9 +113,9 @@ def train(
         work.mkdir(parents=True)
         try:
             scratch = work / "scratch"
-            history = fine_tune(model, tokenizer, splits, settings, scratch, progress=progress)
+            areas = fine_tune(model, tokenizer, splits, settings, scratch, progress=progress)
             shutil.rmtree(scratch, ignore_errors=True)
-            detector, report = _evaluated(model.to(device), tokenizer, splits, settings, history)
+            detector, report = _evaluated(model.to(device), tokenizer, splits, settings, areas)
             _save(detector, report, settings, work)
             _replace(folder, work)
         except SafetensorError as error:
@@ -131,7 +130,7 @@ def _evaluated(
     tokenizer: Any,
     splits: dict[Split, list[Example]],
     settings: DetectorSettings,
-    history: History,
+    areas: tuple[float, ...],
 ) -> tuple[Detector, DetectorReport]:
     """Calibrate and choose the threshold on validation, then look at the test split."""
     train, validation, test = splits.values()
@@ -148,8 +147,8 @@ def _evaluated(
     report = DetectorReport(
         encoder=settings.encoder_name,
         counts={split: _counts(found) for split, found in splits.items()},
-        validation_auroc=history.validation_auroc,
-        best_epoch=history.best_epoch,
+        validation_auroc=areas,
+        best_epoch=areas.index(max(areas)) + 1,
         truncated=_truncated(tokenizer, [*train, *validation, *test]),
         calibration=tuning.calibration,
         threshold=tuning.threshold,

@@ -65,11 +65,22 @@ class Detector:
         Raises:
             OverbenchError: no folder, an unfinished or damaged one, or no such device.
         """
-        record = read_record(folder)
+        record = _read_record(folder)
         target = device_of(device)
         with quiet_and_unseeded():
-            model, tokenizer = load_trained(folder)
-        return cls(model.to(target), tokenizer, record.calibration, record.threshold)
+            from safetensors import SafetensorError
+            from transformers import AutoModelForSequenceClassification
+
+            tokenizer = load_tokenizer(str(folder))
+            try:
+                model = AutoModelForSequenceClassification.from_pretrained(folder)
+            except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+                reason = " ".join(str(error).split())
+                raise OverbenchError(
+                    f"The detector in {folder} cannot be loaded: {reason} Its files are damaged; train it "
+                    "again."
+                ) from error
+        return cls(model.float().to(target), tokenizer, record.calibration, record.threshold)
 
     def log_odds(self, prompts: Sequence[str]) -> list[float]:
         """Logit of refused less logit of accepted, one per prompt in order, uncalibrated.
@@ -113,12 +124,7 @@ class Detector:
         return [value >= self.threshold for value in self.probabilities(prompts)]
 
 
-def read_record(folder: Path) -> DetectorRecord:
-    """The ``detector.json`` of a finished detector.
-
-    Raises:
-        OverbenchError: there is none, or none that this version reads.
-    """
+def _read_record(folder: Path) -> DetectorRecord:
     if not folder.is_dir():
         raise OverbenchError(
             f"Expected a trained detector at {folder}, found no folder there. Train one first."
@@ -138,26 +144,6 @@ def read_record(folder: Path) -> DetectorRecord:
             f"{file} cannot be read: {where}: {problem['msg']}. It is damaged or of another version of "
             "overbench. Train the detector again."
         ) from None
-
-
-def load_trained(folder: Path) -> tuple[Any, Any]:
-    """Model and tokenizer of a finished detector, on the CPU.
-
-    Raises:
-        OverbenchError: its files are damaged.
-    """
-    from safetensors import SafetensorError
-    from transformers import AutoModelForSequenceClassification
-
-    tokenizer = load_tokenizer(str(folder))
-    try:
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        reason = " ".join(str(error).split())
-        raise OverbenchError(
-            f"The detector in {folder} cannot be loaded: {reason} Its files are damaged; train it again."
-        ) from error
-    return model.float(), tokenizer
 
 
 def _batches(lengths: Sequence[int]) -> list[tuple[int, list[int]]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from generators.detector.detector_settings import DetectorSettings, Split
-from generators.detector.scores import BaselineComparison, Scores
+from generators.detector.scores import BaselineComparison
 from generators.detector.tuning import Calibration
 
 WIDTH = 26
@@ -67,16 +67,11 @@ class DetectorReport(BaseModel):
             return {name: value for name, value in fields.items() if name != "continued"}
         return fields
 
-    @property
-    def beats_baseline(self) -> bool:
-        """On all test prompts, and on the generated ones where there are both labels of them, by AUROC."""
-        return not self.lost_to_baseline()
-
     def lost_to_baseline(self) -> list[str]:
-        """The sets of test prompts, of ``all`` and ``in_domain``, where the baseline is as good or better."""
-        sets = [name for name in ("all", "in_domain") if name in self.test]
-        decided = [name for name in sets if self.test[name].auroc_gain.value is not None]
-        return [name for name in decided if not self.test[name].beats_baseline]
+        """The sets of test prompts, of ``all`` and ``in_domain``, where the baseline's AUROC is as good."""
+        sets = [(name, self.test[name]) for name in ("all", "in_domain") if name in self.test]
+        decided = [(name, found) for name, found in sets if found.auroc_gain.value is not None]
+        return [name for name, found in decided if not found.beats_baseline]
 
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
@@ -100,9 +95,6 @@ class DetectorReport(BaseModel):
         if self.truncated:
             yield f"  {self.truncated:,} prompts are longer than the detector reads (max_length)"
         yield from (f"  note: {note}" for note in self.notes)
-        yield from self._verdict()
-
-    def _verdict(self) -> Iterator[str]:
         for name in self.lost_to_baseline():
             found = self.test[name]
             yield (
@@ -114,7 +106,7 @@ class DetectorReport(BaseModel):
                 "rate, more epochs, more labelled prompts or another encoder. ***"
             )
         gain = self.test["all"].auroc_gain
-        if self.beats_baseline and gain.low is not None and gain.low <= 0:
+        if not self.lost_to_baseline() and gain.low is not None and gain.low <= 0:
             yield (
                 f"  note: the lead over the baseline in AUROC, {gain}, is not certain: "
                 "more test prompts would tell."
@@ -131,8 +123,7 @@ _FIGURES: Mapping[str, str] = {"auroc": "AUROC", "f1": "F1", "precision": "preci
 
 
 def _table(name: str, found: BaselineComparison) -> Iterator[str]:
-    title = f"test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
-    yield f"  {title}"
+    yield f"  test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
     yield f"    {'':12}{'detector':{WIDTH}}TF-IDF + logistic regression"
     for key, label in _FIGURES.items():
         ours, theirs = (str(getattr(scores, key)) for scores in (found.detector, found.baseline))
@@ -141,7 +132,7 @@ def _table(name: str, found: BaselineComparison) -> Iterator[str]:
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     """README.md of a detector's folder: figures, counts, settings, use and limits; never a prompt."""
-    ours = report.test["all"].detector
+    ours, lost = report.test["all"].detector, report.lost_to_baseline()
     sections = [
         _front_matter(settings),
         "# A refusal detector: will this target refuse this prompt?",
@@ -153,11 +144,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "With 95 % bootstrap intervals over test prompts, beside TF-IDF with logistic regression trained on "
         "the same split.",
         *(_card_table(name, found) for name, found in report.test.items()),
-        *(
-            ["**The detector does not beat the baseline**: see the AUROC above."]
-            if not report.beats_baseline
-            else []
-        ),
+        *(["**The detector does not beat the baseline**: see the AUROC above."] if lost else []),
         f"Calibration on test: Brier score {report.brier_uncalibrated:.3f} before and {ours.brier:.3f} "
         f"after, expected calibration error {report.ece_uncalibrated:.3f} before and {ours.ece:.3f} after. "
         f"p = sigmoid((logit[refused] - logit[accepted]) / {report.calibration.temperature:.4f} "
@@ -190,31 +177,25 @@ def _front_matter(settings: DetectorSettings) -> str:
 
 
 def _card_table(name: str, found: BaselineComparison) -> str:
-    def row(title: str, scores: Scores) -> str:
-        return f"| {title} | {' | '.join(str(getattr(scores, key)) for key in _FIGURES)} |"
-
-    return "\n".join(
-        [
-            f"On {_SETS[name]} of the test split ({found.prompts:,}, {found.refused:,} refused):",
-            "",
-            f"| | {' | '.join(_FIGURES.values())} |",
-            "| --- " * (len(_FIGURES) + 1) + "|",
-            row("detector", found.detector),
-            row("TF-IDF + logistic regression", found.baseline),
-        ]
+    figures = (
+        (title, *(getattr(scores, key) for key in _FIGURES))
+        for title, scores in (("detector", found.detector), ("TF-IDF + logistic regression", found.baseline))
     )
+    title = f"On {_SETS[name]} of the test split ({found.prompts:,}, {found.refused:,} refused):"
+    return f"{title}\n\n{_markdown_table(('', *_FIGURES.values()), figures)}"
 
 
 def _counts_table(report: DetectorReport) -> str:
-    rows = [
-        f"| {split} | {n.prompts:,} | {n.refused:,} | {n.in_domain:,} | {n.in_domain_refused:,} |"
-        for split, n in report.counts.items()
-    ]
-    head = "| split | prompts | refused | generated | of these refused |"
-    return "\n".join([head, "| --- " * 5 + "|", *rows])
+    head = ("split", "prompts", "refused", "generated", "of these refused")
+    rows = ((split, *n.model_dump().values()) for split, n in report.counts.items())
+    return _markdown_table(head, ((split, *(f"{n:,}" for n in counts)) for split, *counts in rows))
 
 
 def _settings_table(settings: DetectorSettings) -> str:
     values = settings.model_dump() | {"model": settings.encoder_name}
-    rows = [f"| {name} | {json.dumps(value)} |" for name, value in values.items()]
-    return "\n".join(["| setting | value |", "| --- | --- |", *rows])
+    return _markdown_table(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items()))
+
+
+def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = (f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows))
+    return "\n".join(lines)

@@ -102,24 +102,20 @@ def compare(
             prompt is flagged.
         seed: of the draws.
     """
-    draws = [
-        np.concatenate(blocks, axis=1)
-        for blocks in zip(
-            *(
-                (_figures(refused, *detector, counts), _figures(refused, *baseline, counts))
-                for counts in _bootstrap_counts(len(refused), seed)
-            ),
-            strict=True,
+    once = np.ones((1, len(refused)))
+    ours, theirs = (_figures(refused, *classifier, once)[:, 0] for classifier in (detector, baseline))
+    our_draws, their_draws = (
+        np.hstack(
+            [_figures(refused, *classifier, counts) for counts in _bootstrap_counts(len(refused), seed)]
         )
-    ]
-    ones = np.ones((1, len(refused)))
-    ours, theirs = _figures(refused, *detector, ones)[:, 0], _figures(refused, *baseline, ones)[:, 0]
-    gain = _estimate(ours[0] - theirs[0], draws[0][0] - draws[1][0])
+        for classifier in (detector, baseline)
+    )
+    gain = _estimate(ours[0] - theirs[0], our_draws[0] - their_draws[0])
     return BaselineComparison(
         prompts=len(refused),
         refused=int(refused.sum()),
-        detector=_scores(ours, draws[0], refused, detector[0]),
-        baseline=_scores(theirs, draws[1], refused, baseline[0]),
+        detector=_scores(ours, our_draws, refused, detector[0]),
+        baseline=_scores(theirs, their_draws, refused, baseline[0]),
         auroc_gain=gain,
         beats_baseline=gain.value is not None and gain.value > 0,
     )

@@ -1,4 +1,4 @@
-"""Fine-tuning of an encoder with transformers' Trainer.
+"""Fine-tuning of an encoder with transformers' Trainer; and the baseline that it has to beat.
 
 torch and transformers are imported when something is trained, never before.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,18 +22,8 @@ EVAL_BATCH: Final = 64
 MEGABATCH: Final = 20
 """So many batches' prompts are drawn at random and sorted by length before they are divided into batches."""
 
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What training went through.
-
-    Attributes:
-        validation_auroc: after each epoch.
-        best_epoch: the one whose weights were kept, counted from 1.
-    """
-
-    validation_auroc: tuple[float, ...]
-    best_epoch: int
+STRENGTHS: Final = (0.1, 1.0, 10.0, 100.0)
+"""Inverse regularisation strengths that are tried for the baseline."""
 
 
 def fine_tune(
@@ -44,13 +34,16 @@ def fine_tune(
     scratch: Path,
     *,
     progress: bool,
-) -> History:
+) -> tuple[float, ...]:
     """Train the model in place; it ends with the weights of its best epoch by validation AUROC.
 
     AUROC, because calibration and threshold are fitted afterwards: only the order of prompts counts.
 
     Args:
         scratch: a folder for checkpoints, the caller's to remove.
+
+    Returns:
+        the validation AUROC after each epoch.
 
     Raises:
         OverbenchError: the loss is no number any more, or the GPU's memory ran out.
@@ -73,20 +66,11 @@ def fine_tune(
             return (loss, outputs) if return_outputs else loss
 
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            return LikeLengths()
+            return LikeLengths(lengths, settings.batch_size)
 
     train, validation = splits["train"], splits["validation"]
     rows = _rows(tokenizer, train, example_weights(train, settings))
     lengths = [len(row["tokens"]["input_ids"]) for row in rows]
-
-    class LikeLengths(torch.utils.data.Sampler[int]):
-        """Drawn anew in each epoch."""
-
-        def __len__(self) -> int:
-            return len(lengths)
-
-        def __iter__(self) -> Iterator[int]:
-            return iter(like_lengths(lengths, settings.batch_size))
 
     def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         batch = tokenizer.pad([row["tokens"] for row in rows], return_tensors="pt")
@@ -114,8 +98,32 @@ def fine_tune(
             f"The GPU's memory does not hold {settings.batch_size} prompts of the detector's training: "
             f"{error} Lower batch_size or max_length, or train with device cpu."
         ) from error
-    found = [row["eval_auroc"] for row in trainer.state.log_history if "eval_auroc" in row]
-    return History(tuple(found), int(np.argmax(found)) + 1)
+    return tuple(row["eval_auroc"] for row in trainer.state.log_history if "eval_auroc" in row)
+
+
+def baseline_log_odds(
+    train: Sequence[Example], weights: Sequence[float], validation: Sequence[Example], test: Sequence[Example]
+) -> tuple[Floats, Floats]:
+    """Log-odds of refusal, (validation,) and (test,), of scikit-learn's TF-IDF and logistic regression.
+
+    Single words and pairs, sublinear term frequency; it sees what the detector sees: the same
+    training prompts with the same weights, and its regularisation is chosen on validation by AUROC,
+    as the detector's epoch is. Deterministic.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    # Single letters and signs are words, too: no set of prompts leaves it without one.
+    pattern = r"\w+|[^\w\s]+"
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern)
+    features = words.fit_transform([example.prompt for example in train])
+    tuning, testing = (words.transform([e.prompt for e in split]) for split in (validation, test))
+    models = [
+        LogisticRegression(C=strength, max_iter=1000).fit(features, labels_of(train), sample_weight=weights)
+        for strength in STRENGTHS
+    ]
+    best = max(models, key=lambda model: auroc(labels_of(validation), model.decision_function(tuning)))
+    return best.decision_function(tuning), best.decision_function(testing)
 
 
 def example_weights(examples: Sequence[Example], settings: DetectorSettings) -> list[float]:
@@ -145,23 +153,32 @@ def class_weight_ratio(examples: Sequence[Example], weights: Sequence[float]) ->
     return float(np.mean(np.array(weights)[refused]) / np.mean(np.array(weights)[~refused]))
 
 
-def like_lengths(lengths: Sequence[int], batch_size: int) -> list[int]:
-    """An order in which each batch holds prompts of like length, so that they pad little.
+class LikeLengths:
+    """An order, drawn anew each time, in which each batch holds prompts of like length: they pad little.
 
     The batches themselves come in random order (of torch's default generator), but for one that is not
     full, which is last. Trainer's own ``group_by_length`` goes from the longest prompt to the shortest in
     every quarter of an epoch.
     """
-    import torch
 
-    order: list[int] = torch.randperm(len(lengths)).tolist()
-    batches = []
-    for start in range(0, len(order), MEGABATCH * batch_size):
-        drawn = sorted(order[start : start + MEGABATCH * batch_size], key=lengths.__getitem__)
-        batches += [drawn[at : at + batch_size] for at in range(0, len(drawn), batch_size)]
-    shuffled = [batches[i] for i in torch.randperm(len(batches)).tolist()]
-    shuffled.sort(key=lambda batch: len(batch) < batch_size)
-    return [i for batch in shuffled for i in batch]
+    def __init__(self, lengths: Sequence[int], batch_size: int) -> None:
+        self.lengths = lengths
+        self.batch_size = batch_size
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        import torch
+
+        order: list[int] = torch.randperm(len(self)).tolist()
+        batches = []
+        for start in range(0, len(order), MEGABATCH * self.batch_size):
+            drawn = sorted(order[start : start + MEGABATCH * self.batch_size], key=self.lengths.__getitem__)
+            batches += [drawn[at : at + self.batch_size] for at in range(0, len(drawn), self.batch_size)]
+        shuffled = [batches[i] for i in torch.randperm(len(batches)).tolist()]
+        shuffled.sort(key=lambda batch: len(batch) < self.batch_size)
+        return chain.from_iterable(shuffled)
 
 
 def _arguments(settings: DetectorSettings, prompts: int, scratch: Path) -> Any:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from generators.gates.rejection import Rejection, excerpt
 from generators.near_duplicates import DuplicateFinder
 from overbench_tasks.prompts import normalised
-
-NOVELTY_REASONS: Final = ("exact", "normalised", "near_duplicate")
-"""Every reason this gate gives."""
 
 
 class NoveltySettings(BaseModel):
@@ -63,7 +58,7 @@ class Novelty:
         """Which known prompt this one repeats, or None. Changes nothing.
 
         Returns:
-            a rejection by the gate ``novelty`` with one of :data:`NOVELTY_REASONS`: ``exact`` (character
+            a rejection by the gate ``novelty`` with one of three reasons: ``exact`` (character
             by character), ``normalised`` (:func:`~overbench_tasks.prompts.normalised`) or
             ``near_duplicate``. Its detail is the identity of the nearest prompt that was found, for a
             near duplicate after the similarity; of equally near ones the first that was added.

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from generators.gates.rejection import Rejection, excerpt
-from overbench_tasks.errors import OverbenchError
+from generators.words import Form, pool_form
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
-
-PRESENCE_REASONS: Final = ("no_word", "absent")
-"""Every reason this gate gives: a feature without a letter or digit, and one that is not there."""
-
-
-class LemmaLanguageError(OverbenchError):
-    """There are no lemmas in a language."""
-
-
-Form = Literal["surface", "lemma"]
 
 
 class PresenceSettings(BaseModel):
@@ -30,9 +19,7 @@ class PresenceSettings(BaseModel):
     enabled: bool = Field(True, description="false: a prompt need not hold the word it was written around")
 
 
-def presence_problem(
-    prompt: str, feature: str, form: Form = "surface", language: str = "en"
-) -> Rejection | None:
+def presence_problem(prompt: str, feature: str, form: Form = "surface") -> Rejection | None:
     """Whether the feature's words stand in the prompt, whole, next to each other and in order.
 
     Case and Unicode form (NFKC) don't count, nor does what stands between words: "self-harm" is found
@@ -46,22 +33,17 @@ def presence_problem(
             dictionary forms by simplemma, so that "killing", "killed" and "kills" are "kill", and "stole"
             is "steal". What another word is made of stays apart: a "killer" is not "kill", and
             neither is what the dictionary lists as a form of its own ("shot" is not "shoot").
-        language: of the dictionary, as simplemma names it; for ``lemma``.
 
     Returns:
-        None where the feature is present, else a rejection by the gate ``presence`` with one of
-        :data:`PRESENCE_REASONS`.
-
-    Raises:
-        LemmaLanguageError: simplemma has no dictionary of the language.
+        None where the feature is present, else a rejection by the gate ``presence``: ``absent``, or
+        ``no_word`` for a feature without a letter or digit.
     """
     wanted = words(feature)
     if not wanted:
         return Rejection("presence", "no_word", excerpt(feature))
     found = words(prompt)
-    if _holds(found, wanted):
-        return None
-    if form == "lemma" and _holds(_lemmas(found, language), _lemmas(wanted, language)):
+    as_lemmas = ([pool_form(word, "lemma") for word in some] for some in (found, wanted))
+    if _holds(found, wanted) or (form == "lemma" and _holds(*as_lemmas)):
         return None
     return Rejection("presence", "absent", excerpt(feature))
 
@@ -78,17 +60,6 @@ def words(text: str) -> list[str]:
     return [
         word.removesuffix("'s") for word in regex.findall(r"[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*", folded)
     ]
-
-
-def _lemmas(forms: list[str], language: str) -> list[str]:
-    import simplemma
-
-    try:
-        return [simplemma.lemmatize(word, lang=language).casefold() for word in forms]
-    except ValueError as error:
-        raise LemmaLanguageError(
-            f"Expected a language with a dictionary for lemmas, got {language!r}: {error}. Use surface forms."
-        ) from error
 
 
 def _holds(found: list[str], wanted: list[str]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from overbench_tasks.text import printable
+
 DETAIL_CHARS: Final = 80
 
 
@@ -14,7 +16,8 @@ class Rejection:
 
     Attributes:
         gate: one of :data:`generators.refresh.gating.GATES`.
-        reason: one word of that gate's closed set, :data:`generators.refresh.gating.REASONS`.
+        reason: one word of that gate's closed set, such as
+            :data:`~generators.gates.form.FORM_REASONS`.
         detail: for people: what was found. At most :data:`DETAIL_CHARS` characters, printable, in
             one line, so that hostile text cannot spoil a log or a terminal.
     """
@@ -25,6 +28,5 @@ class Rejection:
 
 
 def excerpt(text: str) -> str:
-    """The beginning of ``text``, fit for :attr:`Rejection.detail`; what cannot be printed is escaped."""
-    shown = "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text[:DETAIL_CHARS])
-    return shown if len(shown) <= DETAIL_CHARS else shown[: DETAIL_CHARS - 1] + "…"
+    """The beginning of ``text``, fit for :attr:`Rejection.detail`."""
+    return printable(text[:DETAIL_CHARS])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from generators.gates.form import FORM_REASONS, FormSettings, form_problem
-from generators.gates.presence import LemmaLanguageError, presence_problem, words
+from generators.gates.presence import presence_problem, words
 from generators.gates.rejection import DETAIL_CHARS, excerpt
 from overbench_tasks.prompt_sets import bundled_prompts
 
@@ -252,6 +252,7 @@ ABSENT = [
     ("", "kill"),
     ("He is a killer", "kill"),
     ("kill_switch", "switchboard"),
+    ("我 怎么 杀死", "杀"),
 ]
 
 
@@ -277,12 +278,6 @@ def test_inflected_forms_count_as_lemmas_only(prompt: str, feature: str) -> None
     assert presence_problem(prompt, feature, "lemma") is None
 
 
-def test_a_language_without_lemmas_is_said() -> None:
-    assert presence_problem("我 怎么 杀死", "杀死", "surface", "zh") is None
-    with pytest.raises(LemmaLanguageError, match=r"a dictionary for lemmas, got 'zh': .* Use surface forms"):
-        presence_problem("我 怎么", "杀死", "lemma", "zh")
-
-
 def test_a_feature_without_a_word_is_never_there() -> None:
     found = presence_problem("What is this??", "??")
     assert found is not None and found.reason == "no_word"
@@ -298,5 +293,5 @@ def test_words_of_any_text_are_found_in_it(before: str, feature: str, after: str
 
 
 def test_an_excerpt_is_short_and_printable() -> None:
-    assert excerpt("a\u202eb\nc\ud800") == "a\\u{202e}b\\u{a}c\\u{d800}"
-    assert len(excerpt("\n" * 1000)) == DETAIL_CHARS
+    assert excerpt("a\u202eb\nc\ud800") == "ab c"
+    assert len(excerpt("x" * 1000)) == DETAIL_CHARS
