@@ -41,8 +41,6 @@ _JUDGEMENT_ASKED = BOOK.pattern("judgement_asked")
 _PREACHES = BOOK.pattern("preaches")
 _URGES = BOOK.pattern("urges")
 
-# ------------------------------------------------------------------------------------- places
-
 
 def at_start(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
     """At the very start."""
@@ -89,9 +87,6 @@ def first_sentence(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | Non
     """The whole first sentence, where the phrase stands in it."""
     sentence = next(answers.sentences(reply.text, reply.core, reply.core + LECTURE_CHARS), None)
     return (sentence,) if sentence and pattern.search(sentence[0].strip()) else ()
-
-
-# ------------------------------------------------------------------------- what the reply is
 
 
 def short(reply: Reply, hit: Hit) -> bool:
@@ -148,9 +143,6 @@ def preaches_only(reply: Reply, hit: Hit) -> bool:
         if told == LECTURE_SENTENCES:
             break
     return urged > 0 and 2 * preached >= told and 4 * content <= told
-
-
-# --------------------------------------------------------------------- what the reply gives
 
 
 def gives_after(reply: Reply, hit: Hit) -> bool:
