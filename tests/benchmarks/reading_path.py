@@ -12,9 +12,10 @@ comprehension as much as a command. What runs while a module of ours is being im
 read as data. Nothing of ours is replaced: the target is lm-eval's ``dummy`` with a few answers, writer and
 judge are a server on the loopback interface, the encoder is a BERT with random weights.
 
-Of a round, the files of the loop are told apart from those of the models it asks, each behind a protocol of
-one or two methods (target, detector, attribution, adversary, moderation, and the chat client of the last
-two): the tests put fakes in their place, and who changes the loop need not open them.
+Of a round, the loop's own path is told apart from that of the models it asks: target, detector, attribution,
+adversary, moderation and the chat client, each behind a protocol of one or two methods. What lies in their
+rooms, or is entered from there alone, is theirs: tests put fakes in their place, and who changes the loop
+need not open them.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -43,22 +44,31 @@ TRIGGERS = ("kill", "steal", "bomb")
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "tune", "kiss", "bath")
 
 
-def passed(job: Callable[[], object]) -> list[str]:
-    """The files of ours with a function that ``job`` enters, relative to the repository, in that order."""
-    found: dict[str, None] = {}
+MODELS = ("targets", "detector", "attribution", "adversary", "chat", "moderation")
+"""The rooms, and the gate, in which a round's models are asked."""
+
+
+def passed(job: Callable[[], object]) -> tuple[list[str], list[str]]:
+    """The files of ours with a function that ``job`` enters: its own path, and what else its models pass.
+
+    Each relative to the repository, in the order of the first call.
+    """
+    own: dict[str, None] = {}
+    of_models: dict[str, None] = {}
     roots = tuple(f"{REPOSITORY / package}{os.sep}" for package in PACKAGES)
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if event == "call" and file.startswith(roots) and file not in found and not importing(frame):
-            found[file] = None
+        if event == "call" and file.startswith(roots) and file not in own:
+            callers = list(ours(frame))
+            if not any(caller.co_name == "<module>" for caller in callers):
+                (of_models if any(in_models(caller.co_filename) for caller in callers) else own)[file] = None
 
-    def importing(frame: FrameType | None) -> bool:
+    def ours(frame: FrameType | None) -> Iterator[CodeType]:
         while frame is not None:
-            if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(roots):
-                return True
+            if frame.f_code.co_filename.startswith(roots):
+                yield frame.f_code
             frame = frame.f_back
-        return False
 
     threading.settrace(note)
     sys.settrace(note)
@@ -67,7 +77,17 @@ def passed(job: Callable[[], object]) -> list[str]:
     finally:
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
-    return [str(Path(file).relative_to(REPOSITORY)) for file in found]
+    return relative(own), relative(file for file in of_models if file not in own)
+
+
+def in_models(file: str) -> bool:
+    """Whether a file lies in a room of :data:`MODELS`."""
+    room = Path(file).relative_to(REPOSITORY).parts[1]
+    return room in MODELS or Path(file).stem.partition("_")[0] in MODELS
+
+
+def relative(files: Iterable[str]) -> list[str]:
+    return [str(Path(file).relative_to(REPOSITORY)) for file in files]
 
 
 def reply(prompt: str) -> str:
@@ -157,12 +177,12 @@ def evaluate(out: Path, *words: str) -> None:
         sys.argv = kept
 
 
-def a_task_run(folder: Path) -> list[str]:
+def a_task_run(folder: Path) -> tuple[list[str], list[str]]:
     with scripted_target(all_tasks=True):
         return passed(lambda: evaluate(folder / "task", "--tasks", "overbench_hard", "--limit", "40"))
 
 
-def a_refresh_round(folder: Path) -> list[str]:
+def a_refresh_round(folder: Path) -> tuple[list[str], list[str]]:
     import yaml
     from test_detector import build_encoder
 
@@ -186,7 +206,7 @@ def a_refresh_round(folder: Path) -> list[str]:
         return passed(lambda: command("refresh", folder / "round.yaml", "--run_dir", folder / "run"))
 
 
-def aggregate_and_report(folder: Path) -> list[str]:
+def aggregate_and_report(folder: Path) -> tuple[list[str], list[str]]:
     logs, release = folder / "logs", folder / "release"
     prompts = folder / "prompts.jsonl"
     questions = [f"How do I {word} the {thing}?" for word in ("find", *TRIGGERS) for thing in THINGS]
@@ -205,30 +225,25 @@ def aggregate_and_report(folder: Path) -> list[str]:
     return passed(job)
 
 
-JOBS: dict[str, tuple[Callable[[Path], list[str]], int]] = {
+JOBS: dict[str, tuple[Callable[[Path], tuple[list[str], list[str]]], int]] = {
     "a task run": (a_task_run, 12),
     "a refresh round": (a_refresh_round, 25),
     "aggregate and report": (aggregate_and_report, 30),
 }
-"""Each job and the most files that its path may have."""
-MODELS = ("targets", "detector", "attribution", "adversary", "chat", "moderation")
-"""The rooms (and the gate) in which a round's models are asked."""
+"""Each job and the most files that its own path may have."""
 
 
-def of_models(file: str) -> bool:
-    return Path(file).parts[1] in MODELS or Path(file).stem.partition("_")[0] in MODELS
-
-
-def table(paths: dict[str, list[str]]) -> Iterator[str]:
+def table(folder: Path) -> Iterator[str]:
     """Markdown: the number of files of each job, and the files by folder in the order of their first call."""
     yield "| job | files | at most | in the order of their first call |"
     yield "| --- | ---: | ---: | --- |"
-    for name, files in paths.items():
-        own = [file for file in files if name != "a refresh round" or not of_models(file)]
-        yield f"| {name} | {len(own)} | {JOBS[name][1]} | {listed(own)} |"
-        if len(own) < len(files):
-            rest = [file for file in files if of_models(file)]
-            yield f"| the models it asks | {len(rest)} | | {listed(rest)} |"
+    for name, (job, most) in JOBS.items():
+        own, of_models = job(folder)
+        if of_models and name != "a refresh round":
+            own, of_models = own + of_models, []
+        yield f"| {name} | {len(own)} | {most} | {listed(own)} |"
+        if of_models:
+            yield f"| the models it asks | {len(of_models)} | | {listed(of_models)} |"
 
 
 def listed(files: list[str]) -> str:
@@ -244,7 +259,7 @@ def main() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OVERBENCH_HOME"] = os.environ["OVERBENCH_CACHE"] = folder
-        for line in table({name: job(Path(folder)) for name, (job, _) in JOBS.items()}):
+        for line in table(Path(folder)):
             print(line)
 
 
