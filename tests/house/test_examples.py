@@ -28,6 +28,10 @@ from typer.testing import CliRunner
 from generators import cli
 from overbench_tasks import prompt_sets
 
+pytest.importorskip("captum")
+pytest.importorskip("duckdb")
+pytestmark = pytest.mark.xdist_group("examples")  # what they take for granted is made once
+
 DOCS = (
     "README.md",
     "CONTRIBUTING.md",

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("captum")
+pytest.importorskip("duckdb")
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
