@@ -51,6 +51,7 @@ class Workspace:
         decoding: in what the replies of one target differ (:mod:`generators.release.decoding`).
         category_judge: who files prompts that come without a category; None: the keywords.
         workers: processes that label replies anew.
+        shares: prompts by category and whether they are hard.
         strangers: replies to prompts that are not ours, by task.
         counts: of every step.
         notes: for people.
@@ -68,6 +69,7 @@ class Workspace:
     decoding: Differences = field(default_factory=dict)
     category_judge: CategoryJudgeSettings | None = None
     workers: int = 1
+    shares: Counter[tuple[str, bool]] = field(default_factory=Counter)
     strangers: Counter[str] = field(default_factory=Counter)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

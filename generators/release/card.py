@@ -34,7 +34,7 @@ def text(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str |
 
 
 def _front_matter(facts: Mapping[str, Any]) -> str:
-    import yaml
+    from huggingface_hub import DatasetCardData
 
     n = facts["counts"]["kept"]
     size = next((name for bound, name in _SIZES if n < bound), "1M<n<10M")
@@ -45,16 +45,17 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
         for name, file in _CONFIGS.items()
         if filled.get(name, n)
     ]
-    front = {
-        "pretty_name": f"{facts['name']} {facts['version']}",
-        **({"license": license_id} if (license_id := facts["settings"].get("license")) else {}),
-        "language": ["en"],
-        "task_categories": ["text-generation"],
-        "tags": ["over-refusal", "oversensitivity", "overbench", "safety"],
-        "size_categories": [size],
-        "configs": configs,
-    }
-    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---"
+    front = DatasetCardData(
+        pretty_name=f"{facts['name']} {facts['version']}",
+        license=facts["settings"].get("license"),
+        language=["en"],
+        task_categories=["text-generation"],
+        tags=["over-refusal", "oversensitivity", "overbench", "safety"],
+        size_categories=[size],
+        configs=configs,
+    )
+    order = ["pretty_name", "license", "language", "task_categories", "tags", "size_categories", "configs"]
+    return f"---\n{front.to_yaml(original_order=order)}\n---"
 
 
 def _opening(facts: Mapping[str, Any]) -> str:

@@ -146,16 +146,7 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
     """
     old, new = read_release(old_folder), read_release(new_folder)
     with _connection(old.folder, new.folder) as database:
-        counts = {
-            table: (_count(database, f"old_{table}"), _count(database, f"new_{table}"))
-            for table in ("prompts", "hard", "cells")
-        }
-        only = {
-            (table, one): _prompts(database, f"{one}_{table}", f"{other}_{table}")
-            for table in ("prompts", "hard")
-            for one, other in (("old", "new"), ("new", "old"))
-        }
-        joined = _rows(
+        [(cells_added, cells_removed)] = _rows(
             database,
             """SELECT count(*) FILTER (WHERE o.id IS NULL), count(*) FILTER (WHERE n.id IS NULL)
             FROM old_cells o FULL JOIN new_cells n ON o.id = n.id AND o.target = n.target""",
@@ -165,27 +156,27 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
             """SELECT target, o.label, n.label, count(*) FROM old_cells o JOIN new_cells n USING (id, target)
             WHERE o.label != n.label GROUP BY ALL ORDER BY ALL""",
         )
-        targets_old, targets_new = (
-            {row[0] for row in _rows(database, f"SELECT DISTINCT target FROM {table}")}
-            for table in ("old_cells", "new_cells")
+        before, after = (
+            {row[0] for row in _rows(database, f"SELECT DISTINCT target FROM {age}_cells")}
+            for age in ("old", "new")
         )
         return ReleaseDiff(
-            f"{old.name} {old.version}",
-            f"{new.name} {new.version}",
-            counts["prompts"],
-            counts["hard"],
-            counts["cells"],
-            only["prompts", "new"],
-            only["prompts", "old"],
-            _changed(database),
-            only["hard", "new"],
-            only["hard", "old"],
-            joined[0][0],
-            joined[0][1],
-            tuple(CellChange(*row) for row in changes),
-            tuple(sorted(targets_new - targets_old)),
-            tuple(sorted(targets_old - targets_new)),
-            _rates(database, sorted(targets_old | targets_new)),
+            old=f"{old.name} {old.version}",
+            new=f"{new.name} {new.version}",
+            prompts=_counted(database, "prompts"),
+            hard=_counted(database, "hard"),
+            cells=_counted(database, "cells"),
+            added=_only_in(database, "new_prompts", "old_prompts"),
+            removed=_only_in(database, "old_prompts", "new_prompts"),
+            changed=_changed(database),
+            hard_in=_only_in(database, "new_hard", "old_hard"),
+            hard_out=_only_in(database, "old_hard", "new_hard"),
+            cells_added=cells_added,
+            cells_removed=cells_removed,
+            cells_changed=tuple(CellChange(*row) for row in changes),
+            targets_added=tuple(sorted(after - before)),
+            targets_removed=tuple(sorted(before - after)),
+            rates=_rates(database, sorted(before | after)),
         )
 
 
@@ -211,11 +202,14 @@ def _rows(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ..
     return database.execute(query).fetchall()
 
 
-def _count(database: duckdb.DuckDBPyConnection, table: str) -> int:
-    return int(_rows(database, f"SELECT count(*) FROM {table}")[0][0])
+def _counted(database: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
+    [counts] = _rows(
+        database, f"SELECT (SELECT count(*) FROM old_{table}), (SELECT count(*) FROM new_{table})"
+    )
+    return counts[0], counts[1]
 
 
-def _prompts(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tuple[MovedPrompt, ...]:
+def _only_in(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tuple[MovedPrompt, ...]:
     query = f"SELECT id, prompt FROM {table} ANTI JOIN {other} USING (id) ORDER BY id"
     return tuple(MovedPrompt(*row) for row in _rows(database, query))
 

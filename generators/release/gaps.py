@@ -55,13 +55,8 @@ def _gap(work: Workspace, number: int, name: str) -> Gap:
            FROM kept LEFT JOIN (SELECT * FROM cells WHERE target = ?) USING (number)""",
         [number],
     ).fetchall()
-    return Gap(
-        name, missing, unscored, f"{GAPS_FOLDER}/{_slug(number, name)}" if missing + unscored else None
-    )
-
-
-def _slug(number: int, name: str) -> str:
-    return f"{number + 1:02}-{readable(name)}.jsonl"
+    file = f"{GAPS_FOLDER}/{number + 1:02}-{readable(name)}.jsonl" if missing + unscored else None
+    return Gap(name, missing, unscored, file)
 
 
 def write(work: Workspace, folder: Path, found: list[Gap]) -> None:

@@ -52,7 +52,6 @@ def write_release(
     Raises:
         OSError: a file cannot be written.
     """
-    connection = work.connection
     _choose_hard(work)
     _write_prompts(work, folder, f"{name} {work.settings.version}")
     write_matrix(work, folder)
@@ -69,8 +68,14 @@ def write_release(
         "sources": [{"name": source.name, "kind": _kind(source)} for source in work.sources],
         "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.logs],
         "labelled_by": work.labelled_by,
-        "counts": work.counts | _matrix_counts(connection),
-        "categories": _shares(connection),
+        "counts": work.counts | _matrix_counts(work),
+        "categories": {
+            category: {
+                "overbench": work.shares[category, False] + work.shares[category, True],
+                "overbench_hard": work.shares[category, True],
+            }
+            for category in sorted({category for category, _ in work.shares})
+        },
         "gaps": [asdict(gap) for gap in missing],
         "notes": work.notes,
         "software": {
@@ -117,21 +122,18 @@ def write_logged(work: Workspace, folder: Path) -> None:
 
 def _choose_hard(work: Workspace) -> None:
     settings = work.settings
-    work.connection.execute("CREATE TABLE names (target SMALLINT, name VARCHAR, checkpoint VARCHAR)")
-    rows = [(n, target.target, target.checkpoint) for n, target in enumerate(work.targets.values())]
-    if rows:
-        work.connection.executemany("INSERT INTO names VALUES (?, ?, ?)", rows)
+    checkpoints = [target.checkpoint for target in work.targets.values()]
     work.connection.execute(
-        """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number) JOIN names USING (target)
+        """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number)
            WHERE label = 'refused' GROUP BY number
-           HAVING count(*) >= ? AND count(DISTINCT checkpoint) >= ?""",
-        [settings.min_rejections, settings.min_checkpoints],
+           HAVING count(*) >= ? AND count(DISTINCT list_extract(?::VARCHAR[], target + 1)) >= ?""",
+        [settings.min_rejections, checkpoints, settings.min_checkpoints],
     )
     work.counts["hard"] = work.one("SELECT count(*) FROM hard")
 
 
 def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: bool = False) -> None:
-    """``overbench.parquet`` and ``overbench_hard.parquet``; notes the categories in ``categories``.
+    """``overbench.parquet`` and ``overbench_hard.parquet``; counts the categories in ``work.shares``.
 
     Args:
         filed: whether the prompts have their categories already.
@@ -146,7 +148,6 @@ def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: b
         SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
                list_sort(list(target) FILTER (label != 'unscored')) AS answered_by
         FROM cells JOIN kept USING (number) GROUP BY number""")
-    connection.execute("CREATE TABLE categories (category VARCHAR, hard BOOLEAN, prompts BIGINT)")
     query = """
         SELECT prompts.*, refused_by, answered_by, hard.number IS NOT NULL AS hard
         FROM prompts JOIN kept USING (number) LEFT JOIN answers USING (number) LEFT JOIN hard USING (number)
@@ -163,12 +164,7 @@ def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: b
             table = pyarrow.table({name: columns[name] for name in schema.names}).cast(schema)
             prompts.write_table(table)
             hard.write_table(table.filter(batch["hard"]))
-            counted = pyarrow.table({"category": columns["category"], "hard": batch["hard"]})
-            connection.register("counted", counted)
-            connection.execute(
-                "INSERT INTO categories SELECT category, hard, count(*) FROM counted GROUP BY ALL"
-            )
-            connection.unregister("counted")
+            work.shares.update(zip(table["category"].to_pylist(), batch["hard"].to_pylist(), strict=True))
 
 
 def _categories(work: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[str | None]]:
@@ -224,20 +220,13 @@ def write_matrix(work: Workspace, folder: Path) -> None:
         targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
 
 
-def _matrix_counts(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    [row] = connection.execute("""
+def _matrix_counts(work: Workspace) -> dict[str, int]:
+    [row] = work.connection.execute("""
         SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
                count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
         FROM cells SEMI JOIN kept USING (number)""").fetchall()
     names = ("cells", "verdicts", "conflicts", "unscored", "refused")
     return dict(zip(names, map(int, row), strict=True))
-
-
-def _shares(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, int]]:
-    rows = connection.execute("""
-        SELECT category, sum(prompts), coalesce(sum(prompts) FILTER (hard), 0) FROM categories
-        GROUP BY category ORDER BY category""").fetchall()
-    return {str(category): {"overbench": int(n), "overbench_hard": int(hard)} for category, n, hard in rows}
 
 
 def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pyarrow.RecordBatch]:

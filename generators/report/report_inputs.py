@@ -17,14 +17,13 @@ from generators.release.log_release import LoggedRelease, release_of_logs
 from generators.release.read import MATRIX_FILE, Release, is_release, read_release
 from generators.release.release_inputs import Log, find_logs
 from generators.report.run_settings import Setting, run_settings
-from generators.report.stats.matrix import ResponseMatrix, matrix_from_tables
+from generators.report.stats.matrix import ResponseMatrix, release_matrix
 from generators.targets.naming import Aliases, as_known
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import Label
 
 ALL, HARD = "overbench", "overbench_hard"
-_COLUMNS = ("id", "prompt", "category", "or_bench_category", "features", "source_targets")
 
 
 @dataclass(frozen=True)
@@ -113,17 +112,16 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
     notes: list[str] = []
     with TemporaryDirectory(prefix="overbench-report-") as folder:
         for name, made in _releases(given, logs, Path(folder)):
-            prompts = made.release.prompts(columns=_COLUMNS)
-            targets = [target.target for target in made.release.targets()]
-            matrix = matrix_from_tables(prompts, made.release.matrix(), targets)
+            matrix = release_matrix(made.release)
             sets.append(PromptSet(name, matrix))
             if given is not None and name == ALL:
                 hard = made.release.prompts(hard=True, columns=("id",))["id"].to_pylist()
                 sets.append(PromptSet(HARD, matrix.with_ids(hard)))
-            texts |= zip(matrix.prompt_ids, prompts["prompt"].to_pylist(), strict=True)
-            found = zip(matrix.prompt_ids, prompts["or_bench_category"].to_pylist(), strict=True)
-            or_bench |= {identity: category for identity, category in found if category is not None}
-            quotes |= {key: quote for key, quote in made.quotes.items() if key not in quotes}
+            prompts = made.release.prompts(columns=("prompt", "or_bench_category")).to_pydict()
+            texts = dict(zip(matrix.prompt_ids, prompts["prompt"], strict=True)) | texts
+            filed = zip(matrix.prompt_ids, prompts["or_bench_category"], strict=True)
+            or_bench |= {identity: category for identity, category in filed if category is not None}
+            quotes = made.quotes | quotes
             labels += _label_counts(name, made)
             notes += [
                 f"{count:,} answers to prompts of {task} that the release doesn't have are left out."

@@ -53,26 +53,18 @@ class PairComparison:
         return paired_interval(self.both, self.only_first, self.only_second, self.n)
 
 
-def compare_pairs(matrix: ResponseMatrix, *, leave_source_out: bool = False) -> list[PairComparison]:
+def compare_pairs(matrix: ResponseMatrix) -> list[PairComparison]:
     """All pairs of targets, in the matrix's order: exact McNemar tests (McNemar 1947), Holm over all pairs.
 
     Tests with n = 0 are not tests and take no part in the correction.
-
-    Args:
-        matrix: see there.
-        leave_source_out: without the prompts that were made for either of the two. A prompt that was kept
-            because one of them refused it says nothing of which refuses more.
     """
     import numpy as np
     from statsmodels.stats.contingency_tables import mcnemar
 
-    made = {target: matrix.made_for([target]) for target in matrix.targets} if leave_source_out else {}
     counts = []
     for first, second in combinations(matrix.targets, 2):
         one, other = matrix.column(first), matrix.column(second)
         common = (one >= ANSWERED) & (other >= ANSWERED)
-        if leave_source_out:
-            common &= ~(made[first] | made[second])
         both, only_one, only_other = (
             int(np.count_nonzero(common & (one == left) & (other == right)))
             for left, right in ((REFUSED, REFUSED), (REFUSED, ANSWERED), (ANSWERED, REFUSED))
@@ -140,14 +132,12 @@ class RankingAgreement:
             common. NaN for fewer than two targets, or where all have one rate on a set.
         low, high: 95 % percentile interval over resampled prompts; NaN where ``tau`` is.
         targets: those with a scored reply in both sets.
-        draws: resamples that had a tau; the others had only ties, and are left out.
     """
 
     tau: float
     low: float
     high: float
     targets: tuple[str, ...]
-    draws: int
 
 
 def ranking_agreement(
@@ -194,7 +184,7 @@ def ranking_agreement(
 
     observed = tau(np.bincount(codes, minlength=len(patterns)).astype(np.float64)) if targets else math.nan
     if math.isnan(observed):
-        return RankingAgreement(math.nan, math.nan, math.nan, targets, 0)
+        return RankingAgreement(math.nan, math.nan, math.nan, targets)
     generator = np.random.default_rng(seed)
     drawn = (
         np.bincount(codes[generator.integers(len(codes), size=len(codes))], minlength=len(patterns))
@@ -202,7 +192,7 @@ def ranking_agreement(
     )
     taus = [value for counts in drawn if not math.isnan(value := tau(counts.astype(np.float64)))]
     low, high = np.quantile(taus, [0.025, 0.975]) if taus else (math.nan, math.nan)
-    return RankingAgreement(observed, float(low), float(high), targets, len(taus))
+    return RankingAgreement(observed, float(low), float(high), targets)
 
 
 def _tau_b(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:

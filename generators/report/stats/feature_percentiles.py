@@ -28,16 +28,12 @@ class FeaturePercentiles:
         percentiles: float (F, T), in (0, 100). Of all features ranked, the share with fewer refused
             prompts of this target, plus half the share with as many, itself included. NaN for a
             target that has refused no prompt with any of them: it puts nothing in an order.
-        refusals: int (F, T), the counts behind them: this target's refused prompts that carry the feature.
-        prompts: int (F,), all prompts that carry the feature.
         ranked: how many features were ranked.
     """
 
     features: tuple[str, ...]
     targets: tuple[str, ...]
     percentiles: NDArray[np.float64]
-    refusals: NDArray[np.int64]
-    prompts: NDArray[np.int64]
     ranked: int
 
 
@@ -80,7 +76,5 @@ def feature_percentiles(
         tuple(index.features[row] for row in best),
         matrix.targets,
         percentiles[best],
-        refusals[best],
-        index.prompts[best],
         ranked,
     )

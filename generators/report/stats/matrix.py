@@ -6,6 +6,7 @@ are -1 throughout and are outside every denominator: a gap is never an answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -70,10 +71,8 @@ class ResponseMatrix:
                 )
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
             if len(set(names)) < len(names):
-                raise OverbenchError(
-                    f"The {what} {_first_repeated(names)!r} is there twice. Join its rows, or rename "
-                    "one of them."
-                )
+                [(twice, _)] = Counter(names).most_common(1)
+                raise OverbenchError(f"The {what} {twice!r} is there twice. Join its rows, or rename one.")
         if self.values.size and not (self.values.min() >= MISSING and self.values.max() <= REFUSED):
             raise OverbenchError(
                 f"Expected the values 1, 0 and -1 in a response matrix, got {self.values.min()} to "
@@ -119,27 +118,22 @@ class ResponseMatrix:
         return self.select(np.array([name in wanted for name in self.prompt_ids], dtype=np.bool_))
 
 
-def matrix_from_tables(
-    prompts: pa.Table, cells: pa.Table, targets: Sequence[str] | None = None
-) -> ResponseMatrix:
+def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str]) -> ResponseMatrix:
     """The matrix of a release's two tables.
 
     Args:
         prompts: columns ``id`` and, where known, ``source_targets``, ``category``, ``features``.
         cells: columns ``id``, ``target``, ``label``, at most one row for each id and target. Rows of
             ids that ``prompts`` doesn't have (dropped as near duplicates) are passed over.
-        targets: their order, and those without a single cell; by default those of ``cells``, sorted.
+        targets: in their order, those without a single cell included.
 
     Raises:
-        OverbenchError: a column is missing, a cell is there twice, its target is not among ``targets``,
-            or its label is none of ours.
+        OverbenchError: a cell is there twice, its target is not among ``targets``, or its label is none of
+            ours.
     """
     import numpy as np
-    import pyarrow.compute as pc
 
-    _need_columns(prompts, ("id",), "prompts")
-    _need_columns(cells, ("id", "target", "label"), "cells")
-    names = tuple(sorted(pc.unique(cells["target"]).to_pylist()) if targets is None else targets)
+    names = tuple(targets)
     ids = prompts["id"].combine_chunks()
     rows = _places(cells["id"], ids)
     columns = _places(cells["target"], names)
@@ -181,32 +175,8 @@ def release_matrix(release: Release, *, hard: bool = False) -> ResponseMatrix:
     Raises:
         OverbenchError: a file cannot be read, or its tables don't fit together.
     """
-    targets = [target.target for target in release.targets()]
-    return matrix_from_tables(release.prompts(hard=hard), release.matrix(), targets)
-
-
-def matrix_from_rows(
-    prompts: Iterable[Mapping[str, Any]],
-    cells: Iterable[tuple[str, str, Label]],
-    targets: Sequence[str] | None = None,
-) -> ResponseMatrix:
-    """:func:`matrix_from_tables` for prompts as records and cells as (prompt id, target, label)."""
-    import pyarrow as pa
-
-    text = pa.string()
-    columns = {"id": text, "source_targets": pa.list_(text), "category": text, "features": pa.list_(text)}
-    rows = [{name: row.get(name) for name in columns} for row in prompts]
-    found = list(cells)
-    return matrix_from_tables(
-        pa.Table.from_pylist(rows, schema=pa.schema(columns)),
-        pa.table(
-            {
-                name: pa.array([cell[place] for cell in found], type=text)
-                for place, name in enumerate(("id", "target", "label"))
-            }
-        ),
-        targets,
-    )
+    prompts = release.prompts(hard=hard, columns=("id", "source_targets", "category", "features"))
+    return matrix_from_tables(prompts, release.matrix(), [target.target for target in release.targets()])
 
 
 def _places(values: Any, known: Any) -> NDArray[np.int64]:
@@ -222,17 +192,3 @@ def _places(values: Any, known: Any) -> NDArray[np.int64]:
 
 def _column(table: pa.Table, name: str) -> list[Any]:
     return table[name].to_pylist() if name in table.column_names else [None] * table.num_rows
-
-
-def _need_columns(table: pa.Table, needed: Sequence[str], what: str) -> None:
-    if missing := [name for name in needed if name not in table.column_names]:
-        raise OverbenchError(
-            f"The table of {what} lacks {', '.join(missing)}; it has "
-            f"{', '.join(table.column_names) or 'none'}. Expected the tables of "
-            "a release that overbench aggregate made."
-        )
-
-
-def _first_repeated(names: Sequence[str]) -> str:
-    seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
