@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from overbench_tasks.metrics import Rate
 from overbench_tasks.text import visible
 
 NONE = "–"
@@ -92,16 +93,30 @@ def percent(value: float, low: float = math.nan, high: float = math.nan, n: int 
     return Cell(f"{100 * value:.1f} %", value, detail=", ".join(details))
 
 
+def rate_cell(rate: Rate) -> Cell:
+    """A rate as a percentage, with its interval and its number of prompts below."""
+    return percent(rate.value, rate.low, rate.high, rate.n)
+
+
 def make(
     key: str,
     caption: str,
     columns: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
+    rows: Iterable[Sequence[object]],
     *,
     ordered_by: tuple[int, bool] | None = None,
     wide: bool = False,
 ) -> ReportTable:
-    """A table whose numeric columns are those in which every cell has a sort value."""
-    texts = {place for row in rows for place, cell in enumerate(row) if cell.sort is None}
-    numeric = frozenset(range(len(columns)) if rows else ()) - texts
-    return ReportTable(key, caption, tuple(columns), tuple(map(tuple, rows)), numeric, ordered_by, wide)
+    """A table of cells, rates, counts and texts; columns whose cells all sort by value are numeric."""
+    made = tuple(tuple(map(_cell, row)) for row in rows)
+    texts = {place for row in made for place, cell in enumerate(row) if cell.sort is None}
+    numeric = frozenset(range(len(columns)) if made else ()) - texts
+    return ReportTable(key, caption, tuple(columns), made, numeric, ordered_by, wide)
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, Rate):
+        return rate_cell(value)
+    return number(value) if isinstance(value, int) else text(value)

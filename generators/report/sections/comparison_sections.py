@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from generators.report.figures import HeatMap
 from generators.report.report_inputs import Inputs, PromptSet
-from generators.report.sections.section import Section, highest_first, last_part, rate_cell
-from generators.report.table import Cell, make, number, text
+from generators.report.sections.section import Section, highest_first, last_part
+from generators.report.table import Cell, make
 
 
 def transfer_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
@@ -38,25 +38,19 @@ def transfer_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None
         "Share of prompts made for the row's model that the column's model refuses, with 95 % interval "
         "and number of scored prompts",
         ("Made for", "Prompts", *targets),
-        [
-            [text(source), number(prompts), *map(rate_cell, row)]
+        (
+            (source, prompts, *row)
             for source, prompts, row in zip(sources, moved.prompts, moved.rates, strict=True)
-        ],
+        ),
     )
-    plain, own, kin = (
-        osr(matrix),
-        leave_source_out(matrix),
-        leave_source_out(matrix, inputs.checkpoints),
-    )
+    plain, own = osr(matrix), leave_source_out(matrix)
+    kin = leave_source_out(matrix, inputs.checkpoints)
     fair = make(
         "leave-source-out",
         "Leave-source-out: the oversensitivity rate without the prompts that were made for the model "
         "itself, or for any configuration of its checkpoint",
         ("Model", "All prompts", "Without its own", "Without its checkpoint's"),
-        [
-            [text(names[target]), rate_cell(plain[target]), rate_cell(own[target]), rate_cell(kin[target])]
-            for target in highest_first(plain)
-        ],
+        ((names[target], plain[target], own[target], kin[target]) for target in highest_first(plain)),
         ordered_by=(1, False),
     )
     return Section(
@@ -83,7 +77,7 @@ def significance_section(main: PromptSet, names: Mapping[str, str]) -> Section |
         "significance",
         "Pairs of models on the prompts that both have a scored reply to. Difference: OSR of the first "
         "minus OSR of the second, in percentage points, with 95 % interval",
-        (
+        [
             "First",
             "Second",
             "Common prompts",
@@ -93,21 +87,15 @@ def significance_section(main: PromptSet, names: Mapping[str, str]) -> Section |
             "p",
             "p (Holm)",
             "Clear?",
-        ),
-        [
-            [
-                text(names[pair.first]),
-                text(names[pair.second]),
-                number(pair.n),
-                number(pair.only_first),
-                number(pair.only_second),
-                _points(pair.difference, *pair.interval),
-                _p_value(pair.p),
-                _p_value(pair.p_holm),
-                Cell("yes" if pair.p_holm < 0.05 else "no"),
-            ]
-            for pair in pairs
         ],
+        (
+            (
+                *(names[pair.first], names[pair.second], pair.n, pair.only_first, pair.only_second),
+                *(_points(pair.difference, *pair.interval), _p_value(pair.p), _p_value(pair.p_holm)),
+                "yes" if pair.p_holm < 0.05 else "no",
+            )
+            for pair in pairs
+        ),
     )
     return Section(
         "significance",

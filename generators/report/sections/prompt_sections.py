@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from generators.report.report_inputs import Inputs
 from generators.report.sections.section import Section, category_name
 from generators.report.shading import shade_key, shaded
-from generators.report.table import Cell, ReportTable, make, number, text
-
-if TYPE_CHECKING:
-    from generators.report.stats.matrix import ResponseMatrix
+from generators.report.stats.matrix import REFUSED, ResponseMatrix
+from generators.report.table import Cell, ReportTable, make
 
 MOST_REFUSED = 200
 """Prompts in the table over all models: searched and turned over in a browser without delay."""
@@ -35,13 +32,13 @@ def prompts_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
     rates = osr_by_feature(matrix, min_prompts=1)
     overall = {one.feature: one.overall.low for one in rates}
     rows = [
-        [
+        (
             Cell(inputs.texts[matrix.prompt_ids[row]], pieces=_pieces(inputs, matrix, row, overall)),
             Cell(f"{votes[row]} of {answers[row]}", float(votes[row])),
-            text(category_name(matrix.categories[row])),
-            text(", ".join(matrix.features[row])),
-            text(_who([names[t] for t in matrix.targets], list(refused[row]))),
-        ]
+            category_name(matrix.categories[row]),
+            ", ".join(matrix.features[row]),
+            _who([names[t] for t in matrix.targets], list(refused[row])),
+        )
         for row in order[:MOST_REFUSED]
     ]
     table = make(
@@ -98,14 +95,9 @@ def _of_model(
     shown = []
     for row in rows:
         identity = matrix.prompt_ids[row]
-        column = matrix.values[row]
-        shown.append(
-            [
-                Cell(inputs.texts[identity], pieces=_pieces(inputs, matrix, row, words)),
-                text(inputs.quotes.get((identity, target))),
-                number(int((column == 1).sum())),
-            ]
-        )
+        prompt = Cell(inputs.texts[identity], pieces=_pieces(inputs, matrix, row, words))
+        votes = int((matrix.values[row] == REFUSED).sum())
+        shown.append((prompt, inputs.quotes.get((identity, target)), votes))
     return make(
         key,
         f"Prompts that {names[target]} refuses, the most refused by all models first",

@@ -14,11 +14,10 @@ from generators.report.sections.section import (
     alt_of_bars,
     category_name,
     highest_first,
-    rate_cell,
     set_name,
 )
 from generators.report.stats.matrix import MISSING, REFUSED
-from generators.report.table import ReportTable, make, number, percent, text
+from generators.report.table import Cell, ReportTable, make, percent
 from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 
@@ -78,10 +77,7 @@ def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
         "osr",
         "Oversensitivity rate per model and set, with 95 % interval (in %) and number of scored prompts",
         ("Model", *(one.name for one in inputs.sets)),
-        [
-            [text(names[target]), *(rate_cell(of_set.get(target, nothing)) for of_set in rates)]
-            for target in order
-        ],
+        ((names[target], *(of_set.get(target, nothing) for of_set in rates)) for target in order),
         ordered_by=(1, False),
     )
     return Section("osr", "Oversensitivity rate", tuple(paragraphs), (picture,), (table,), below=tuple(below))
@@ -111,15 +107,10 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
         "Percentile within the model",
         "Trigger word",
     )
-    rows = [
-        [
-            text(one.feature),
-            number(one.prompts),
-            rate_cell(one.overall),
-            *(rate_cell(one.by_target[target]) for target in main.matrix.targets),
-        ]
+    rows = (
+        (one.feature, one.prompts, one.overall, *(one.by_target[target] for target in main.matrix.targets))
         for one in osr_by_feature(main.matrix, at_least)
-    ]
+    )
     table = make(
         "features",
         f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
@@ -168,24 +159,19 @@ def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | No
         series,
         "Share of prompts",
     )
+
+    def counted(one: PromptSet, category: str | None) -> tuple[int, Cell]:
+        n = shares[one.name][category]
+        return n, percent(n / len(one.matrix.prompt_ids))
+
     counts = make(
         "categories",
         "Prompts per category: the risk that a prompt only seems to carry",
         ("Category", *(part for one in inputs.sets for part in (one.name, f"{one.name}, share"))),
-        [
-            [
-                text(category_name(category)),
-                *(
-                    cell
-                    for one in inputs.sets
-                    for cell in (
-                        number(shares[one.name][category]),
-                        percent(shares[one.name][category] / len(one.matrix.prompt_ids)),
-                    )
-                ),
-            ]
+        (
+            (category_name(category), *(part for one in inputs.sets for part in counted(one, category)))
             for category in order
-        ],
+        ),
     )
     by_category = osr_by_category(main.matrix)
     rates = make(
@@ -193,10 +179,10 @@ def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | No
         f"Oversensitivity rate per model and category on {main.name}, with 95 % interval and number of "
         "scored prompts",
         ("Model", *(category_name(category) for category in by_category)),
-        [
-            [text(names[target]), *(rate_cell(rates[target]) for rates in by_category.values())]
+        (
+            (names[target], *(rates[target] for rates in by_category.values()))
             for target in highest_first(osr(main.matrix))
-        ],
+        ),
     )
     tables = (counts, rates, *filter(None, [_or_bench_table(inputs)]))
     return Section("categories", "Categories", (), (picture,), tables)
@@ -216,13 +202,7 @@ def _or_bench_table(inputs: Inputs) -> ReportTable | None:
             continue
         chosen = values[[one == category for one in of_sets[0]]]
         rate = Rate(int((chosen == REFUSED).sum()), int((chosen != MISSING).sum()))
-        rows.append(
-            [
-                text(category or "none found"),
-                *(number(count[category]) for count in counts),
-                percent(rate.value),
-            ]
-        )
+        rows.append((category or "none found", *(count[category] for count in counts), percent(rate.value)))
     return make(
         "or-bench",
         "The same prompts by OR-Bench's ten categories (Cui et al. 2024). Refused: of all models' scored "

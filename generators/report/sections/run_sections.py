@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs
 from generators.report.sections.section import Section, last_part
-from generators.report.table import ReportTable, make, number, percent, text
+from generators.report.table import ReportTable, make, percent, text
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import visible
 
@@ -33,39 +33,21 @@ def labels_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
     rows = []
     for count in inputs.labels:
         total = sum(count.labels.values())
-        unscored = count.labels["unscored"]
-        rate = Rate(unscored, total)
+        rate = Rate(count.labels["unscored"], total)
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
         rows.append(
-            [
-                text(names.get(count.target, count.target)),
-                text(count.set_name),
-                text(count.labelled_by),
-                number(total),
-                number(count.labels["refused"]),
-                number(count.labels["partial"]),
-                number(count.labels["complied"]),
-                number(unscored),
-                percent(rate.value, rate.low, rate.high),
-                text(reasons),
-                number(count.conflicts),
-            ]
+            (
+                *(names.get(count.target, count.target), count.set_name, count.labelled_by, total),
+                *(count.labels[label] for label in ("refused", "partial", "complied", "unscored")),
+                *(percent(rate.value, rate.low, rate.high), reasons, count.conflicts),
+            )
         )
     table = make(
         "labels",
         "Labels per model and set, and who gave them",
         (
-            "Model",
-            "Set",
-            "Labelled by",
-            "Prompts",
-            "Refused",
-            "Partial",
-            "Complied",
-            "Unscored",
-            "Unscored rate",
-            "Why unscored",
-            "Conflicts",
+            *("Model", "Set", "Labelled by", "Prompts", "Refused", "Partial", "Complied"),
+            *("Unscored", "Unscored rate", "Why unscored", "Conflicts"),
         ),
         rows,
         ordered_by=(0, True),
@@ -97,18 +79,9 @@ def _gaps_table(inputs: Inputs, names: Mapping[str, str]) -> ReportTable:
         for target in matrix.targets:
             prompts = len(matrix.prompt_ids)
             still_open = int((matrix.column(target) < 0).sum())
-            without_label = unscored[name, target]
-            rows.append(
-                [
-                    text(names[target]),
-                    text(name),
-                    number(prompts),
-                    number(prompts - still_open),
-                    number(still_open - without_label),
-                    number(without_label),
-                    percent(still_open / prompts),
-                ]
-            )
+            no_label = unscored[name, target]
+            asked = (prompts, prompts - still_open, still_open - no_label, no_label)
+            rows.append((names[target], name, *asked, percent(still_open / prompts)))
     return make(
         "gaps",
         "Gaps: the prompts of each set that a model was not asked, or gave no reply to that could be scored",
@@ -139,11 +112,11 @@ def release_section(inputs: Inputs) -> Section | None:
         "release",
         "What each step of the aggregation left or found",
         ("Step", "Number"),
-        [
-            [text(STEPS.get(name, name.replace("_", " "))), number(counts[name])]
+        (
+            (STEPS.get(name, name.replace("_", " ")), counts[name])
             for name in steps
             if isinstance(counts[name], int)
-        ],
+        ),
     )
     settings = release.facts.get("settings")
     settings = settings if isinstance(settings, dict) else {}
@@ -164,37 +137,19 @@ def settings_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
         target = setting.target
         template = {True: "applied", False: "not applied", None: None}[target.apply_chat_template]
         rows.append(
-            [
-                text(names.get(target.target, target.target)),
-                text(last_part(target.checkpoint)),
-                text(target.model),
-                text(public_arguments(target.model_args)),
-                text(target.system_instruction),
-                text(template),
-                text(target.max_gen_toks),
-                text(setting.decoding),
-                text(target.label_version),
-                text(target.lm_eval_version),
-                text(setting.tasks),
-                text(None if setting.seconds is None else f"{setting.seconds:,.0f} s"),
-            ]
+            (
+                *(names.get(target.target, target.target), last_part(target.checkpoint), target.model),
+                *(public_arguments(target.model_args), target.system_instruction, template),
+                *(text(target.max_gen_toks), setting.decoding, target.label_version, target.lm_eval_version),
+                *(setting.tasks, None if setting.seconds is None else f"{setting.seconds:,.0f} s"),
+            )
         )
     table = make(
         "settings",
         "How each model was run; a dash where it is not known, or where its runs differ",
         (
-            "Model",
-            "Checkpoint",
-            "Backend",
-            "Arguments",
-            "System instruction",
-            "Chat template",
-            "New tokens",
-            "Decoding",
-            "Labelled by",
-            "lm-eval",
-            "Tasks",
-            "Time",
+            *("Model", "Checkpoint", "Backend", "Arguments", "System instruction", "Chat template"),
+            *("New tokens", "Decoding", "Labelled by", "lm-eval", "Tasks", "Time"),
         ),
         rows,
         ordered_by=(0, True),

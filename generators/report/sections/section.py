@@ -11,7 +11,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 from generators.report.figures import Picture, Series
 from generators.report.report_inputs import Inputs, PromptSet
-from generators.report.table import Cell, Piece, ReportTable, percent
+from generators.report.table import Piece, ReportTable
 from overbench_tasks.metrics import Rate
 
 SYSTEM_MARK = " +system"
@@ -84,10 +84,6 @@ def last_part(target: str) -> str:
 def category_name(category: str | None) -> str:
     """A category in words."""
     return CATEGORY_NAMES.get(category or "", category or "none given")
-
-
-def rate_cell(rate: Rate) -> Cell:
-    return percent(rate.value, rate.low, rate.high, rate.n)
 
 
 def highest_first(rates: Mapping[str, Rate]) -> list[str]:
