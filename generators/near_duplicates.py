@@ -202,9 +202,8 @@ class _Signer:
         import numpy as np
 
         generator = np.random.default_rng(seed)
-        self._factors = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64) * np.uint64(
-            2
-        ) + np.uint64(1)
+        odd = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        self._factors = odd[:, None]
         self._offsets = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64)[:, None]
 
     def signatures(self, cores: Sequence[str]) -> NDArray[np.uint32]:
