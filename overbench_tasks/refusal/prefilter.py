@@ -36,12 +36,14 @@ class Prefilter:
     def passing(self, text: str, words: frozenset[str]) -> Iterator[int]:
         """Yield, in order, the numbers of the phrases that ``text`` can match; ``words`` are its words
         that are in :attr:`vocabulary`."""
-        bits = self._bits_of_all if text.isascii() else self._bits_of_all | self._bits_outside_ascii
+        bits, bits_of, count = self._bits_of_all, self._bits_of, len(self._phrases)
+        if not text.isascii():
+            bits |= self._bits_outside_ascii
         for word in words:
-            bits |= self._bits_of[word]
-        passing = bits & ((1 << len(self._phrases)) - 1)
+            bits |= bits_of[word]
+        passing = bits & ((1 << count) - 1)
         for _ in range(1, self._lists):
-            bits >>= len(self._phrases)
+            bits >>= count
             passing &= bits
         while passing:
             lowest = passing & -passing
