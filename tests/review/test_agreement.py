@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import pytest
 from conftest import ANSWER, MIXED, REFUSAL
 from hypothesis import given
 from hypothesis import strategies as st
+from table_files import write_table
 from typer.testing import CliRunner
 
 from generators import cli
@@ -155,13 +155,8 @@ class TestFiles:
         return read_labelled(path, label_by_rules, gold="g", columns=ReplyColumns("a", **columns))
 
     def test_jsonl_and_parquet_read_alike(self, tmp_path: Path) -> None:
-        import pyarrow
-        import pyarrow.parquet
-
         rows = [{"a": REPLIES[found], "g": human} for human, found in PAIRS] + [{"a": "x", "g": None}]
-        (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "r.parquet")
-        a, b = self.read(tmp_path / "r.jsonl"), self.read(tmp_path / "r.parquet")
+        a, b = (self.read(write_table(tmp_path / name, rows)) for name in ("r.jsonl", "r.parquet"))
         assert a.confusion.counts.tolist() == b.confusion.counts.tolist()
         assert a.confusion.blank == b.confusion.blank == 1
 
@@ -176,9 +171,8 @@ class TestFiles:
         ],
     )
     def test_bad_files(self, tmp_path: Path, row: dict[str, str], message: str) -> None:
-        (tmp_path / "r.jsonl").write_text(json.dumps(row) + "\n")
         with pytest.raises(OverbenchError) as error:
-            self.read(tmp_path / "r.jsonl")
+            self.read(write_table(tmp_path / "r.jsonl", [row]))
         assert message in str(error.value)
 
     def test_the_command(self, labelled: Path, tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from table_files import write_table
 
 from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of
 from generators.seeds.seeds import DROP_REASONS, SPLITS, Seeds, SeedSettings, read_seeds, split
@@ -32,28 +31,6 @@ CHAT = [
     {"role": "assistant", "content": "Read."},
     {"role": "user", "content": "What?"},
 ]
-
-
-def write(path: Path, rows: Iterable[Any]) -> Path:
-    """A file of the kind that its name says; .gz too."""
-    rows = list(rows)
-    kind = path.suffixes[0]
-    if kind == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
-        data = path.with_suffix(".parquet").read_bytes()
-    elif kind == ".csv":
-        plain = path.with_suffix("").with_suffix(".csv")
-        with plain.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        data = plain.read_bytes()
-    elif kind == ".txt":
-        data = "".join(f"{row['prompt']}\n" for row in rows).encode()
-    else:
-        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
 
 
 def read(*paths: Path | str, **more: Any) -> Seeds:
@@ -73,7 +50,9 @@ KINDS = pytest.mark.parametrize(
 
 @KINDS
 def test_every_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, [{"prompt": "How do I kill time?"}, {"prompt": "  Où est la «bombe»? "}])
+    path = write_table(
+        tmp_path / name, [{"prompt": "How do I kill time?"}, {"prompt": "  Où est la «bombe»? "}]
+    )
     seeds = read(path)
     assert seeds.prompts == ("How do I kill time?", "Où est la «bombe»?")
     assert dropped(seeds) == {} and seeds.by_source == {str(path): 2}
@@ -82,13 +61,13 @@ def test_every_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("column", ["prompt", "question", "instruction", "text", "query", "chosen"])
 @pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
 def test_the_column_is_found(tmp_path: Path, kind: str, column: str) -> None:
-    path = write(tmp_path / f"s{kind}", [{"id": "7", column: "How do I kill time?"}])
+    path = write_table(tmp_path / f"s{kind}", [{"id": "7", column: "How do I kill time?"}])
     assert read(path).prompts == ("How do I kill time?",)
 
 
 @pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
 def test_the_column_can_be_named(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path / f"s{kind}", [{"prompt": "not this", "frage": "but this"}])
+    path = write_table(tmp_path / f"s{kind}", [{"prompt": "not this", "frage": "but this"}])
     assert read(path, column="frage").prompts == ("but this",)
     with pytest.raises(OverbenchError) as error:
         read(path, column="fragen")
@@ -100,7 +79,7 @@ def test_the_column_can_be_named(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
 def test_no_column_that_could_hold_prompts(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path / f"s{kind}", [{"a": "x", "b": "y"}] * 3)
+    path = write_table(tmp_path / f"s{kind}", [{"a": "x", "b": "y"}] * 3)
     with pytest.raises(OverbenchError, match=r"one of the columns prompt, question, .* found 'a', 'b'"):
         read(path)
 
@@ -229,29 +208,31 @@ def test_a_parquet_value_that_is_no_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [".jsonl", ".parquet"])
 def test_dialogues_and_chats_from_files(tmp_path: Path, kind: str) -> None:
-    assert read(write(tmp_path / f"a{kind}", [{"chosen": DIALOGUE, "rejected": "x"}])).prompts == (
+    assert read(write_table(tmp_path / f"a{kind}", [{"chosen": DIALOGUE, "rejected": "x"}])).prompts == (
         "How do I kill time?",
     )
-    assert read(write(tmp_path / f"b{kind}", [{"messages": CHAT}])).prompts == ("How do I kill time?",)
+    assert read(write_table(tmp_path / f"b{kind}", [{"messages": CHAT}])).prompts == ("How do I kill time?",)
 
 
-def test_wrong_files_are_said(tmp_path: Path) -> None:
-    for path, message in (
-        (
-            tmp_path / "none.jsonl",
-            "found nothing there. Name a file that ends in .jsonl, .csv, .parquet, .txt",
-        ),
-        (tmp_path, "found a folder there"),
-        (write(tmp_path / "s.json", [{"prompt": "x"}]), "to end in one of .* got '.json'. Convert or rename"),
-        (write(tmp_path / "s.gz", [{"prompt": "x"}]), "got 'no suffix'"),
-    ):
-        with pytest.raises(OverbenchError, match=message):
-            read(path)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none.jsonl", "found nothing there. Name a file that ends in .jsonl, .csv, .parquet, .txt"),
+        (".", "found a folder there"),
+        ("s.json", "to end in one of .* got '.json'. Convert or rename"),
+        ("s.gz", "got 'no suffix'"),
+    ],
+)
+def test_wrong_files_are_said(tmp_path: Path, name: str, message: str) -> None:
+    for there in ("s.json", "s.gz"):
+        write_table(tmp_path / there, [{"prompt": "x"}])
+    with pytest.raises(OverbenchError, match=message):
+        read(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["s.jsonl.gz", "s.parquet", "s.csv.gz"])
 def test_a_file_cut_short_is_said(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, [{"prompt": f"How do I kill {n**5} wasps?"} for n in range(500)])
+    path = write_table(tmp_path / name, [{"prompt": f"How do I kill {n**5} wasps?"} for n in range(500)])
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(OverbenchError, match="Is the file complete"):
         read(path)
@@ -275,16 +256,16 @@ def test_no_prompt_left(tmp_path: Path, content: bytes) -> None:
 
 
 def test_sources_are_joined_and_repeats_dropped(tmp_path: Path) -> None:
-    a = write(tmp_path / "a.txt", [{"prompt": "one"}, {"prompt": "two"}])
-    b = write(tmp_path / "b.jsonl", [{"prompt": "TWO"}, {"prompt": "three"}])
+    a = write_table(tmp_path / "a.txt", [{"prompt": "one"}, {"prompt": "two"}])
+    b = write_table(tmp_path / "b.jsonl", [{"prompt": "TWO"}, {"prompt": "three"}])
     seeds = read_seeds(SeedSettings(sources=f"{a}, {b}"))  # type: ignore[arg-type]
     assert seeds.prompts == ("one", "two", "three")
     assert seeds.by_source == {str(a): 2, str(b): 1} and dropped(seeds) == {"duplicate": 1}
 
 
 def test_a_limit_takes_evenly_and_a_lower_one_a_subset(tmp_path: Path) -> None:
-    a = write(tmp_path / "a.txt", [{"prompt": f"a{n}"} for n in range(100)])
-    b = write(tmp_path / "b.txt", [{"prompt": f"b{n}"} for n in range(10)])
+    a = write_table(tmp_path / "a.txt", [{"prompt": f"a{n}"} for n in range(100)])
+    b = write_table(tmp_path / "b.txt", [{"prompt": f"b{n}"} for n in range(10)])
     chosen = {limit: read(a, b, limit=limit) for limit in (1, 5, 10, 40, 1000)}
     assert {limit: tuple(seeds.by_source.values()) for limit, seeds in chosen.items()} == {
         1: (0, 1),
@@ -342,7 +323,7 @@ def test_the_paper_s_sizes() -> None:
 
 
 def test_a_named_column_is_of_files_only(hub: list[tuple[Any, ...]], tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", [{"frage": "one"}])
+    path = write_table(tmp_path / "a.csv", [{"frage": "one"}])
     assert read(path, "hh-rlhf", column="frage").by_source == {str(path): 1, "hh-rlhf": 30}
 
 
