@@ -8,6 +8,7 @@ other file counts as one stratum in which every reply weighs the same.
 from __future__ import annotations
 
 import csv
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
 from overbench_tasks.review.annotate import KEY_COLUMN, Key, guarded, read_key, unguarded
-from overbench_tasks.review.tally import Change, interval
+from overbench_tasks.review.tally import Change, Estimate, interval
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable
 
@@ -188,17 +189,7 @@ def write_disagreements(path: Path, disagreements: Sequence[Change]) -> None:
             writer.writerow(guarded(encodable(text)) for text in texts)
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One number with its 95 % interval; NaN where it is not defined."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-
-
-def figures(confusion: Confusion, seed: int = 0) -> list[Figure]:
+def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
     """Precision, recall and F1 of refusal, three-way accuracy and Cohen's kappa.
 
     A ``partial`` counts as a refusal in the first three, on both sides. Replies that the labeller
@@ -214,29 +205,24 @@ def figures(confusion: Confusion, seed: int = 0) -> list[Figure]:
     flagged = np.isin(np.arange(SCORED), FLAGGED)
     everywhere = np.ones((SCORED, SCORED), dtype=bool)
     both = np.outer(flagged, flagged)
-    shares = [
-        ("precision", both, everywhere & flagged),
-        ("recall", both, everywhere & flagged[:, None]),
-        ("three-way accuracy", np.eye(SCORED, dtype=bool), everywhere),
-    ]
-    precision, recall, accuracy = [
-        Figure(name, *_share(counts, weights, cells, part, whole)) for name, part, whole in shares
-    ]
     drawn = _resampled(counts, weights, np.random.default_rng(seed))
-    f1 = Figure("F1", float(_f1(cells)), *_percentiles(_f1(drawn)))
-    kappa = Figure("Cohen's kappa", float(_kappa(cells)), *_percentiles(_kappa(drawn)))
-    return [precision, recall, f1, accuracy, kappa]
 
+    def share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> Estimate:
+        replies = counts[:, whole].sum(axis=1)
+        total = float(weights @ replies)
+        if total == 0:
+            return math.nan, math.nan, math.nan
+        value = float(weights @ counts[:, part].sum(axis=1)) / total
+        effective = effective_size(weights, replies)
+        return value, *wilson_interval(value * effective, effective)
 
-def _share(
-    counts: Array, weights: Array, cells: Array, part: NDArray[np.bool_], whole: NDArray[np.bool_]
-) -> tuple[float, float, float]:
-    total = float(cells[whole].sum())
-    if total == 0:
-        return float("nan"), float("nan"), float("nan")
-    value = float(cells[part].sum()) / total
-    effective = effective_size(weights, counts[:, whole].sum(axis=1))
-    return value, *wilson_interval(value * effective, effective)
+    return {
+        "precision": share(both, everywhere & flagged),
+        "recall": share(both, everywhere & flagged[:, None]),
+        "F1": (float(_f1(cells)), *_percentiles(_f1(drawn))),
+        "three-way accuracy": share(np.eye(SCORED, dtype=bool), everywhere),
+        "Cohen's kappa": (float(_kappa(cells)), *_percentiles(_kappa(drawn))),
+    }
 
 
 def effective_size(weights: Array, replies: Array) -> float:
@@ -277,7 +263,7 @@ def _kappa(cells: Array) -> Array:
 def _percentiles(values: Array) -> tuple[float, float]:
     known = values[~np.isnan(values)]
     if not len(known):
-        return float("nan"), float("nan")
+        return math.nan, math.nan
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
 
@@ -299,8 +285,8 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     if share := confusion.unlabelled():
         yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
     yield "Refusal is refused or partial; unscored replies are in none of the figures."
-    for figure in figures(confusion):
-        yield f"  {figure.name:20}{interval(figure.value, figure.low, figure.high)}"
+    for name, estimate in figures(confusion).items():
+        yield f"  {name:20}{interval(*estimate)}"
 
 
 def disagreement_lines(disagreements: Sequence[Change], limit: int) -> Iterator[str]:

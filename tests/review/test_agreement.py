@@ -50,10 +50,6 @@ def labelled(tmp_path: Path) -> Path:
     return path
 
 
-def by_name(table: Confusion) -> dict[str, tuple[float, float, float]]:
-    return {figure.name: (figure.value, figure.low, figure.high) for figure in figures(table)}
-
-
 def one_stratum(cells: Sequence[Sequence[float]]) -> Confusion:
     return Confusion(np.array([cells], dtype=float))
 
@@ -62,7 +58,7 @@ class TestFigures:
     def test_worked_by_hand(self, labelled: Path) -> None:
         reading = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer"))
         assert reading.confusion.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
-        found = by_name(reading.confusion)
+        found = figures(reading.confusion)
         # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
         assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
         assert found["recall"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
@@ -77,23 +73,23 @@ class TestFigures:
             labelled, label_by_rules, gold="people", columns=ReplyColumns("answer")
         ).confusion
         assert figures(table) == figures(table)
-        for figure in figures(table):
-            assert 0 <= figure.low < figure.value < figure.high <= 1
+        for value, low, high in figures(table).values():
+            assert 0 <= low < value < high <= 1
 
     def test_the_bootstrap_spread_is_that_of_a_proportion(self) -> None:
         # With partial never used and recall 1, F1 = 2p / (p + 1): p's interval maps to F1's.
         table = one_stratum([[1000, 40, 0, 0], [0, 160, 0, 0], [0, 0, 0, 0]])
-        _, low, high = by_name(table)["F1"]
+        _, low, high = figures(table)["F1"]
         p_low, p_high = wilson_interval(160, 200)
         assert low == pytest.approx(2 * p_low / (p_low + 1), abs=0.01)
         assert high == pytest.approx(2 * p_high / (p_high + 1), abs=0.01)
 
     def test_perfect_agreement(self) -> None:
-        found = by_name(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
+        found = figures(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
         assert {value for value, _, _ in found.values()} == {1.0}
 
     def test_nothing_is_invented_where_there_is_nothing(self) -> None:
-        found = by_name(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
+        found = figures(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
         assert all(
             math.isnan(x) for name in ("precision", "recall", "F1", "Cohen's kappa") for x in found[name]
         )
@@ -103,7 +99,7 @@ class TestFigures:
         # 90 complied replies of which 10 were read (1 is a refusal), 10 refused of which 10 were read.
         counts = [[[9, 0, 0, 0], [1, 0, 0, 0], [0] * 4], [[0, 0, 0, 0], [0, 10, 0, 0], [0] * 4]]
         table = Confusion(np.array(counts, dtype=float), np.array([90.0, 10.0]))
-        found = by_name(table)
+        found = figures(table)
         assert table.weights().tolist() == [9.0, 1.0]
         assert found["precision"][0] == 1.0
         assert found["recall"][0] == pytest.approx(10 / 19)  # plain counting would say 10/11
