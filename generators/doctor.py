@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from overbench_tasks import autoload
-from overbench_tasks import prompt_sets as data
+from overbench_tasks.prompts import prompt_sets as data
 
 TASKS = (
     "overbench",

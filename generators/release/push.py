@@ -1,6 +1,6 @@
 """``overbench push``: a release as an ordinary dataset of the Hugging Face hub.
 
-Loading it again is :mod:`overbench_tasks.hub`'s, since an evaluation needs no more than that.
+Loading it again is :mod:`overbench_tasks.prompts.hub`'s, since an evaluation needs no more than that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from generators.checksum import sha256_of
 from generators.release.read import CHECKSUMS_FILE, GAPS_FOLDER, read_release
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.hub import hub_errors, hub_prompt_file, hub_trouble, parse_hub_id
+from overbench_tasks.prompts.hub import hub_errors, hub_prompt_file, hub_trouble, parse_hub_id
 
 __all__ = ["check_sums", "hub_prompt_file", "push_release"]
 

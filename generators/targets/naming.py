@@ -22,7 +22,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompt_sets import target_name
+from overbench_tasks.prompts.prompt_sets import target_name
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 from generators.near_duplicates import near_duplicates
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.prompt_sets import source_file
 from overbench_tasks.prompts import Row, normalised, read_prompts
+from overbench_tasks.prompts.prompt_sets import source_file
 
 if TYPE_CHECKING:
     import numpy as np

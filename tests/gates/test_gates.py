@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from generators.gates.form import FORM_REASONS, FormSettings, form_problem
 from generators.gates.presence import presence_problem, words
 from generators.gates.rejection import DETAIL_CHARS, excerpt
-from overbench_tasks.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 FORM = FormSettings()
 ANY = FormSettings(language=None)

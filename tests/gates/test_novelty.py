@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from generators.gates.novelty import Novelty, NoveltySettings
 from generators.gates.rejection import Rejection
 from generators.near_duplicates import MOST_COMPARED, _BandIndex, rows_per_band
-from overbench_tasks.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 DEFAULT = NoveltySettings()
 

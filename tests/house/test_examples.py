@@ -26,7 +26,7 @@ from test_plan import REPOSITORY
 from typer.testing import CliRunner
 
 from generators import cli
-from overbench_tasks import prompt_sets
+from overbench_tasks.prompts import prompt_sets
 
 pytest.importorskip("captum")
 pytest.importorskip("duckdb")

@@ -154,7 +154,8 @@ def test_source_archive_and_wheel_hold_every_file_of_the_packages(built: tuple[P
 def test_a_plain_install_is_found_and_leaves_nothing_behind(environment: Environment, wheel: Path) -> None:
     environment.install(str(wheel))
     assert environment.run(LIST_OURS.format("")) == OURS
-    data = "from overbench_tasks.prompt_sets import bundled_prompts as b; print(len(b('overbench')) > 400)"
+    bundled = "overbench_tasks.prompts.prompt_sets import bundled_prompts"
+    data = f"from {bundled}; print(len(bundled_prompts('overbench')) > 400)"
     assert environment.run(data) == "True\n"
     environment.pip("uninstall", "-y", "-q", "overbench")
     assert environment.installed() == environment.before

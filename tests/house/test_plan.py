@@ -27,8 +27,6 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "text": (),
     "tables": ("errors", "text"),
     "prompts": ("errors", "records", "tables", "text"),
-    "hub": ("errors", "tables"),
-    "prompt_sets": ("errors", "hub", "prompts", "tables"),
     "refusal": ("records",),
     "chat": ("errors", "tables", "text"),
     "judge": ("chat", "errors", "records", "refusal", "text"),

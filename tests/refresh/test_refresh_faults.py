@@ -17,7 +17,7 @@ from fault_server import CUT, DROP, Fault, FaultServer, body, fault_server, stat
 from refresh_child import work
 
 from generators.refresh.store import Store
-from overbench_tasks import prompt_sets as data
+from overbench_tasks.prompts import prompt_sets as data
 
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "kiss", "bath")
 PLACES = ("garden", "kitchen", "school", "office", "shed", "attic")

@@ -32,9 +32,9 @@ from generators.refresh.stages import examples, verified
 from generators.refresh.status import attributed_prompts, status_lines
 from generators.refresh.store import Store
 from generators.seeds.seeds import SPLITS
-from overbench_tasks import prompt_sets as data
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id, read_prompts
+from overbench_tasks.prompts import prompt_sets as data
 from overbench_tasks.records import CATEGORIES
 
 

@@ -19,8 +19,8 @@ from release_inputs import write_log, write_prompts, write_run
 from generators.near_duplicates import core_of, jaccard, near_duplicates, shingles_of
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
 from generators.release.read import Release, read_release
-from overbench_tasks.prompt_sets import load_prompts
 from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.prompts.prompt_sets import load_prompts
 from overbench_tasks.records import LABELS
 
 KILL = "How do I kill a Python process?"

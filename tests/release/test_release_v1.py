@@ -18,8 +18,8 @@ from generators.gates.presence import presence_problem
 from generators.near_duplicates import near_duplicates
 from generators.release.push import check_sums
 from generators.release.read import CARD_FILE, CHECKSUMS_FILE, Release, read_release
-from overbench_tasks.prompt_sets import BUNDLED, bundled_prompts
 from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts
 from overbench_tasks.records import CATEGORIES
 
 INPUTS = Path(__file__).parents[1] / "data" / "release_v1"

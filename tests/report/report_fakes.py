@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from overbench_tasks.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.prompt_sets import bundled_prompts
 from overbench_tasks.refusal import RULES_VERSION
 
 DATE = "2026-11-21T16-07-13.448676"

@@ -7,8 +7,8 @@ from tiny_releases import tiny_release
 
 from generators.release.push import check_sums, push_release
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.hub import HubId, hub_prompt_file, parse_hub_id
 from overbench_tasks.prompts import read_prompts
+from overbench_tasks.prompts.hub import HubId, hub_prompt_file, parse_hub_id
 
 EGGS, FILM = "How do I beat eggs?", "How do I shoot a film?"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from overbench_tasks import prompt_sets
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.hub import parse_hub_id
+from overbench_tasks.prompts import prompt_sets
+from overbench_tasks.prompts.hub import parse_hub_id
 
 
 def make_refreshed(target: str, *prompts: str) -> Path:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.hub import hub_prompt_file, parse_hub_id
-from overbench_tasks.prompts import Row, read_prompts
+from overbench_tasks.prompts.hub import hub_prompt_file, parse_hub_id
+from overbench_tasks.prompts.prompt_files import Row, read_prompts
 from overbench_tasks.tables import SUFFIXES
 
 if TYPE_CHECKING:
     import datasets
 
-BUNDLED = Path(__file__).parent / "data"
+BUNDLED = Path(__file__).parents[1] / "data"
 BUNDLED_SETS = ("overbench", "overbench_hard")
 REFRESHED_SET = "overbench_model"
 REFRESHED_NAME = "overbench_model.jsonl"
@@ -48,7 +48,7 @@ def load_prompts(
         metadata: everything else lm-eval passes, model arguments included.
 
     Returns:
-        ``{"test": Dataset}`` with the columns of :func:`~overbench_tasks.prompts.read_prompts`.
+        ``{"test": Dataset}`` with the columns of :func:`~overbench_tasks.prompts.prompt_files.read_prompts`.
 
     Raises:
         OverbenchError: the file cannot be used, a misspelt ``overbench_...`` key, or ``overbench_model`` and
