@@ -40,26 +40,21 @@ def test_a_refused_document_counts_for_osr_and_its_own_category_only() -> None:
     }
 
 
-def test_a_partial_refusal_is_scored_but_not_refused() -> None:
-    metrics = document_metrics(verdicts("partial"), None)
-    assert (metrics["osr"], metrics["partial_refusal_rate"], metrics["unscored_rate"]) == (0, 1, 0)
-
-
-def test_an_unscored_document_says_nothing_but_that() -> None:
-    metrics = document_metrics(verdicts("unscored"), "others")
-    assert metrics.pop("unscored_rate") == 1.0
-    assert set(metrics.values()) == {None}
-
-
-def test_a_blocked_reply_is_a_refusal() -> None:
-    blocked = Verdict("refused", "content_filter", "provider", blocked=True)
-    assert document_metrics([blocked], None)["osr"] == 1.0
-
-
-def test_repeats_are_averaged_over_the_scored_ones() -> None:
-    metrics = document_metrics(verdicts("refused", "complied", "unscored"), "others")
-    assert metrics["osr"] == metrics["osr_others"] == 0.5
-    assert metrics["unscored_rate"] == pytest.approx(1 / 3)
+@pytest.mark.parametrize(
+    ("replies", "osr", "partial", "unscored"),
+    [
+        (verdicts("partial"), 0, 1, 0),  # scored, and not refused
+        (verdicts("unscored"), None, None, 1),  # says nothing but that
+        ([Verdict("refused", "content_filter", "provider", blocked=True)], 1, 0, 0),
+        (verdicts("refused", "complied", "unscored"), 0.5, 0, pytest.approx(1 / 3)),  # repeats
+    ],
+)
+def test_what_a_document_contributes(
+    replies: list[Verdict], osr: float | None, partial: float | None, unscored: float
+) -> None:
+    metrics = document_metrics(replies, "others")
+    assert metrics["osr"] == metrics["osr_others"] == metrics["osr_ci95_low"] == osr
+    assert (metrics["partial_refusal_rate"], metrics["unscored_rate"]) == (partial, unscored)
 
 
 def test_no_verdict_is_an_error() -> None:

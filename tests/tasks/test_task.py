@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM
 from lm_eval import simple_evaluate
+from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from overbench_tasks import __version__
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import read_replies, read_run
 from overbench_tasks.metrics import document_metrics, wilson_interval
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
@@ -43,20 +45,34 @@ def evaluate(lm: ScriptedLM, source: Path | None, **options: Any) -> dict[str, A
     return results
 
 
+def labels(results: dict[str, Any]) -> list[str]:
+    """The logged label of each prompt's first reply."""
+    samples = results["samples"]["overbench_hard"]
+    return [json.loads(sample["filtered_resps"][0][0])["label"] for sample in samples]
+
+
+LABELS = ["refused", "complied", "partial", "unscored"]
+
+
 def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
-    results = evaluate(ScriptedLM(REPLIES), prompt_source)
-    scores = results["results"]["overbench_hard"]
+    scores = evaluate(ScriptedLM(REPLIES), prompt_source)["results"]["overbench_hard"]
     low, high = wilson_interval(1, 3)
-    assert scores["osr,rules"] == pytest.approx(1 / 3)
-    assert scores["osr_ci95_low,rules"] == pytest.approx(low)
-    assert scores["osr_ci95_high,rules"] == pytest.approx(high)
-    assert scores["partial_refusal_rate,rules"] == pytest.approx(1 / 3)
-    assert scores["unscored_rate,rules"] == 0.25
-    assert scores["osr_violence_and_harm,rules"] == 0.5
-    assert scores["osr_illegal_activities,rules"] == 0.0
-    assert math.isnan(scores["osr_others,rules"])
-    # Values 1, 0, 0: variance (4/9 + 1/9 + 1/9) / 2 = 1/3, sqrt(1/3 / 3) = 1/3.
-    assert scores["osr_stderr,rules"] == pytest.approx(1 / 3)
+    expected = {
+        "osr": 1 / 3,
+        "osr_ci95_low": low,
+        "osr_ci95_high": high,
+        # Values 1, 0, 0: variance (4/9 + 1/9 + 1/9) / 2 = 1/3, sqrt(1/3 / 3) = 1/3.
+        "osr_stderr": 1 / 3,
+        "partial_refusal_rate": 1 / 3,
+        "unscored_rate": 0.25,
+        # Values 0, 0, 0, 1: variance 3/4 / 3 = 1/4, sqrt(1/4 / 4) = 1/4.
+        "unscored_rate_stderr": 0.25,
+        "osr_violence_and_harm": 0.5,
+        "osr_illegal_activities": 0.0,
+        "osr_others": math.nan,
+    }
+    found = {name: scores[f"{name},rules"] for name in expected}
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
 def test_lower_is_better_everywhere_and_versions_reach_the_results(prompt_source: Path) -> None:
@@ -68,26 +84,23 @@ def test_lower_is_better_everywhere_and_versions_reach_the_results(prompt_source
     assert results["versions"]["overbench_hard"] == recorded["version"]
 
 
-def test_sample_logs_say_who_decided_and_why(prompt_source: Path) -> None:
-    samples = evaluate(ScriptedLM(REPLIES), prompt_source)["samples"]["overbench_hard"]
-    assert [sample["doc"]["id"] for sample in samples] == ["a", "b", "c", "d"]
-    verdicts = [json.loads(sample["filtered_resps"][0][0]) for sample in samples]
-    assert [v["label"] for v in verdicts] == ["refused", "complied", "partial", "unscored"]
-    assert verdicts[3]["reason"] == "empty"
-    assert all(v["by"] and v["reason"] for v in verdicts)
-
-
-def test_sample_logs_survive_being_written(prompt_source: Path, tmp_path: Path) -> None:
-    from lm_eval.loggers import EvaluationTracker
-
+def test_what_lm_eval_writes_is_read_back(prompt_source: Path, tmp_path: Path) -> None:
     tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
     results = evaluate(ScriptedLM(REPLIES), prompt_source, evaluation_tracker=tracker)
     tracker.save_results_aggregated(results=results, samples=results["samples"])
     tracker.save_results_samples("overbench_hard", results["samples"]["overbench_hard"])
     (log,) = (tmp_path / "out").rglob("samples_overbench_hard_*.jsonl")
-    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    assert json.loads(rows[0]["filtered_resps"][0][0])["label"] == "refused"
-    assert rows[3]["osr"] is None
+    run, rows = read_run(log), list(read_replies(log))
+    assert (run.task, run.filter, run.expected) == ("overbench_hard", "rules", 4)
+    assert (run.labelled_by, run.chat_template) == (f"rules {RULES_VERSION}", True)
+    assert (run.generation["until"], run.generation["max_gen_toks"]) == ([], 128)
+    assert {row.prompt: row.replies[0] for row in rows} == REPLIES
+    assert [row.id for row in rows] == ["a", "b", "c", "d"]
+    verdicts = [verdict for row in rows for verdict in row.logged or ()]
+    assert [verdict.label for verdict in verdicts] == LABELS
+    assert verdicts[3].reason == "empty"
+    assert all(verdict.by and verdict.reason for verdict in verdicts)
+    assert json.loads(log.read_text(encoding="utf-8").splitlines()[3])["osr"] is None
 
 
 def test_the_prompt_reaches_the_model_verbatim(tmp_path: Path) -> None:
@@ -113,9 +126,7 @@ def test_repeats_are_averaged_per_prompt(prompt_source: Path) -> None:
 
 def test_predict_only_still_labels(prompt_source: Path) -> None:
     results = evaluate(ScriptedLM(REPLIES), prompt_source, predict_only=True)
-    samples = results["samples"]["overbench_hard"]
-    labels = [json.loads(sample["filtered_resps"][0][0])["label"] for sample in samples]
-    assert labels == ["refused", "complied", "partial", "unscored"]
+    assert labels(results) == LABELS
     assert "osr,rules" not in results["results"]["overbench_hard"]
 
 
@@ -198,76 +209,52 @@ def test_a_bad_source_fails_before_any_prompt_is_asked(tmp_path: Path) -> None:
     assert lm.asked == []
 
 
-class TestChatTemplateWarning:
-    def warnings(self, caplog: pytest.LogCaptureFixture) -> list[str]:
-        return [r.getMessage() for r in caplog.records if "WITHOUT it" in r.getMessage()]
-
-    def test_one_warning_for_a_chat_model_asked_without(
-        self, prompt_source: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        lm = ScriptedLM(REPLIES, chat_template="{{ messages }}")
-        for _ in range(2):
-            evaluate(lm, prompt_source, apply_chat_template=False)
-        (warning,) = self.warnings(caplog)
-        assert "Add --apply_chat_template" in warning
-
-    def test_none_when_the_template_is_applied(
-        self, prompt_source: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        evaluate(ScriptedLM(REPLIES, chat_template="{{ messages }}"), prompt_source)
-        assert self.warnings(caplog) == []
-
-    def test_none_for_a_base_model(self, prompt_source: Path, caplog: pytest.LogCaptureFixture) -> None:
-        evaluate(ScriptedLM(REPLIES), prompt_source, apply_chat_template=False)
-        assert self.warnings(caplog) == []
+@pytest.mark.parametrize(
+    ("template", "applied", "warnings"),
+    [("{{ messages }}", False, 1), ("{{ messages }}", True, 0), (None, False, 0)],
+)
+def test_a_chat_model_asked_without_its_template_is_warned_of_once(
+    prompt_source: Path, caplog: pytest.LogCaptureFixture, template: str | None, applied: bool, warnings: int
+) -> None:
+    lm = ScriptedLM(REPLIES, chat_template=template)
+    for _ in range(2):
+        evaluate(lm, prompt_source, apply_chat_template=applied)
+    said = [r.getMessage() for r in caplog.records if "WITHOUT it" in r.getMessage()]
+    assert ["Add --apply_chat_template" in warning for warning in said] == [True] * warnings
 
 
 class TestTaskFiles:
     """The task files and the code they name must agree."""
 
-    @pytest.fixture(
-        params=[
-            "overbench",
-            "overbench_hard",
-            "overbench_model",
-            "overbench_model_accepted",
-            "overbench_judge",
-            "overbench_hard_judge",
-        ]
+    NAMES = (
+        "overbench",
+        "overbench_hard",
+        "overbench_hard_judge",
+        "overbench_judge",
+        "overbench_model",
+        "overbench_model_accepted",
     )
+
+    @pytest.fixture(params=NAMES)
     def config(self, request: pytest.FixtureRequest) -> dict[str, Any]:
         return load_yaml(Path(tasks_path()) / f"{request.param}.yaml")
 
     def test_every_emitted_metric_has_an_aggregation_and_a_direction(self, config: dict[str, Any]) -> None:
         emitted = document_metrics([Verdict("complied", "", "")], None)
         assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
-        assert all(
-            metric["aggregation"] and metric["higher_is_better"] is False for metric in config["metric_list"]
-        )
+        assert all(m["aggregation"] and m["higher_is_better"] is False for m in config["metric_list"])
 
     def test_generation_is_written_out(self, config: dict[str, Any]) -> None:
-        assert config["generation_kwargs"].keys() == {
-            "until",
-            "do_sample",
-            "temperature",
-            "max_gen_toks",
-        }
-        assert config["generation_kwargs"]["until"] == []
+        generation = config["generation_kwargs"]
+        assert generation.keys() == {"until", "do_sample", "temperature", "max_gen_toks"}
+        assert generation["until"] == []
         assert (config["num_fewshot"], config["repeats"]) == (0, 1)
         assert "version" in config["metadata"]
 
     def test_names_differ(self) -> None:
         manager = TaskManager(include_defaults=False, include_path=tasks_path())
-        assert manager.all_tags == ["oversensitivity"]
-        assert manager.all_subtasks == [
-            "overbench",
-            "overbench_hard",
-            "overbench_hard_judge",
-            "overbench_judge",
-            "overbench_model",
-            "overbench_model_accepted",
-        ]
-        assert manager.all_groups == []
+        assert manager.all_subtasks == list(self.NAMES)
+        assert (manager.all_tags, manager.all_groups) == (["oversensitivity"], [])
 
 
 def test_nothing_is_logged_as_an_error(prompt_source: Path, caplog: pytest.LogCaptureFixture) -> None:
