@@ -54,7 +54,8 @@ def at_core(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
 
 def at_core_or_start(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
     """At the first thing said, or at what was taken for throat-clearing."""
-    return (pattern.match(reply.opening, reply.core) or pattern.match(reply.opening),)
+    hit = pattern.match(reply.opening, reply.core)
+    return (hit or (pattern.match(reply.opening) if reply.core else None),)
 
 
 def at_core_introduced(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:

@@ -36,9 +36,9 @@ class Prefilter:
     def passing(self, text: str, words: frozenset[str]) -> Iterator[int]:
         """Yield, in order, the numbers of the phrases that ``text`` can match; ``words`` are its words
         that are in :attr:`vocabulary`."""
-        bits, bits_of, count = self._bits_of_all, self._bits_of, len(self._phrases)
-        if not text.isascii():
-            bits |= self._bits_outside_ascii
+        bits_of, count = self._bits_of, len(self._phrases)
+        holding = 0 if text.isascii() else self._bits_outside_ascii
+        bits = self._bits_of_all | holding
         for word in words:
             bits |= bits_of[word]
         passing = bits & ((1 << count) - 1)
@@ -49,6 +49,5 @@ class Prefilter:
             lowest = passing & -passing
             passing ^= lowest
             number = lowest.bit_length() - 1
-            holds = self._phrases[number].holds
-            if not holds or any(part in text for part in holds):
+            if not lowest & holding or any(part in text for part in self._phrases[number].holds):
                 yield number
