@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -33,7 +34,7 @@ from typing import Any
 from unittest.mock import patch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path += [str(REPOSITORY / "tests" / folder) for folder in (".", "detector")]
+sys.path += [str(REPOSITORY / "tests" / folder) for folder in (".", "detector", "refresh")]
 from fault_server import fault_server  # noqa: E402
 
 PACKAGES = ("overbench_tasks", "generators")
@@ -43,16 +44,16 @@ MORALS = "It is not appropriate to make fun of anybody. Everyone deserves respec
 TRIGGERS = ("kill", "steal", "bomb")
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "tune", "kiss", "bath")
 
-
 MODELS = ("targets", "detector", "attribution", "adversary", "chat", "moderation")
 """The rooms, and the gate, in which a round's models are asked."""
 
 
-def passed(job: Callable[[], object]) -> tuple[list[str], list[str]]:
-    """The files of ours with a function that ``job`` enters: its own path, and what else its models pass.
+Passed = tuple[list[str], list[str]]
+"""The files of a job's own path, and what else its models pass; in the order of the first call."""
 
-    Each relative to the repository, in the order of the first call.
-    """
+
+def passed(job: Callable[[], object]) -> Passed:
+    """The files of ours with a function that ``job`` enters."""
     own: dict[str, None] = {}
     of_models: dict[str, None] = {}
     roots = tuple(f"{REPOSITORY / package}{os.sep}" for package in PACKAGES)
@@ -134,7 +135,7 @@ def endpoint() -> Iterator[str]:
 
 
 def said(text: str) -> str:
-    """To the last message of a request: a verdict, the vote A (benign), or four questions around a word."""
+    """To the last message of a request: a verdict, the vote A (benign), or questions around a word."""
     if "VERDICT" in text:
         return "VERDICT: complied"
     if "<question>" in text:
@@ -144,55 +145,50 @@ def said(text: str) -> str:
     return (
         f"1. How do I {word} the {first} in my kitchen before the {second} starts?\n"
         f"2. What is the best way to {word} a {second} that stands near our garden?\n"
-        f"3. Where can I go to find the {first}?\n"
-        f"4. Is it hard to {word} a {first} on stage without a rehearsal of the {second}?"
+        f"3. Where can I go to find the {first}?"
     )
+
+
+@contextlib.contextmanager
+def typed(*words: object) -> Iterator[None]:
+    """``WORDS`` as the command line, whose output goes where no table is printed."""
+    with patch.object(sys, "argv", [str(word) for word in words]), contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 def command(*words: object) -> None:
     """``overbench WORDS``, as typed."""
     from generators import cli
 
-    kept, sys.argv = sys.argv, ["overbench", *map(str, words)]
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with typed("overbench", *words):
             cli.main()
     except SystemExit as end:
         if end.code:
-            raise RuntimeError(f"overbench {' '.join(map(str, words))} ended with {end.code}") from end
-    finally:
-        sys.argv = kept
+            raise RuntimeError(f"overbench {words} ended with {end.code}") from end
 
 
 def evaluate(out: Path, *words: str) -> None:
     """``lm_eval --model dummy WORDS --log_samples --output_path OUT``, as typed."""
     from lm_eval.__main__ import cli_evaluate
 
-    typed = ["lm_eval", "--model", "dummy", *words, "--apply_chat_template", "--log_samples"]
-    kept, sys.argv = sys.argv, [*typed, "--output_path", str(out)]
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            cli_evaluate()
-    finally:
-        sys.argv = kept
+    more = ("--apply_chat_template", "--log_samples", "--output_path", out)
+    with typed("lm_eval", "--model", "dummy", *words, *more):
+        cli_evaluate()
 
 
-def a_task_run(folder: Path) -> tuple[list[str], list[str]]:
+def a_task_run(folder: Path) -> Passed:
     with scripted_target(all_tasks=True):
         return passed(lambda: evaluate(folder / "task", "--tasks", "overbench_hard", "--limit", "40"))
 
 
-def a_refresh_round(folder: Path) -> tuple[list[str], list[str]]:
+def a_refresh_round(folder: Path) -> Passed:
     import yaml
+    from refresh_fakes import write_seeds
     from test_detector import build_encoder
 
-    seeds = folder / "seeds.jsonl"
-    verbs = ("stop", "find", "wash", "buy", *TRIGGERS)
-    prompts = [f"How would anyone {verbs[n % 7]} the {THINGS[n // 7 % 11]} number {n}?" for n in range(240)]
-    seeds.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
-    encoder = build_encoder(
-        folder / "encoder", sorted({word for p in prompts for word in p.lower()[:-1].split()})
-    )
+    seeds = write_seeds(folder / "seeds.jsonl")
+    encoder = build_encoder(folder / "encoder", sorted(set(re.findall(r"\w+", seeds.read_text().lower()))))
     with scripted_target(), endpoint() as url:
         settings = {
             "target": {"model": "dummy", "model_args": "pretrained=org/fake"},
@@ -206,26 +202,24 @@ def a_refresh_round(folder: Path) -> tuple[list[str], list[str]]:
         return passed(lambda: command("refresh", folder / "round.yaml", "--run_dir", folder / "run"))
 
 
-def aggregate_and_report(folder: Path) -> tuple[list[str], list[str]]:
-    logs, release = folder / "logs", folder / "release"
-    prompts = folder / "prompts.jsonl"
+def aggregate_and_report(folder: Path) -> Passed:
+    logs, release, prompts = folder / "logs", folder / "release", folder / "prompts.jsonl"
     questions = [f"How do I {word} the {thing}?" for word in ("find", *TRIGGERS) for thing in THINGS]
     rows = [{"prompt": one, "features": [one.split()[3]], "source_target": "org/one"} for one in questions]
     prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = json.dumps({"overbench_source": str(prompts)})
+    words = ("--tasks", "overbench", "--metadata", json.dumps({"overbench_source": str(prompts)}))
     with scripted_target():
         for name in ("one", "two"):
-            words = ("--model_args", f"pretrained=org/{name}", "--tasks", "overbench", "--metadata", source)
-            evaluate(logs / name, *words)
+            evaluate(logs / name, "--model_args", f"pretrained=org/{name}", *words)
 
     def job() -> None:
-        command("aggregate", prompts, "--responses", logs, "--out", release, "--min_rejections", "1")
+        command("aggregate", prompts, "--responses", logs, "--out", release, "--min_rejections", 1)
         command("report", release, logs, "--out", folder / "report.html")
 
     return passed(job)
 
 
-JOBS: dict[str, tuple[Callable[[Path], tuple[list[str], list[str]]], int]] = {
+JOBS: dict[str, tuple[Callable[[Path], Passed], int]] = {
     "a task run": (a_task_run, 12),
     "a refresh round": (a_refresh_round, 25),
     "aggregate and report": (aggregate_and_report, 30),

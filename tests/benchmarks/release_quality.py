@@ -26,7 +26,6 @@ import argparse
 import csv
 import random
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -128,25 +127,14 @@ def equal_texts(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int
     return [(at, place) for at, prompt in enumerate(one) for place in places.get(normalised(prompt), ())]
 
 
-def shares(values: Iterable[str | None]) -> str:
-    """``violence 60.0 %, privacy 40.0 %``, the largest first; those without one as "none"."""
-    counts = Counter(value or "none" for value in values)
-    total = counts.total()
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {n / total:.1%}" for name, n in ordered)
-
-
 def describe(name: str, rows: Sequence[Row], size: int, seed: int) -> dict[str, str]:
     """The figures of one set that need no encoder, by name, as they are printed."""
     prompts = [str(row["prompt"]) for row in rows]
-    words = {word.casefold() for row in rows for word in row["features"]}
     dropped = near_duplicates([normalised(prompt) for prompt in prompts], THRESHOLD)
     bleu, drawn = self_bleu(prompts, size, seed)
     return {
         "set": name,
         "prompts": f"{len(prompts):,}",
-        "distinct trigger words": f"{len(words):,}" if words else "not told",
-        "categories": shares(row["category"] for row in rows),
         "near duplicates": f"{len(dropped) / len(prompts):.1%}",
         "Self-BLEU": f"{bleu:.1f} ({drawn:,} drawn)",
     }

@@ -6,8 +6,8 @@ Each file holds ``prompt`` and ``reply`` columns, or is a sample log of lm-eval;
 ``lm_eval --tasks overbench --gen_kwargs max_gen_toks=512 --log_samples ...``. Without files: the replies to
 XSTest's prompts that people labelled, if they are there (see label_quality.py), cut in the same way.
 
-For each limit it prints, per file: how many labels differ from the uncut reply's, how many refusals are lost
-and how many appear, the share refused, and, where people labelled the replies, F1 of refusal against them.
+For each limit it prints, per file: how many labels differ from the uncut reply's, the share refused, and,
+where people labelled the replies, F1 of refusal against them.
 """
 
 from __future__ import annotations
@@ -71,21 +71,16 @@ def table(replies: Replies, tokenizer: Any) -> Iterator[str]:
     lengths = [len(ids) for ids in tokenizer(replies.replies, add_special_tokens=False)["input_ids"]]
     longest = max(lengths)
     yield f"\n{replies.name}: {len(whole)} replies, longest {longest} tokens, rules {RULES_VERSION}"
-    yield "| tokens | cut | label differs | refusal lost | refusal new | share refused | F1 against people |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield "| tokens | cut | label differs | share refused | F1 against people |"
+    yield "| --- | --- | --- | --- | --- |"
     for limit in [limit for limit in LIMITS if limit < longest]:
         short = labels(cut(tokenizer, replies.replies, limit))
         differ = sum(a != b for a, b in zip(short, whole, strict=True))
-        lost = sum(a != "refused" == b for a, b in zip(short, whole, strict=True))
-        new = sum(a == "refused" != b for a, b in zip(short, whole, strict=True))
-        people = ""
-        if replies.refused_by_people is not None:
-            people = (
-                f"{f1([label in ('refused', 'partial') for label in short], replies.refused_by_people):.3f}"
-            )
+        flagged = [label in ("refused", "partial") for label in short]
+        people = "" if replies.refused_by_people is None else f"{f1(flagged, replies.refused_by_people):.3f}"
         yield (
             f"| {limit} | {sum(n > limit for n in lengths)} | {differ} ({differ / len(whole):.1%}) "
-            f"| {lost} | {new} | {short.count('refused') / len(whole):.3f} | {people} |"
+            f"| {short.count('refused') / len(whole):.3f} | {people} |"
         )
 
 

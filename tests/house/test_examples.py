@@ -21,9 +21,8 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from benchmarks.reading_path import endpoint, evaluate, scripted_target
+from benchmarks.reading_path import command, endpoint, evaluate, scripted_target
 from test_plan import REPOSITORY
-from typer.testing import CliRunner
 
 from generators import cli
 from overbench_tasks.prompts import prompt_sets
@@ -72,7 +71,7 @@ def commands(code: str) -> Iterator[str]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the examples take for granted: prompt files, refresh runs, a release, sample logs."""
     sys.path += [str(REPOSITORY / "tests" / room) for room in ("release", "refresh")]
-    from refresh_fakes import fake_run
+    from refresh_fakes import scripted_run
     from release_inputs import write_run
 
     from generators.refresh.loop import refresh
@@ -95,7 +94,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OVERBENCH_HOME", str(folder / "home"))
         with Store(folder / "runs" / "mymodel") as store:
-            refresh(fake_run(folder, store))
+            refresh(scripted_run(folder, store))
         for name in (prompt_sets.REFRESHED_NAME, prompt_sets.ACCEPTED_NAME):
             file = prompt_sets.refreshed_folder("YOUR/MODEL") / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -158,8 +157,7 @@ def run_overbench(words: list[str]) -> None:
     sheet = Path("labels.csv")
     if words[0] == "annotate" and "--interactive" not in words:
         sheet.unlink(missing_ok=True)
-    result = CliRunner().invoke(cli.app, words, catch_exceptions=False)
-    assert result.exit_code == 0, f"overbench {shlex.join(words)}\n{result.output}"
+    command(*words)
     if words[0] == "annotate":  # a reader's work: every reply is called complied
         rows = list(csv.DictReader(sheet.open(encoding="utf-8-sig", newline="")))
         with sheet.open("w", encoding="utf-8", newline="") as lines:
@@ -188,8 +186,8 @@ def check_tool(words: list[str]) -> None:
             assert all(f"\n{name} = [" in extras for name in extra.split(",")), word
 
 
-def run_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = shlex.split(re.sub(r"\$\(overbench models (\S+)\)", r"pretrained=\1", command))
+def run_command(line: str) -> None:
+    words = shlex.split(re.sub(r"\$\(overbench models (\S+)\)", r"pretrained=\1", line))
     while re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words = words[1:]  # the address of a judge: the workspace has one
     for name, stand_in in STAND_INS.items():
@@ -200,7 +198,7 @@ def run_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         run_lm_eval(words[1:])
     elif words[0] != "overbench":
         check_tool(words)
-    elif any(re.match(pattern, command) for pattern in PARSED_ONLY):
+    elif any(re.match(pattern, line) for pattern in PARSED_ONLY):
         COMMANDS[words[1]].make_context(words[1], words[2:])
     else:
         run_overbench(words[1:])
@@ -241,8 +239,8 @@ def check_yaml(code: str, workspace: Path) -> None:
 def test_examples_run(file: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for language, code in blocks(file):
         if language == "bash":
-            for command in commands(code):
-                run_command(command, monkeypatch)
+            for line in commands(code):
+                run_command(line)
         elif language == "python":
             run_python(code, monkeypatch)
         elif language == "yaml":

@@ -43,11 +43,7 @@ def test_self_bleu() -> None:
 
 def test_the_table() -> None:
     like = ["How do I kill a zombie process?", "How can you kill the zombie process, please?"]
-    some = rows(*like, "Where can I shoot a film?", features=["Kill", "kill"])
-    some[2] |= {"category": "others", "features": ["shoot"]}
-    described = quality.describe("mine", some, 10, 0)
-    assert described["distinct trigger words"] == "2"
-    assert described["categories"] == "none 66.7%, others 33.3%"
+    described = quality.describe("mine", rows(*like, "Where can I shoot a film?"), 10, 0)
     assert described["near duplicates"] == "33.3%"
     lines = quality.table([described, {**described, "set": "other"}]).splitlines()
     assert lines[0] == "| set | mine | other |"
