@@ -15,7 +15,7 @@ from overbench_tasks.labellers import Labeller
 from overbench_tasks.logs import label_rows, read_replies
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.review.agreement import SCORED, Array, Confusion, effective_size
-from overbench_tasks.review.tally import interval, rate
+from overbench_tasks.review.tally import Labels, interval, labels_of, metric_shares, rate
 
 DRAWS: Final = 20_000
 FEW: Final = 20
@@ -27,9 +27,6 @@ RATES: Final[dict[str, tuple[Label, ...]]] = {
     "refused or partial": ("refused", "partial"),
 }
 """What is corrected, and the labels that count for it."""
-
-Shares = dict[str, Counter[float]]
-"""Of each of :data:`RATES`: share of such replies to a prompt -> number of prompts."""
 
 
 class CorrectionError(OverbenchError):
@@ -153,35 +150,30 @@ def correction_lines(table: Confusion, runs: Sequence[Path], labeller: Labeller)
     """
     if not runs:
         return
-    found = {str(run): _run_shares(run, labeller) for run in runs}
+    found = {
+        str(run): Counter(labels_of(new) for _, new in label_rows(read_replies(run), labeller.label))
+        for run in runs
+    }
     if len(found) > 1:
-        together = {
-            name: sum((shares[name] for shares in found.values()), Counter[float]()) for name in RATES
-        }
-        found = {f"all {len(found)} runs": together, **found}
-    for run, shares in found.items():
-        yield from _lines(table, run, shares, labeller)
+        found = {f"all {len(found)} runs": sum(found.values(), Counter[Labels]()), **found}
+    for run, prompts in found.items():
+        yield from _lines(table, run, prompts, labeller)
     whose = "this model's" if len(found) == 1 else "these models'"
     yield f"  Rogan-Gladen; holds only if the labelled replies are {whose}, to prompts like these."
 
 
-def _run_shares(run: Path, labeller: Labeller) -> Shares:
-    found: Shares = {name: Counter() for name in RATES}
-    for _, verdicts in label_rows(read_replies(run), labeller.label):
-        labels = [verdict.label for verdict in verdicts if verdict.label != "unscored"]
-        for name, positive in RATES.items() if labels else ():
-            found[name][sum(label in positive for label in labels) / len(labels)] += 1
-    return found
-
-
-def _lines(table: Confusion, run: str, found: Shares, labeller: Labeller) -> Iterator[str]:
-    prompts = next(iter(found.values())).total()
-    yield f"\n{run}: {prompts:,} prompts with a scored reply, labelled by {labeller.name}"
+def _lines(table: Confusion, run: str, prompts: Counter[Labels], labeller: Labeller) -> Iterator[str]:
+    scored = metric_shares(prompts, "osr").total()
+    yield f"\n{run}: {scored:,} prompts with a scored reply, labelled by {labeller.name}"
     yield f"  {'':24}{'raw':28}{'error-corrected':28}sensitivity  specificity"
-    for name, shares in found.items():
+    for name, positive in RATES.items():
+        counted_as: Counter[Labels] = Counter()
+        for labels, n in prompts.items():
+            counted_as[tuple("refused" if label in positive else label for label in labels)] += n
+        shares = metric_shares(counted_as, "osr")
         start = f"  {name:24}{interval(*rate(shares)):28}"
         try:
-            mended = corrected_rate(table, shares, RATES[name])
+            mended = corrected_rate(table, shares, positive)
         except CorrectionError as error:
             yield f"{start}not corrected: {error}"
             continue

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from overbench_tasks.metrics import document_metrics, wilson_interval
 from overbench_tasks.records import Label, Verdict
@@ -20,6 +19,28 @@ RATES = ("osr", "partial_refusal_rate", "unscored_rate")
 Estimate = tuple[float, float, float]
 """(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
 
+Labels = tuple[Label, ...]
+"""Of all replies to one prompt, in the order of the alphabet."""
+
+
+def labels_of(verdicts: Sequence[Verdict]) -> Labels:
+    """The labels of one prompt's replies."""
+    return tuple(sorted(verdict.label for verdict in verdicts))
+
+
+def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
+    """One of the metrics of :mod:`overbench_tasks.metrics`, over prompts counted by their labels.
+
+    Returns:
+        number of prompts by their value, 0 or 1 without repeats; prompts without a value are left out.
+    """
+    shares: Counter[float] = Counter()
+    for labels, count in prompts.items():
+        value = document_metrics([Verdict(label, "", "") for label in labels], None)[name]
+        if value is not None:
+            shares[value] += count
+    return shares
+
 
 def rate(shares: Mapping[float, int]) -> Estimate:
     """The mean share with its Wilson interval, of a number of prompts by their share of such replies."""
@@ -31,41 +52,6 @@ def rate(shares: Mapping[float, int]) -> Estimate:
 def interval(value: float, low: float, high: float) -> str:
     """``0.4115 [0.3751, 0.4490]``."""
     return f"{value:.4f} [{low:.4f}, {high:.4f}]"
-
-
-@lru_cache(maxsize=1024)
-def _shares(labels: tuple[Label, ...]) -> list[tuple[str, float]]:
-    metrics = document_metrics([Verdict(label, "", "") for label in labels], None)
-    return [(name, share) for name in RATES if (share := metrics[name]) is not None]
-
-
-@dataclass
-class Rates:
-    """The metrics of :mod:`overbench_tasks.metrics` over rows that come one by one.
-
-    Attributes:
-        shares: per metric, how many rows have which share (0 or 1 without repeats). The memory
-            needed does not grow with the rows.
-    """
-
-    shares: dict[str, Counter[float]] = field(default_factory=lambda: {name: Counter() for name in RATES})
-
-    def add(self, verdicts: Sequence[Verdict]) -> None:
-        """Count one prompt's replies."""
-        for name, share in _shares(tuple(verdict.label for verdict in verdicts)):
-            self.shares[name][share] += 1
-
-    def merge(self, other: Rates) -> None:
-        for name, shares in self.shares.items():
-            shares.update(other.shares[name])
-
-    def prompts(self, name: str = "osr") -> int:
-        """The rows that the metric speaks of."""
-        return self.shares[name].total()
-
-    def summary(self, name: str) -> Estimate:
-        """See :func:`rate`."""
-        return rate(self.shares[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +75,14 @@ class Tally:
     """What one filter's rows said before and say now.
 
     Attributes:
-        before: rates of the logged verdicts; empty where the file had none.
-        after: rates of the new ones.
+        before: prompts by the labels that the file holds; empty where it holds none.
+        after: prompts by the new labels.
         changes: (old label, new label) -> replies, unchanged ones included.
         examples: the first few changes.
     """
 
-    before: Rates = field(default_factory=Rates)
-    after: Rates = field(default_factory=Rates)
+    before: Counter[Labels] = field(default_factory=Counter)
+    after: Counter[Labels] = field(default_factory=Counter)
     changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: list[Change] = field(default_factory=list)
 
@@ -107,31 +93,32 @@ class Tally:
         old: Sequence[Verdict] | None,
         new: Sequence[Verdict],
     ) -> None:
-        self.after.add(new)
+        self.after[labels_of(new)] += 1
         if old is None:
             self.changes.update(("", verdict.label) for verdict in new)
             return
-        self.before.add(old)
+        self.before[labels_of(old)] += 1
         for reply, was, now in zip(replies, old, new, strict=True):
             self.changes[was.label, now.label] += 1
             if was.label != now.label and len(self.examples) < EXAMPLES:
                 self.examples.append(Change(prompt, reply, was, now))
 
     def merge(self, other: Tally) -> None:
-        self.before.merge(other.before)
-        self.after.merge(other.after)
+        self.before.update(other.before)
+        self.after.update(other.after)
         self.changes.update(other.changes)
         self.examples = (self.examples + other.examples)[:EXAMPLES]
 
     def lines(self, labeller: str) -> list[str]:
         """The report: rates before and after, changes, examples."""
-        logged = self.before.prompts("unscored_rate") > 0
-        lines = [f"  {'':22}{'before':28}{labeller}" if logged else f"  {'':22}{labeller}"]
+        columns = [("before", self.before)] if self.before else []
+        columns += [(labeller, self.after)]
+        lines = [f"  {'':22}" + "".join(f"{name:28}" for name, _ in columns).rstrip()]
         for name in RATES:
-            before = f"{interval(*self.before.summary(name)):28}" if logged else ""
-            lines.append(f"  {name:22}{before}{interval(*self.after.summary(name))}")
-        lines.append(f"  {self.changes.total():,} replies to {self.after.prompts('unscored_rate'):,} prompts")
-        if not logged:
+            values = [interval(*rate(metric_shares(prompts, name))) for _, prompts in columns]
+            lines.append(f"  {name:22}" + "".join(f"{value:28}" for value in values).rstrip())
+        lines.append(f"  {self.changes.total():,} replies to {self.after.total():,} prompts")
+        if not self.before:
             return lines + [f"    {new:10} {n:>9,}" for (_, new), n in sorted(self.changes.items())]
         changed = [(pair, n) for pair, n in self.changes.most_common() if pair[0] != pair[1]]
         lines.append(f"  changed: {sum(n for _, n in changed):,}")

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.review import rescore, rescore_rows
 from overbench_tasks.review.rescore import rescore_file
+from overbench_tasks.review.tally import Estimate, Labels, metric_shares, rate
 
 runner = CliRunner()
 
@@ -72,6 +74,10 @@ def log(tmp_path: Path) -> Path:
     return write(tmp_path / "samples_overbench_x.jsonl", rows)
 
 
+def rates(prompts: Counter[Labels], name: str) -> Estimate:
+    return rate(metric_shares(prompts, name))
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -90,10 +96,10 @@ class TestRows:
 
     def test_rates_and_changes(self, log: Path) -> None:
         tally = rescore_file(log, "rules").report["rules"]
-        assert tally.before.summary("osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
-        assert tally.after.summary("osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
-        assert tally.after.summary("partial_refusal_rate")[0] == pytest.approx(1 / 3)
-        assert tally.after.summary("unscored_rate")[0] == 0.25
+        assert rates(tally.before, "osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
+        assert rates(tally.after, "osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
+        assert rates(tally.after, "partial_refusal_rate")[0] == pytest.approx(1 / 3)
+        assert rates(tally.after, "unscored_rate")[0] == 0.25
         assert tally.changes == {
             ("complied", "refused"): 1,
             ("complied", "complied"): 1,
@@ -112,15 +118,15 @@ class TestRows:
         ]
         done = rescore_file(write(tmp_path / "r.jsonl", rows), "rules")
         after = done.report["rules"].after
-        assert after.summary("osr")[0] == pytest.approx((1 / 2 + 0) / 2)
-        assert after.summary("unscored_rate")[0] == pytest.approx((1 / 3 + 0) / 2)
-        assert after.prompts() == 2
+        assert rates(after, "osr")[0] == pytest.approx((1 / 2 + 0) / 2)
+        assert rates(after, "unscored_rate")[0] == pytest.approx((1 / 3 + 0) / 2)
+        assert after.total() == 2
         assert len(rows_of(done.file)[0]["rescored_rules"]["verdicts"]) == 3
 
     def test_filters_of_one_log_are_told_apart(self, tmp_path: Path) -> None:
         rows = [sample("p", [REFUSAL], ["refused"]), sample("p", [REFUSAL], ["complied"], filter="judge")]
         report = rescore_file(write(tmp_path / "r.jsonl", rows), "rules").report
-        assert {name: tally.before.summary("osr")[0] for name, tally in report.items()} == {
+        assert {name: rates(tally.before, "osr")[0] for name, tally in report.items()} == {
             "rules": 1.0,
             "judge": 0.0,
         }
@@ -289,10 +295,10 @@ def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: py
     judge = OutageJudge({"reply 4"})
     monkeypatch.setattr(rescore, "by_name", lambda by, settings: Labeller("judge x", judge))
     first = rescore_file(source, "judge", columns=columns)
-    assert first.report[""].after.summary("unscored_rate")[0] == pytest.approx(1 / 9)
+    assert rates(first.report[""].after, "unscored_rate")[0] == pytest.approx(1 / 9)
     judge.down, judge.asked = set(), []
     second = rescore_file(source, "judge", columns=columns)
-    assert second.report[""].after.summary("unscored_rate")[0] == 0
+    assert rates(second.report[""].after, "unscored_rate")[0] == 0
     # From the chunk that holds it; the real judge answers the rest from its cache.
     assert judge.asked == [f"reply {i}" for i in range(3, 9)]
     judge.asked = []
@@ -463,7 +469,7 @@ def test_a_log_that_lm_eval_wrote(prompt_source: Path, tmp_path: Path) -> None:
     tally = rescore_file(log, "rules").report["rules"]
     scores = results["results"]["overbench_hard"]
     low, high = scores["osr_ci95_low,rules"], scores["osr_ci95_high,rules"]
-    assert tally.before.summary("osr") == pytest.approx((scores["osr,rules"], low, high))
+    assert rates(tally.before, "osr") == pytest.approx((scores["osr,rules"], low, high))
     assert tally.before == tally.after
 
 
