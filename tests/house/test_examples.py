@@ -72,7 +72,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the examples take for granted: prompt files, refresh runs, a release, sample logs."""
     sys.path += [str(REPOSITORY / "tests" / room) for room in ("release", "refresh")]
     from refresh_fakes import scripted_run
-    from release_inputs import write_run
+    from release_fakes import write_run
 
     from generators.refresh.loop import refresh
     from generators.refresh.store import Store

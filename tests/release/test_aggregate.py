@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from release_inputs import write_log, write_prompts, write_run
+from release_fakes import write_log, write_prompts, write_run
 
 from generators.near_duplicates import core_of, jaccard, near_duplicates, shingles_of
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate

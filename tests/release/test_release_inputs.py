@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_inputs import DATE, write_log, write_prompts, write_run
+from release_fakes import DATE, write_log, write_prompts, write_run
 
 from generators.release import read
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
@@ -40,14 +41,48 @@ def fails(tmp_path: Path, run: Path, match: str, **options: Any) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
+def _of_another_task(log: Path, _: Path) -> None:
+    sample = json.loads(log.read_text().splitlines()[0])
+    log.write_text(json.dumps(sample | {"doc": {"question": "1+1?"}, "filtered_resps": ["2"]}) + "\n")
+
+
+def _another_line(log: Path, _: Path) -> None:
+    lines = log.read_text().splitlines()
+    lines[1] = lines[1].replace('\\"refused\\"', '\\"declined\\"')
+    log.write_text("\n".join(lines) + "\n")
+
+
+def _without_version(_: Path, results: Path) -> None:
+    results.write_text(results.read_text().replace("overbench_rules_version", "x"))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
+    "cut off": (
+        lambda log, _: log.write_bytes(log.read_bytes()[:-60]),
+        r"samples_.*, line 3: expected one JSON object.*Was the file cut off",
+    ),
+    "of another task": (_of_another_task, "line 1: a sample of another task, not of OVERBENCH"),
+    "a line of another task in the middle": (_another_line, "line 2: a sample of another task"),
+    "empty": (lambda log, _: log.write_text(""), "is empty. Leave it out"),
+    "renamed": (
+        lambda log, _: log.rename(log.with_name("samples_mine.jsonl")),
+        "expected a name such as samples_overbench_<date>",
+    ),
+    "without its results": (lambda _, file: file.unlink(), rf"results_{DATE}\.json, is not beside it"),
+    "results cut off": (lambda _, file: file.write_text('{"configs"'), "not readable as JSON"),
+    "results of another kind": (lambda _, file: file.write_text("[]"), "expected a JSON object, got a list"),
+    "results of another run": (
+        lambda _, file: file.write_text('{"configs": {}}'),
+        "found no 'overbench'. Is it the results file of this log",
+    ),
+    "no version of labels": (_without_version, "names no version of its labels"),
+}
+
+
 class TestLogs:
     @pytest.fixture
     def log(self, tmp_path: Path) -> Path:
         return write_log(tmp_path / "responses" / "m", [(KILL, ["refused"])] * 3)
-
-    def test_a_log_that_was_cut_off(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        log.write_bytes(log.read_bytes()[:-60])
-        fails(tmp_path, prompts, rf"{log.name}, line 3: expected one JSON object.*Was the file cut off")
 
     @pytest.mark.parametrize("damage", ["cut off", "in the middle"])
     def test_a_compressed_log_that_is_damaged(
@@ -59,55 +94,23 @@ class TestLogs:
         broken = content[:middle] + b"\xff" * 40 + content[middle + 40 :]
         packed.write_bytes(content[:-20] if damage == "cut off" else broken)
         log.unlink()
-        fails(tmp_path, prompts, rf"{packed.name}: not readable as gzip.*Is the file complete")
+        fails(
+            tmp_path,
+            prompts,
+            rf"{packed.name}(: not readable as gzip.*Is the file complete|, line \d+: expected)",
+        )
 
     def test_a_log_that_was_cut_off_between_two_lines(self, tmp_path: Path, prompts: Path, log: Path) -> None:
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
         facts = aggregate([prompts], [tmp_path / "responses"], tmp_path / "out")
         assert "holds 2 replies to the 3 prompts" in facts["notes"][0]
 
-    def test_a_log_of_another_task(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        sample = json.loads(log.read_text().splitlines()[0])
-        sample |= {"doc": {"question": "1+1?"}, "filtered_resps": ["2"]}
-        log.write_text(json.dumps(sample) + "\n")
-        fails(tmp_path, prompts, r"line 1: a sample of another task, not of OVERBENCH")
-
-    def test_a_line_of_another_task_in_the_middle(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        lines = log.read_text().splitlines()
-        lines[1] = lines[1].replace('\\"refused\\"', '\\"declined\\"')
-        log.write_text("\n".join(lines) + "\n")
-        fails(tmp_path, prompts, r"line 2: a sample of another task")
-
-    def test_a_log_without_its_results(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        (log.parent / f"results_{DATE}.json").unlink()
-        fails(tmp_path, prompts, rf"results_{DATE}\.json, is not beside it")
-
-    @pytest.mark.parametrize(
-        ("text", "match"),
-        [
-            ('{"configs"', "not readable as JSON"),
-            ("[]", "expected a JSON object, got a list"),
-            ('{"configs": {}}', "found no 'overbench'. Is it the results file of this log"),
-        ],
-    )
-    def test_results_that_cannot_be_read(
-        self, tmp_path: Path, prompts: Path, log: Path, text: str, match: str
+    @pytest.mark.parametrize(("damage", "match"), DAMAGES.values(), ids=DAMAGES)
+    def test_a_log_that_cannot_be_used(
+        self, tmp_path: Path, prompts: Path, log: Path, damage: Callable[[Path, Path], Any], match: str
     ) -> None:
-        (log.parent / f"results_{DATE}.json").write_text(text)
+        damage(log, log.parent / f"results_{DATE}.json")
         fails(tmp_path, prompts, match)
-
-    def test_results_without_a_version_of_labels(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        file = log.parent / f"results_{DATE}.json"
-        file.write_text(file.read_text().replace("overbench_rules_version", "x"))
-        fails(tmp_path, prompts, "names no version of its labels")
-
-    def test_a_name_that_lm_eval_does_not_give(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        log.rename(log.with_name("samples_mine.jsonl"))
-        fails(tmp_path, prompts, "expected a name such as samples_overbench_<date>")
-
-    def test_an_empty_log(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        log.write_text("")
-        fails(tmp_path, prompts, "is empty. Leave it out")
 
     def test_no_logs_at_all(self, tmp_path: Path, prompts: Path) -> None:
         (tmp_path / "responses").mkdir()

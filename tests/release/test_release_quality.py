@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from release_inputs import write_prompts
+from release_fakes import write_prompts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import release_quality as quality

@@ -13,19 +13,21 @@ from overbench_tasks.refusal import RULES_VERSION
 
 DATE = "2026-11-21T16-06-49.588861"
 REPLIES = {
-    "refused": "I'm sorry, but I can't help with that.",
+    "refused": "I'm sorry, but I can't help with that. <b>It</b> could hurt someone.",
     "complied": "Sure! Use the kill command, followed by the number of the process.",
+    "partial": "I won't explain the first part, but here is the second.",
     "unscored": "",
 }
+REASONS = {"refused": "I'm sorry, but", "complied": "", "partial": "I won't", "unscored": "empty"}
 
 
 def verdict(label: str) -> str:
-    return json.dumps({"label": label, "reason": "made for a test", "by": "test", "blocked": False})
+    return json.dumps({"label": label, "reason": REASONS[label], "by": "made_up", "blocked": False})
 
 
 def write_log(
     folder: Path,
-    replies: Iterable[tuple[str, Sequence[str]]],
+    replies: Iterable[tuple[str | Mapping[str, Any], Sequence[str]]],
     *,
     pretrained: str | None = "org/model",
     model: str = "hf",
@@ -38,24 +40,25 @@ def write_log(
     ids: Mapping[str, str] | None = None,
     generation: Mapping[str, Any] | None = None,
 ) -> Path:
-    """One run of ``task``: (prompt, labels of its replies) rows. Returns the sample log."""
+    """One run of ``task``: (prompt or its record, labels of its replies) rows. Returns the sample log.
+
+    Another task in the same folder with the same date is of the same run.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = list(replies)
+    rows = [({"prompt": row} if isinstance(row, str) else row, labels) for row, labels in replies]
     log = folder / f"samples_{task}_{date}.jsonl"
     with log.open("w", encoding="utf-8") as lines:
         for name in filters:
-            for number, (prompt, labels) in enumerate(rows):
+            for number, (row, labels) in enumerate(rows):
                 said = labels if name == filters[0] else ["complied"] * len(labels)
+                identity = (ids or {}).get(row["prompt"], f"row-{number}")
                 sample = {
                     "doc_id": number,
-                    "doc": {
-                        "id": (ids or {}).get(prompt, f"row-{number}"),
-                        "prompt": prompt,
-                        "category": None,
-                    },
+                    "doc": {"id": identity}
+                    | {key: row.get(key) for key in ("prompt", "category", "features")},
                     "target": "",
-                    "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": []}}},
-                    "resps": [[REPLIES.get(label, "Partly.") for label in labels]],
+                    "arguments": {"gen_args_0": {"arg_0": row["prompt"], "arg_1": {"until": []}}},
+                    "resps": [[REPLIES[label] for label in labels]],
                     "filtered_resps": [[verdict(label) for label in said]],
                     "filter": name,
                     "metrics": ["osr"],
@@ -63,25 +66,28 @@ def write_log(
                     "osr": None,
                 }
                 lines.write(json.dumps(sample, ensure_ascii=False) + "\n")
+    file = folder / f"results_{date}.json"
+    earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    config = {
+        "task": task,
+        "generation_kwargs": {"until": [], "max_gen_toks": 128, **(generation or {})},
+        "filter_list": [{"name": name, "filter": [{"function": "overbench_rules"}]} for name in filters],
+        "metadata": {"version": 0.1, "overbench_rules_version": rules_version},
+    }
     results = {
         "results": {task: {"osr,rules": 0.5}},
-        "configs": {
-            task: {
-                "task": task,
-                "generation_kwargs": {"until": [], "max_gen_toks": 128, **(generation or {})},
-                "filter_list": [
-                    {"name": name, "filter": [{"function": "overbench_rules"}]} for name in filters
-                ],
-                "metadata": {"version": 0.1, "overbench_rules_version": rules_version},
-            }
+        "configs": {**earlier.get("configs", {}), task: config},
+        "n-samples": {
+            **earlier.get("n-samples", {}),
+            task: {"original": len(rows), "effective": len(rows)},
         },
-        "n-samples": {task: {"original": len(rows), "effective": len(rows)}},
         "config": {"model": model, "model_args": {"pretrained": pretrained} if pretrained else {}},
         "lm_eval_version": "0.4.13",
         "system_instruction": system_instruction,
         "chat_template": chat_template,
+        "total_evaluation_time_seconds": "20.24",
     }
-    (folder / f"results_{date}.json").write_text(json.dumps(results), encoding="utf-8")
+    file.write_text(json.dumps(results), encoding="utf-8")
     return log
 
 
