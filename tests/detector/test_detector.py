@@ -26,9 +26,9 @@ from generators.detector.detector_model import Detector
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import DetectorSettings, Example, Split, checked_splits
 from generators.detector.encoder import add_mean_pooling, device_of, load_encoder
-from generators.detector.scores import auroc, brier, compare, expected_calibration_error, labels_of
-from generators.detector.training import LikeLengths, baseline_log_odds, class_weight_ratio, example_weights
-from generators.detector.tuning import UNCALIBRATED, calibrate, choose_threshold, sigmoid
+from generators.detector.scores import auroc, compare, labels_of
+from generators.detector.training import LikeLengths, baseline_log_odds
+from generators.detector.tuning import UNCALIBRATED, sigmoid
 from generators.models import models
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import read_prompts
@@ -94,22 +94,24 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_encoder(tmp_path_factory.mktemp("encoder") / "tiny-bert", TRIGGERS + HARMLESS + FILLERS)
 
 
-@pytest.fixture(scope="module")
-def tiny(encoder: Path) -> Callable[..., DetectorSettings]:
-    def make(**changes: Any) -> DetectorSettings:
-        values: dict[str, Any] = {"model": str(encoder), "learning_rate": 5e-3, "epochs": 4, "device": "cpu"}
-        return DetectorSettings(**(values | changes))
-
-    return make
-
-
-Tiny = Callable[..., DetectorSettings]
+Train = Callable[..., DetectorReport]
 
 
 @pytest.fixture(scope="module")
-def trained(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DetectorReport]:
+def training_of(encoder: Path) -> Train:
+    """Trains on examples into a folder; settings may be changed."""
+
+    def of(made: list[Example], folder: Path, *, progress: bool = False, **changes: Any) -> DetectorReport:
+        chosen = {"model": str(encoder), "learning_rate": 5e-3, "epochs": 1, "device": "cpu"} | changes
+        return train(made, folder, DetectorSettings(**chosen), progress=progress)
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def trained(training_of: Train, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DetectorReport]:
     folder = tmp_path_factory.mktemp("run") / "detector"
-    return folder, train(examples(), folder, tiny(), progress=False)
+    return folder, training_of(examples(), folder, epochs=4)
 
 
 def weights_of(folder: Path) -> bytes:
@@ -181,42 +183,42 @@ def test_the_card_has_figures_but_no_prompt_and_no_path(
 
 
 def test_same_examples_in_any_order_give_the_same_weights(
-    trained: tuple[Path, DetectorReport], tiny: Tiny, tmp_path: Path
+    trained: tuple[Path, DetectorReport], training_of: Train, tmp_path: Path
 ) -> None:
     folder, report = trained
     shuffled = examples()
     random.Random(5).shuffle(shuffled)
-    assert train(shuffled, tmp_path / "again", tiny(), progress=False) == report
+    assert training_of(shuffled, tmp_path / "again", epochs=4) == report
     assert weights_of(tmp_path / "again") == weights_of(folder)
-    train(examples(), tmp_path / "other", tiny(seed=1), progress=False)
+    training_of(examples(), tmp_path / "other", epochs=4, seed=1)
     assert weights_of(tmp_path / "other") != weights_of(folder)
 
 
-def test_random_states_stay_as_they_were(tiny: Tiny, tmp_path: Path) -> None:
+def test_random_states_stay_as_they_were(training_of: Train, tmp_path: Path) -> None:
     import torch
     from transformers.utils import logging
 
     before = (random.getstate(), pickle.dumps(np.random.get_state()), torch.get_rng_state().tolist())
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    train(examples(), tmp_path / "d", tiny(epochs=1), progress=False)
+    training_of(examples(), tmp_path / "d")
     assert before == (random.getstate(), pickle.dumps(np.random.get_state()), torch.get_rng_state().tolist())
     assert (level, bars) == (logging.get_verbosity(), logging.is_progress_bar_enabled())
 
 
 def test_it_says_nothing_but_its_bar(
-    tiny: Tiny, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    training_of: Train, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    train(examples(), tmp_path / "quiet", tiny(epochs=1), progress=False)
+    training_of(examples(), tmp_path / "quiet")
     out, err = capfd.readouterr()
     assert (out, err.strip(), caplog.messages) == ("", "", [])
-    train(examples(), tmp_path / "bar", tiny(epochs=1), progress=True)
+    training_of(examples(), tmp_path / "bar", progress=True)
     out, err = capfd.readouterr()
     assert out == "" and "detector: 100%" in err and "validation_auroc=" in err and "loss" not in err
 
 
-def test_training_stops_early_and_keeps_the_best_epoch(tiny: Tiny, tmp_path: Path) -> None:
+def test_training_stops_early_and_keeps_the_best_epoch(training_of: Train, tmp_path: Path) -> None:
     made = examples(noise=0.25)
-    report = train(made, tmp_path / "d", tiny(epochs=8, patience=1), progress=False)
+    report = training_of(made, tmp_path / "d", epochs=8, patience=1)
     seen = report.validation_auroc
     assert 1 < len(seen) < 8
     assert max(seen) == seen[report.best_epoch - 1] and report.best_epoch < len(seen)
@@ -225,7 +227,7 @@ def test_training_stops_early_and_keeps_the_best_epoch(tiny: Tiny, tmp_path: Pat
     assert auroc(np.array([e.refused for e in validation]), np.array(kept)) == pytest.approx(max(seen))
 
 
-def test_in_domain_examples_weigh_what_is_set(tiny: Tiny, tmp_path: Path) -> None:
+def test_in_domain_examples_weigh_what_is_set(training_of: Train, tmp_path: Path) -> None:
     """Seeds with a trigger are refused, generated prompts with a trigger are not: the heavier ones win."""
     made = []
     for i, example in enumerate(examples()):
@@ -234,15 +236,14 @@ def test_in_domain_examples_weigh_what_is_set(tiny: Tiny, tmp_path: Path) -> Non
     asked = ["word1 steal word2", "word3 kill word4", "word5 poison word9"]
     means = []
     for weight in (0.05, 20.0):
-        chosen = tiny(in_domain_weight=weight, balance="none", epochs=6)
-        train(made, tmp_path / f"w{weight}", chosen, progress=False)
+        training_of(made, tmp_path / f"w{weight}", in_domain_weight=weight, balance="none", epochs=6)
         means.append(np.mean(Detector.load(tmp_path / f"w{weight}", "cpu").log_odds(asked)))
     assert means[0] - means[1] > 2 and means[1] < 0
 
 
-def test_generated_test_prompts_are_reported_apart(tiny: Tiny, tmp_path: Path) -> None:
+def test_generated_test_prompts_are_reported_apart(training_of: Train, tmp_path: Path) -> None:
     made = [replace(example, in_domain=i % 2 == i % 4) for i, example in enumerate(examples())]
-    report = train(made, tmp_path / "d", tiny(epochs=1), progress=False)
+    report = training_of(made, tmp_path / "d")
     assert set(report.test) == {"all", "seeds", "in_domain"}
     assert report.test["seeds"].prompts + report.test["in_domain"].prompts == 60
     assert report.counts["test"].in_domain == report.test["in_domain"].prompts
@@ -252,21 +253,19 @@ def test_generated_test_prompts_are_reported_apart(tiny: Tiny, tmp_path: Path) -
 
 
 def test_generated_prompts_tune_once_there_are_enough(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("generators.detector.tuning.ENOUGH", 10)
     made = [replace(example, in_domain=i % 2 == i % 4) for i, example in enumerate(examples(noise=0.2))]
-    report = train(made, tmp_path / "d", tiny(epochs=1), progress=False)
-    everything = train(made, tmp_path / "a", tiny(epochs=1, tune_on="all"), progress=False)
+    report = training_of(made, tmp_path / "d")
+    everything = training_of(made, tmp_path / "a", tune_on="all")
     assert (report.tuned_on, everything.tuned_on) == ("in_domain", "all")
     assert report.calibration != everything.calibration
     assert weights_of(tmp_path / "d") == weights_of(tmp_path / "a")
 
 
-def test_nothing_is_tuned_where_nothing_shall_be(tiny: Tiny, tmp_path: Path) -> None:
-    report = train(
-        examples(), tmp_path / "d", tiny(epochs=1, calibrate=False, threshold="half"), progress=False
-    )
+def test_nothing_is_tuned_where_nothing_shall_be(training_of: Train, tmp_path: Path) -> None:
+    report = training_of(examples(), tmp_path / "d", calibrate=False, threshold="half")
     assert (report.threshold, report.calibration, report.tuned_on) == (0.5, UNCALIBRATED, "none")
     assert "bias +0.000, tuned on none of validation" in "\n".join(report.lines())
     assert report.brier_uncalibrated == report.test["all"].detector.brier
@@ -278,64 +277,61 @@ def test_nothing_is_tuned_where_nothing_shall_be(tiny: Tiny, tmp_path: Path) -> 
 # --- a training that does not end
 
 
-class Killed(BaseException):
-    """Stands in for SIGKILL and for Ctrl-C."""
+def failing_with(error: BaseException) -> Callable[..., str]:
+    def fail(*_: object) -> str:
+        raise error
+
+    return fail
+
+
+MODEL_CARD = "generators.detector.detector.model_card"
 
 
 def test_an_interrupted_training_leaves_nothing(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("generators.detector.detector.model_card", interrupt)
+    monkeypatch.setattr(MODEL_CARD, failing_with(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        train(examples(), tmp_path / "d", tiny(epochs=1), progress=False)
+        training_of(examples(), tmp_path / "d")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_killed_training_is_not_taken_for_finished(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object) -> str:
-        raise Killed
-
     with monkeypatch.context() as killed:
-        killed.setattr("generators.detector.detector.model_card", die)
+        killed.setattr(MODEL_CARD, failing_with(SystemExit()))
         killed.setattr(shutil, "rmtree", lambda *_, **__: None)  # a killed process cleans nothing up
-        with pytest.raises(Killed):
-            train(examples(), tmp_path / "d", tiny(epochs=1), progress=False)
+        with pytest.raises(SystemExit):
+            training_of(examples(), tmp_path / "d")
     (left,) = tmp_path.iterdir()
     assert (left / "model.safetensors").exists()
     with pytest.raises(OverbenchError, match="found no folder there"):
         Detector.load(tmp_path / "d")
     with pytest.raises(OverbenchError, match=r"detector\.json is missing: .* its training was"):
         Detector.load(left)
-    train(examples(), tmp_path / "d", tiny(epochs=1), progress=False)
+    training_of(examples(), tmp_path / "d")
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
 
 def test_a_failed_training_keeps_the_detector_that_was_there(
-    trained: tuple[Path, DetectorReport], tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: tuple[Path, DetectorReport], training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from safetensors import SafetensorError
 
-    def full(*_: object) -> str:
-        raise SafetensorError("No space left on device")
-
     folder = tmp_path / "d"
     shutil.copytree(trained[0], folder)
-    monkeypatch.setattr("generators.detector.detector.model_card", full)
+    monkeypatch.setattr(MODEL_CARD, failing_with(SafetensorError("No space left on device")))
     with pytest.raises(OSError, match=r"weights cannot be written to .*: No space left on device"):
-        train(examples(), folder, tiny(epochs=1), progress=False)
+        training_of(examples(), folder)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
     assert weights_of(folder) == weights_of(trained[0]) and Detector.load(folder, "cpu").threshold > 0
 
 
-def test_a_folder_of_something_else_is_left_alone(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_left_alone(training_of: Train, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("five years of work")
     with pytest.raises(OverbenchError, match="found something else there"):
-        train(examples(), tmp_path, tiny(), progress=False)
+        training_of(examples(), tmp_path)
     assert (tmp_path / "thesis.txt").exists()
 
 
@@ -348,40 +344,45 @@ def test_a_diverged_training_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("keep", "refused", "message"),
     [
-        (lambda made: [], "no labelled prompts"),
+        (lambda e: False, None, "no labelled prompts"),
         (
-            lambda made: [replace(e, refused=False) for e in made],
-            "refuses none of the 240 labelled prompts: there is nothing to learn.*Try other seeds",
+            lambda e: True,
+            False,
+            "refuses none of the 240 labelled prompts: .* nothing to learn.*Try other",
         ),
         (
-            lambda made: [replace(e, refused=True) for e in made],
-            "refuses all of the 240 labelled prompts: there is no boundary.*chat template",
+            lambda e: True,
+            True,
+            "refuses all of the 240 labelled prompts: .* no boundary.*chat template",
         ),
-        (lambda made: [e for e in made if e.split != "validation"], "validation split, but it is empty"),
-        (lambda made: [e for e in made if e.split != "test"], "test split, but it is empty"),
+        (lambda e: e.split != "validation", None, "validation split, but it is empty"),
+        (lambda e: e.split != "test" or e.refused, None, "test split, but it has 30 prompts, all of them"),
         (
-            lambda made: [e for e in made if e.split != "test" or e.refused],
-            "test split, but it has 30 prompts, all of them refused",
-        ),
-        (
-            lambda made: [e for e in made if e.split != "train" or not e.refused],
-            "train split, but it has 60 prompts, none of them refused. Use more seeds",
-        ),
-        (
-            lambda made: [*made, Example(made[0].prompt.upper() + "  ", True, "test")],
-            r"1 prompts are in more than one split \(train, test\), such as ob-",
+            lambda e: e.split != "train" or not e.refused,
+            None,
+            "train split, .* none of them refused. Use",
         ),
     ],
 )
 def test_examples_that_cannot_train(
-    change: Callable[[list[Example]], list[Example]], message: str, tmp_path: Path
+    keep: Callable[[Example], bool], refused: bool | None, message: str, tmp_path: Path
 ) -> None:
+    made = [e if refused is None else replace(e, refused=refused) for e in examples() if keep(e)]
     # No such encoder: the examples are looked at before anything is loaded.
     with pytest.raises(OverbenchError, match=message):
-        train(change(examples()), tmp_path / "d", DetectorSettings(model="none"), progress=False)
+        train(made, tmp_path / "d", DetectorSettings(model="none"), progress=False)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_prompt_in_two_splits_is_named() -> None:
+    made = examples()
+    twice = [*made, Example(made[0].prompt.upper() + "  ", True, "test")]
+    with pytest.raises(
+        OverbenchError, match=r"1 prompts .* more than one split \(train, test\), such as ob-"
+    ):
+        checked_splits(twice)
 
 
 def test_splits_do_not_depend_on_the_order_of_examples() -> None:
@@ -392,19 +393,14 @@ def test_splits_do_not_depend_on_the_order_of_examples() -> None:
 # --- encoders that can't be used
 
 
-def test_an_encoder_without_a_fast_tokenizer(
-    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_without_a_fast_tokenizer(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import transformers
 
     slow = SimpleNamespace(is_fast=False)
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
-    chosen = DetectorSettings(model=str(encoder))
-    with pytest.raises(OverbenchError, match=r"fast tokenizer.*got SimpleNamespace from .*tiny-bert"):
-        train(examples(), tmp_path / "d", chosen, progress=False)
-    with pytest.raises(OverbenchError, match="Attribution cannot work without it"):
-        check_encoder(chosen)
-    assert not list(tmp_path.iterdir())
+    message = r"fast tokenizer.*got SimpleNamespace from .*tiny-bert.*Attribution cannot work without it"
+    with pytest.raises(OverbenchError, match=message):
+        check_encoder(DetectorSettings(model=str(encoder)))
 
 
 def test_an_encoder_that_is_not_there(tmp_path: Path) -> None:
@@ -434,15 +430,9 @@ def test_a_device_that_is_not_there(encoder: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     "bad",
-    [
-        {"threshold": 1.2},
-        {"threshold": "best"},
-        {"learning_rate": 0},
-        {"epochs": 0},
-        {"unknown": 1},
-        {"in_domain_weight": 0},
-    ],
-)
+    [{"threshold": 1.2}, {"threshold": "best"}, {"learning_rate": 0}, {"epochs": 0}, {"unknown": 1},
+     {"in_domain_weight": 0}],
+)  # fmt: skip
 def test_settings_are_checked(bad: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         DetectorSettings(**bad)
@@ -456,23 +446,21 @@ def test_the_papers_settings_are_the_defaults() -> None:
 # --- loading and predicting
 
 
-def test_load_says_what_is_wrong(trained: tuple[Path, DetectorReport], tmp_path: Path) -> None:
-    with pytest.raises(OverbenchError, match=r"found no folder there. Train one first"):
-        Detector.load(tmp_path / "none")
-    with pytest.raises(OverbenchError, match=r"detector\.json is missing"):
-        Detector.load(tmp_path)
-    folder = tmp_path / "d"
-    shutil.copytree(trained[0], folder)
-    (folder / "model.safetensors").write_bytes(b"{")
-    with pytest.raises(OverbenchError, match=r"cannot be loaded.*damaged; train it again"):
-        Detector.load(folder)
-    record = json.loads((folder / "detector.json").read_text())
-    (folder / "detector.json").write_text(json.dumps(record | {"format": 2}))
-    with pytest.raises(OverbenchError, match=r"detector\.json cannot be read: format.*another version"):
-        Detector.load(folder)
-    (folder / "detector.json").write_text("{")
-    with pytest.raises(OverbenchError, match=r"detector\.json cannot be read: the file: Invalid JSON"):
-        Detector.load(folder)
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("model.safetensors", "{", r"cannot be loaded.*damaged; train it again"),
+        ("detector.json", '{"format": 2}', r"detector\.json cannot be read: format.*another version"),
+        ("detector.json", "{", r"detector\.json cannot be read: the file: Invalid JSON"),
+    ],
+)
+def test_load_says_what_is_wrong(
+    file: str, content: str, message: str, trained: tuple[Path, DetectorReport], tmp_path: Path
+) -> None:
+    shutil.copytree(trained[0], tmp_path / "d")
+    (tmp_path / "d" / file).write_text(content)
+    with pytest.raises(OverbenchError, match=message):
+        Detector.load(tmp_path / "d")
 
 
 def test_a_detector_of_version_0_1_says_what_it_said_then() -> None:
@@ -509,15 +497,8 @@ def test_long_prompts_are_truncated(loaded: Detector) -> None:
     assert loaded.log_odds(["steal " + head])[0] != pytest.approx(plain, abs=1e-3)
 
 
-HOSTILE = [
-    "",
-    "\x00\x1b[31m",
-    "\ud800 steal \udfff",
-    "{{ 7 * 7 }}{% raw %}",
-    "\u202esteal\u202c",
-    "a" * 1_000_000,
-    "[PAD] [CLS] [SEP]",
-]
+HOSTILE = ["", "\x00\x1b[31m", "\ud800 steal \udfff", "{{ 7 * 7 }}{% raw %}", "\u202esteal\u202c",
+           "a" * 1_000_000, "[PAD] [CLS] [SEP]"]  # fmt: skip
 
 
 def test_hostile_prompts_are_only_text(loaded: Detector) -> None:
@@ -533,9 +514,9 @@ def test_any_text_gets_a_probability(loaded: Detector, prompts: list[str]) -> No
     assert len(found) == len(prompts) and all(0 <= value <= 1 for value in found)
 
 
-def test_hostile_prompts_can_be_trained_on(tiny: Tiny, tmp_path: Path) -> None:
+def test_hostile_prompts_can_be_trained_on(training_of: Train, tmp_path: Path) -> None:
     hostile = [Example(prompt, i % 2 == 0, "train") for i, prompt in enumerate(HOSTILE)]
-    report = train([*examples(), *hostile], tmp_path / "d", tiny(epochs=1), progress=False)
+    report = training_of([*examples(), *hostile], tmp_path / "d")
     assert report.counts["train"].prompts == 120 + len(HOSTILE)
 
 
@@ -570,29 +551,21 @@ def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
     assert torch.nn.functional.cosine_similarity(pooled, first).max() < 0.95
 
 
-def test_a_mean_pooled_detector_is_an_ordinary_folder(tiny: Tiny, tmp_path: Path) -> None:
-    quick = tiny(pooling="mean", epochs=8, learning_rate=2e-2)
-    report = train(examples(), tmp_path / "d", quick, progress=False)
+def test_a_mean_pooled_detector_learns_and_its_mean_stays_a_mean(
+    encoder: Path, training_of: Train, tmp_path: Path
+) -> None:
+    import torch
+
+    report = training_of(examples(), tmp_path / "d", pooling="mean", epochs=8, learning_rate=2e-2)
     assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
     detector = Detector.load(tmp_path / "d", "cpu")
     assert detector.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
-
-
-def test_training_leaves_the_mean_a_mean(encoder: Path, tiny: Tiny, tmp_path: Path) -> None:
-    train(examples(), tmp_path / "d", tiny(pooling="mean", epochs=2), progress=False)
     fresh, _ = load_encoder(str(encoder), None, 64)
     add_mean_pooling(fresh)
-    trained = Detector.load(tmp_path / "d", "cpu").model
-    assert _same(fresh.bert.encoder.layer[-1], trained.bert.encoder.layer[-1])
-    assert _same(fresh.bert.pooler, trained.bert.pooler)
-    assert not _same(fresh.bert.encoder.layer[-2], trained.bert.encoder.layer[-2])
-
-
-def _same(before: Any, after: Any) -> bool:
-    import torch
-
-    other = after.state_dict()
-    return all(torch.equal(value, other[name]) for name, value in before.state_dict().items())
+    before, after = fresh.bert.state_dict(), detector.model.bert.state_dict()
+    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    assert any("layer.1." in name for name in changed)
+    assert not any("layer.2." in name or "pooler" in name for name in changed)
 
 
 def test_batches_are_of_like_length_in_random_order() -> None:
@@ -614,196 +587,6 @@ def test_mean_pooling_is_for_bert() -> None:
     other = SimpleNamespace(config=SimpleNamespace(model_type="deberta-v2"))
     with pytest.raises(OverbenchError, match=r"BERT encoder.*'deberta-v2'\. Set pooling: first"):
         add_mean_pooling(other)
-
-
-# --- weights
-
-
-def test_weights_balance_classes() -> None:
-    rows = [Example("a", True, "train")] + [Example(str(i), False, "train") for i in range(3)]
-    assert example_weights(rows, DetectorSettings()) == pytest.approx([2, 2 / 3, 2 / 3, 2 / 3])
-    assert class_weight_ratio(rows, example_weights(rows, DetectorSettings())) == pytest.approx(3)
-    assert example_weights(rows, DetectorSettings(balance="none")) == [1, 1, 1, 1]
-
-
-labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=40)
-
-
-@settings(deadline=None)
-@given(labels, st.floats(0.1, 10), st.sampled_from(["class", "domain", "none"]))
-def test_weights_add_up(rows: list[tuple[bool, bool]], weight: float, balance: Any) -> None:
-    made = [Example(str(i), refused, "train", domain) for i, (refused, domain) in enumerate(rows)]
-    found = example_weights(made, DetectorSettings(in_domain_weight=weight, balance=balance))
-    assert np.mean(found) == pytest.approx(1)
-
-    def total(**wanted: bool) -> float:
-        keep = [all(getattr(e, k) is v for k, v in wanted.items()) for e in made]
-        return sum(w for w, kept in zip(found, keep, strict=True) if kept)
-
-    if balance != "none" and len({refused for refused, _ in rows}) == 2:
-        if balance == "class":
-            assert total(refused=True) == pytest.approx(total(refused=False))
-        for domain in (True, False):
-            both = {refused for refused, d in rows if d is domain}
-            if balance == "domain" and len(both) == 2:
-                assert total(refused=True, in_domain=domain) == pytest.approx(
-                    total(refused=False, in_domain=domain)
-                )
-    if balance != "class" and {d for _, d in rows} == {True, False}:
-        n = sum(d for _, d in rows)
-        assert total(in_domain=True) / total(in_domain=False) == pytest.approx(weight * n / (len(rows) - n))
-
-
-# --- figures
-
-
-def arrays(rows: list[tuple[bool, float]]) -> tuple[Any, Any]:
-    return np.array([r for r, _ in rows]), np.array([p for _, p in rows], dtype=float)
-
-
-scored = st.lists(
-    st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0])), min_size=2, max_size=30
-)
-
-
-@settings(deadline=None, max_examples=40)
-@given(scored)
-def test_figures_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> None:
-    from sklearn import metrics
-
-    refused, values = arrays(rows)
-    found = compare(refused, (values, 0.5), (values, 0.5), seed=0)
-    flagged = values >= 0.5
-    if len(set(refused)) == 2:
-        assert found.detector.auroc.value == pytest.approx(metrics.roc_auc_score(refused, values))
-    else:
-        assert found.detector.auroc.value is None
-    for estimate, function, defined in [
-        (found.detector.precision, metrics.precision_score, flagged.any()),
-        (found.detector.recall, metrics.recall_score, refused.any()),
-        (found.detector.f1, metrics.f1_score, flagged.any() or refused.any()),
-    ]:
-        if not defined:
-            assert estimate.value is None and str(estimate) == "undefined"
-            continue
-        assert estimate.value == pytest.approx(function(refused, flagged))
-        assert estimate.low is not None and estimate.high is not None and estimate.low <= estimate.high
-    assert found.detector.brier == pytest.approx(brier(refused, values))
-    if found.auroc_gain.value is not None:
-        assert found.auroc_gain.value == 0 and not found.beats_baseline
-
-
-def test_intervals_cover_what_they_should() -> None:
-    """Of an AUROC known to be 0.76 (normals one unit apart), about 95 % of the intervals hold it."""
-    rng = np.random.default_rng(0)
-    held = 0
-    for seed in range(40):
-        refused = np.arange(120) % 2 == 0
-        values = sigmoid(rng.normal(size=120) + refused)
-        found = compare(refused, (values, 0.5), (values, 0.5), seed).detector.auroc
-        assert found.low is not None and found.high is not None
-        held += found.low <= 0.7602 <= found.high
-    assert 34 <= held <= 40
-
-
-def test_the_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A little better on every draw is certain, however wide the two intervals are."""
-    rng = np.random.default_rng(1)
-    refused = np.arange(60) % 2 == 0
-    noise = rng.normal(size=60)
-    found = compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0)
-    assert found.beats_baseline and found.auroc_gain.low is not None and found.auroc_gain.low > 0
-    assert found.detector.auroc.low is not None and found.baseline.auroc.high is not None
-    assert found.detector.auroc.low < found.baseline.auroc.high
-    monkeypatch.setattr("generators.detector.scores._CELLS", 60 * 7)  # blocks change nothing
-    assert compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0) == found
-
-
-def test_calibration_error_by_hand() -> None:
-    refused = np.array([True, False, True, True])
-    values = np.array([0.2, 0.4, 0.6, 0.8])
-    # two bins: (0.2, 0.4) say 0.3 and are 0.5; (0.6, 0.8) say 0.7 and are 1
-    assert expected_calibration_error(refused, values, bins=2) == pytest.approx((0.2 + 0.3) / 2)
-    assert brier(refused, values) == pytest.approx((0.64 + 0.16 + 0.16 + 0.04) / 4)
-
-
-# --- calibration and threshold
-
-
-def test_calibration_undoes_overconfidence_and_class_weights() -> None:
-    rng = np.random.default_rng(0)
-    true_log_odds = rng.normal(-1, 1.5, size=20_000)
-    refused = rng.random(20_000) < sigmoid(true_log_odds)
-    ratio = 3.0
-    stated = 4 * (true_log_odds + np.log(ratio))  # four times too sure, and shifted by the weights
-    found = calibrate(refused, stated, ratio)
-    assert found.fitted
-    assert found.temperature == pytest.approx(4, rel=0.06)
-    assert found.bias == pytest.approx(-np.log(ratio), abs=0.08)
-    calibrated = found.probabilities(stated)
-    assert calibrated == pytest.approx(sigmoid(true_log_odds), abs=0.02)
-    assert expected_calibration_error(refused, calibrated) < 0.015
-    assert expected_calibration_error(refused, sigmoid(stated)) > 0.1
-
-
-def test_calibration_of_a_perfect_detector_stays_finite_and_of_a_useless_one_in_order() -> None:
-    refused = np.arange(40) % 2 == 0
-    perfect = calibrate(refused, np.where(refused, 3.0, -3.0), 1.0)
-    assert perfect.probabilities(np.array([3.0])) == pytest.approx([21 / 22], abs=1e-3)
-    reversed_ = calibrate(refused, np.where(refused, -3.0, 3.0), 1.0)
-    assert reversed_.temperature > 0
-
-
-def test_too_small_a_validation_split_tunes_nothing() -> None:
-    refused = np.array([True] * 9 + [False] * 50)
-    found = calibrate(refused, np.zeros(59), 4.0)
-    assert (found.temperature, found.bias, found.fitted) == (1.0, pytest.approx(-np.log(4)), False)
-    threshold, note = choose_threshold(refused, np.linspace(0, 1, 59), "f1")
-    assert threshold == 0.5
-    assert "9 refused and 50 accepted" in note and "fewer than 10" in note
-
-
-def ranking(order: str) -> tuple[Any, Any]:
-    """``R`` and ``a`` from the most probable down, at 1, 1 - 1/n, ..."""
-    return np.array([c == "R" for c in order]), 1 - np.arange(len(order)) / len(order)
-
-
-def test_threshold_of_the_highest_f1() -> None:
-    refused, values = ranking("R" * 10 + "aR" + "a" * 10)
-    threshold, note = choose_threshold(refused, values, "f1")
-    # Flagging the first 12 finds all 11 refused with one error: F1 = 22/23, against 20/21 for the first 10.
-    assert (values >= threshold).sum() == 12 and note == ""
-    assert threshold == pytest.approx((values[11] + values[12]) / 2)
-
-
-def test_threshold_that_reaches_a_precision() -> None:
-    refused, values = ranking("R" * 12 + "aaa" + "R" * 4 + "aaa" + "R" + "a" * 20)
-    threshold, note = choose_threshold(refused, values, 0.8)
-    assert (values >= threshold).sum() == 20 and note == ""  # 16 of 20; of 23 it would be 17
-    threshold, _ = choose_threshold(refused, values, 0.95)
-    assert (values >= threshold).sum() == 12
-
-
-def test_a_precision_out_of_reach_is_said() -> None:
-    refused, values = ranking("Ra" * 15 + "a" * 10)
-    threshold, note = choose_threshold(refused, values, 0.9)
-    # The first prompt alone has precision 1, but one is no evidence: at least 8 have to be flagged.
-    assert (values >= threshold).sum() == 9
-    assert "No threshold reaches a precision of 0.90" in note and "0.56 with 9 of 40" in note
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.lists(st.floats(-50, 50), min_size=40, max_size=60), st.floats(0.05, 20), st.sampled_from(["f1", 0.8])
-)
-def test_tuning_never_breaks_the_order(log_odds: list[float], ratio: float, rule: str | float) -> None:
-    values = np.array(log_odds)
-    refused = np.arange(len(values)) % 3 == 0
-    found = calibrate(refused, values, ratio)
-    calibrated = found.probabilities(np.sort(values))
-    assert found.temperature > 0 and (np.diff(calibrated) >= 0).all()
-    threshold, _ = choose_threshold(refused, found.probabilities(values), rule)
-    assert 0 <= threshold <= 1 and (found.probabilities(values) >= threshold).any()
 
 
 # --- beside the baseline

@@ -1,0 +1,195 @@
+"""The arithmetic of a detector: weights, figures with their intervals, calibration, threshold."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generators.detector.detector_settings import DetectorSettings, Example
+from generators.detector.scores import brier, compare, expected_calibration_error
+from generators.detector.training import class_weight_ratio, example_weights
+from generators.detector.tuning import calibrate, choose_threshold, sigmoid
+
+# --- weights
+
+
+def test_weights_balance_classes() -> None:
+    rows = [Example("a", True, "train")] + [Example(str(i), False, "train") for i in range(3)]
+    assert example_weights(rows, DetectorSettings()) == pytest.approx([2, 2 / 3, 2 / 3, 2 / 3])
+    assert class_weight_ratio(rows, example_weights(rows, DetectorSettings())) == pytest.approx(3)
+    assert example_weights(rows, DetectorSettings(balance="none")) == [1, 1, 1, 1]
+
+
+labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=40)
+
+
+@settings(deadline=None)
+@given(labels, st.floats(0.1, 10), st.sampled_from(["class", "domain", "none"]))
+def test_weights_add_up(rows: list[tuple[bool, bool]], weight: float, balance: Any) -> None:
+    made = [Example(str(i), refused, "train", domain) for i, (refused, domain) in enumerate(rows)]
+    found = example_weights(made, DetectorSettings(in_domain_weight=weight, balance=balance))
+    assert np.mean(found) == pytest.approx(1)
+
+    def total(**wanted: bool) -> float:
+        keep = [all(getattr(e, k) is v for k, v in wanted.items()) for e in made]
+        return sum(w for w, kept in zip(found, keep, strict=True) if kept)
+
+    if balance != "none" and len({refused for refused, _ in rows}) == 2:
+        if balance == "class":
+            assert total(refused=True) == pytest.approx(total(refused=False))
+        for domain in (True, False):
+            both = {refused for refused, d in rows if d is domain}
+            if balance == "domain" and len(both) == 2:
+                assert total(refused=True, in_domain=domain) == pytest.approx(
+                    total(refused=False, in_domain=domain)
+                )
+    if balance != "class" and {d for _, d in rows} == {True, False}:
+        n = sum(d for _, d in rows)
+        assert total(in_domain=True) / total(in_domain=False) == pytest.approx(weight * n / (len(rows) - n))
+
+
+# --- figures
+
+
+def arrays(rows: list[tuple[bool, float]]) -> tuple[Any, Any]:
+    return np.array([r for r, _ in rows]), np.array([p for _, p in rows], dtype=float)
+
+
+scored = st.lists(
+    st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0])), min_size=2, max_size=30
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(scored)
+def test_figures_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> None:
+    from sklearn import metrics
+
+    refused, values = arrays(rows)
+    found = compare(refused, (values, 0.5), (values, 0.5), seed=0)
+    flagged = values >= 0.5
+    if len(set(refused)) == 2:
+        assert found.detector.auroc.value == pytest.approx(metrics.roc_auc_score(refused, values))
+    else:
+        assert found.detector.auroc.value is None
+    for estimate, function, defined in [
+        (found.detector.precision, metrics.precision_score, flagged.any()),
+        (found.detector.recall, metrics.recall_score, refused.any()),
+        (found.detector.f1, metrics.f1_score, flagged.any() or refused.any()),
+    ]:
+        if not defined:
+            assert estimate.value is None and str(estimate) == "undefined"
+            continue
+        assert estimate.value == pytest.approx(function(refused, flagged))
+        assert estimate.low is not None and estimate.high is not None and estimate.low <= estimate.high
+    assert found.detector.brier == pytest.approx(brier(refused, values))
+    if found.auroc_gain.value is not None:
+        assert found.auroc_gain.value == 0 and not found.beats_baseline
+
+
+def test_intervals_cover_what_they_should() -> None:
+    """Of an AUROC known to be 0.76 (normals one unit apart), about 95 % of the intervals hold it."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for seed in range(40):
+        refused = np.arange(120) % 2 == 0
+        values = sigmoid(rng.normal(size=120) + refused)
+        found = compare(refused, (values, 0.5), (values, 0.5), seed).detector.auroc
+        assert found.low is not None and found.high is not None
+        held += found.low <= 0.7602 <= found.high
+    assert 34 <= held <= 40
+
+
+def test_the_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A little better on every draw is certain, however wide the two intervals are."""
+    rng = np.random.default_rng(1)
+    refused = np.arange(60) % 2 == 0
+    noise = rng.normal(size=60)
+    found = compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0)
+    assert found.beats_baseline and found.auroc_gain.low is not None and found.auroc_gain.low > 0
+    assert found.detector.auroc.low is not None and found.baseline.auroc.high is not None
+    assert found.detector.auroc.low < found.baseline.auroc.high
+    monkeypatch.setattr("generators.detector.scores._CELLS", 60 * 7)  # blocks change nothing
+    assert compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0) == found
+
+
+def test_calibration_error_by_hand() -> None:
+    refused = np.array([True, False, True, True])
+    values = np.array([0.2, 0.4, 0.6, 0.8])
+    # two bins: (0.2, 0.4) say 0.3 and are 0.5; (0.6, 0.8) say 0.7 and are 1
+    assert expected_calibration_error(refused, values, bins=2) == pytest.approx((0.2 + 0.3) / 2)
+    assert brier(refused, values) == pytest.approx((0.64 + 0.16 + 0.16 + 0.04) / 4)
+
+
+# --- calibration and threshold
+
+
+def test_calibration_undoes_overconfidence_and_class_weights() -> None:
+    rng = np.random.default_rng(0)
+    true_log_odds = rng.normal(-1, 1.5, size=20_000)
+    refused = rng.random(20_000) < sigmoid(true_log_odds)
+    ratio = 3.0
+    stated = 4 * (true_log_odds + np.log(ratio))  # four times too sure, and shifted by the weights
+    found = calibrate(refused, stated, ratio)
+    assert found.fitted
+    assert found.temperature == pytest.approx(4, rel=0.06)
+    assert found.bias == pytest.approx(-np.log(ratio), abs=0.08)
+    calibrated = found.probabilities(stated)
+    assert calibrated == pytest.approx(sigmoid(true_log_odds), abs=0.02)
+    assert expected_calibration_error(refused, calibrated) < 0.015
+    assert expected_calibration_error(refused, sigmoid(stated)) > 0.1
+
+
+def test_calibration_of_a_perfect_detector_stays_finite_and_of_a_useless_one_in_order() -> None:
+    refused = np.arange(40) % 2 == 0
+    perfect = calibrate(refused, np.where(refused, 3.0, -3.0), 1.0)
+    assert perfect.probabilities(np.array([3.0])) == pytest.approx([21 / 22], abs=1e-3)
+    reversed_ = calibrate(refused, np.where(refused, -3.0, 3.0), 1.0)
+    assert reversed_.temperature > 0
+
+
+def test_too_small_a_validation_split_tunes_nothing() -> None:
+    refused = np.array([True] * 9 + [False] * 50)
+    found = calibrate(refused, np.zeros(59), 4.0)
+    assert (found.temperature, found.bias, found.fitted) == (1.0, pytest.approx(-np.log(4)), False)
+    threshold, note = choose_threshold(refused, np.linspace(0, 1, 59), "f1")
+    assert threshold == 0.5
+    assert "9 refused and 50 accepted" in note and "fewer than 10" in note
+
+
+@pytest.mark.parametrize(
+    ("order", "rule", "flagged", "said"),
+    [
+        # The first 12 hold all 11 refused and one error: F1 = 22/23, against 20/21 for the first 10.
+        ("R" * 10 + "aR" + "a" * 10, "f1", 12, ""),
+        ("R" * 12 + "aaa" + "R" * 4 + "aaa" + "R" + "a" * 20, 0.8, 20, ""),  # 16 of 20; of 23 it would be 17
+        ("R" * 12 + "aaa" + "R" * 4 + "aaa" + "R" + "a" * 20, 0.95, 12, ""),
+        # The first prompt alone has precision 1, but one is no evidence: at least 8 have to be flagged.
+        ("Ra" * 15 + "a" * 10, 0.9, 9, "No threshold reaches a precision of 0.90 .* 0.56 with 9 of 40"),
+    ],
+)
+def test_threshold_by_its_rule(order: str, rule: str | float, flagged: int, said: str) -> None:
+    """``R`` and ``a`` from the most probable down, at 1, 1 - 1/n, ..."""
+    refused, values = np.array([c == "R" for c in order]), 1 - np.arange(len(order)) / len(order)
+    threshold, note = choose_threshold(refused, values, rule)
+    assert threshold == pytest.approx((values[flagged - 1] + values[flagged]) / 2)
+    assert bool(note) == bool(said) and re.search(said, note)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.floats(-50, 50), min_size=40, max_size=60), st.floats(0.05, 20), st.sampled_from(["f1", 0.8])
+)
+def test_tuning_never_breaks_the_order(log_odds: list[float], ratio: float, rule: str | float) -> None:
+    values = np.array(log_odds)
+    refused = np.arange(len(values)) % 3 == 0
+    found = calibrate(refused, values, ratio)
+    calibrated = found.probabilities(np.sort(values))
+    assert found.temperature > 0 and (np.diff(calibrated) >= 0).all()
+    threshold, _ = choose_threshold(refused, found.probabilities(values), rule)
+    assert 0 <= threshold <= 1 and (found.probabilities(values) >= threshold).any()
