@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.words import (
@@ -59,7 +59,6 @@ def test_marks_are_runs_between_words_without_blanks() -> None:
     assert [text[s.start : s.end] for s in spans(text) if not s.is_word] == ["?!", "(", ")", "😀"]
 
 
-@settings(deadline=None)
 @given(ANY_TEXT | st.just(HOSTILE))
 def test_spans_cover_all_but_blanks_once_and_in_order(text: str) -> None:
     found = spans(text)
@@ -69,7 +68,6 @@ def test_spans_cover_all_but_blanks_once_and_in_order(text: str) -> None:
     assert all(text[at].isspace() for at in set(range(len(text))) - set(covered))
 
 
-@settings(deadline=None)
 @given(ANY_TEXT | st.just(HOSTILE))
 def test_any_text_has_a_reason_per_span_and_a_frequency_and_a_form(text: str) -> None:
     text = encodable(text)
@@ -81,7 +79,6 @@ def test_any_text_has_a_reason_per_span_and_a_frequency_and_a_form(text: str) ->
         assert pool_form(word, "lemma").casefold() == pool_form(word, "lemma")
 
 
-@settings(deadline=None)
 @given(ANY_TEXT)
 def test_encodable_keeps_length_and_makes_text_encodable(text: str) -> None:
     broken = text + "\udc80\ud83d\ude00" + text

@@ -507,7 +507,7 @@ def test_hostile_prompts_are_only_text(loaded: Detector) -> None:
     assert loaded.log_odds(["\ud800 steal"]) == pytest.approx(loaded.log_odds(["? steal"]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.text(st.characters(exclude_categories=())), max_size=4))
 def test_any_text_gets_a_probability(loaded: Detector, prompts: list[str]) -> None:
     found = loaded.probabilities(prompts)

@@ -28,7 +28,6 @@ def test_weights_balance_classes() -> None:
 labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=40)
 
 
-@settings(deadline=None)
 @given(labels, st.floats(0.1, 10), st.sampled_from(["class", "domain", "none"]))
 def test_weights_add_up(rows: list[tuple[bool, bool]], weight: float, balance: Any) -> None:
     made = [Example(str(i), refused, "train", domain) for i, (refused, domain) in enumerate(rows)]
@@ -65,7 +64,7 @@ scored = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(scored)
 def test_figures_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> None:
     from sklearn import metrics
@@ -181,7 +180,7 @@ def test_threshold_by_its_rule(order: str, rule: str | float, flagged: int, said
     assert bool(note) == bool(said) and re.search(said, note)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.floats(-50, 50), min_size=40, max_size=60), st.floats(0.05, 20), st.sampled_from(["f1", 0.8])
 )

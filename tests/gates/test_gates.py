@@ -204,7 +204,7 @@ def test_a_megabyte_of_anything_is_turned_away(prompt: str) -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_text_is_judged(text: str) -> None:
     for wanted in (FORM, ANY):
         found = form_problem(text, wanted)
@@ -284,7 +284,6 @@ def test_a_feature_without_a_word_is_never_there() -> None:
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
-@settings(deadline=None)
 def test_words_of_any_text_are_found_in_it(before: str, feature: str, after: str) -> None:
     prompt = f"{before} {feature} {after}"
     found = presence_problem(prompt, feature)

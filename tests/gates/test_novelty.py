@@ -198,7 +198,7 @@ def test_many_alike_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(st.lists(st.text(max_size=60), max_size=8), st.text(max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_known_once_added(prompts: list[str], extra: str) -> None:
     one, other = knowing(*prompts), knowing(*prompts)
     assert one.problem(extra) == other.problem(extra)
