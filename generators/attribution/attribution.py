@@ -153,7 +153,7 @@ def _candidates(attribution: Attribution, settings: AttributionSettings) -> list
 
 def to_json(attribution: Attribution) -> dict[str, Any]:
     """The attribution as plain JSON values."""
-    return asdict(attribution) | {"words": [asdict(word) for word in attribution.words]}
+    return asdict(attribution)
 
 
 def from_json(row: Mapping[str, Any]) -> Attribution:

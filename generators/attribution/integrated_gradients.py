@@ -80,13 +80,13 @@ def integrate(
         One per prompt, in the order of ``prompts``.
 
     Raises:
-        OverbenchError: the tokenizer lacks the baseline's token, the model has no input embeddings, or
-            gives numbers that are not finite.
+        OverbenchError: the tokenizer lacks the baseline's token, or the model gives numbers that are not
+            finite.
     """
     encoded = _encode(tokenizer, prompts, settings)
     every = [(one, IntegrationPath(settings.steps, settings.output)) for one in encoded]
     # By content, not by place, within a length: the batches are the same for any order of prompts.
-    pending = sorted(every, key=lambda pair: (pair[0].length, pair[0].inputs["input_ids"]))
+    pending = sorted(every, key=lambda pair: (len(pair[0].baseline), pair[0].inputs["input_ids"]))
     room = settings.batch_tokens or (CPU_TOKENS if model.device.type == "cpu" else ACCELERATOR_TOKENS)
     while pending:
         for batch in _batches(pending, room):
@@ -106,10 +106,6 @@ class _Encoded:
     baseline: list[int]
     offsets: tuple[tuple[int, int], ...]
     truncated: bool
-
-    @property
-    def length(self) -> int:
-        return len(self.baseline)
 
 
 _Pair = tuple[_Encoded, IntegrationPath]
@@ -155,7 +151,7 @@ def _batches(pending: Sequence[_Pair], room: int) -> Iterator[list[_Pair]]:
     points = 0
     for one, path in pending:
         points += len(path.wanted)
-        if batch and one.length * points > room:
+        if batch and len(one.baseline) * points > room:
             yield batch
             batch, points = [], len(path.wanted)
         batch.append((one, path))
@@ -194,7 +190,7 @@ def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> Non
         name: padded([one.inputs[name] for one in batch], pad_id if name == "input_ids" else 0)
         for name in batch[0].inputs
     }  # each (prompts, tokens)
-    layer = _embeddings(model)
+    layer = model.get_input_embeddings()
     with torch.no_grad():  # (prompts, tokens, dimensions)
         start = layer(padded([one.baseline for one in batch], pad_id))
         end = layer(inputs["input_ids"])
@@ -211,7 +207,7 @@ def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> Non
     cuts = np.cumsum(counts)[:-1]
     values = (np.split(np.concatenate(one), cuts) for one in zip(*passes, strict=True))
     for one, path, log_odds, slopes in zip(batch, paths, *values, strict=True):
-        path.add(log_odds, slopes[:, : one.length])
+        path.add(log_odds, slopes[:, : len(one.baseline)])
 
 
 def _on_paths(
@@ -234,7 +230,9 @@ def _on_paths(
         embedded = embedded_here(start + place[:, None, None] * (end - start))
         if not torch.is_grad_enabled():
             return place  # captum asks only for the output of its layer
-        hook = _embeddings(model).register_forward_hook(lambda *_: embedded)  # whatever the token ids
+        hook = model.get_input_embeddings().register_forward_hook(
+            lambda *_: embedded
+        )  # whatever the token ids
         try:
             logits = model(**inputs).logits
         finally:
@@ -254,12 +252,3 @@ def _on_paths(
         method="gausslegendre",  # of one step: the gradient in the middle, times end - start
     )
     return seen[-1], slopes.sum(dim=-1).double().cpu().numpy()
-
-
-def _embeddings(model: Any) -> Any:
-    try:
-        return model.get_input_embeddings()
-    except NotImplementedError as error:
-        raise OverbenchError(
-            f"{type(model).__name__} has no input embeddings to attribute to. Train an encoder that has."
-        ) from error

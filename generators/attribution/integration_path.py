@@ -5,14 +5,15 @@ numpy and scipy only; no model.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import CubicSpline
-from scipy.special import expit
 
 from generators.attribution.attribution_settings import Output
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 Array = npt.NDArray[np.float64]
 
@@ -69,17 +70,22 @@ class IntegrationPath:
     @property
     def _values(self) -> Array:
         """(places,) F."""
-        return np.asarray(expit(self._log_odds)) if self.output == "probability" else self._log_odds
+        return (1 + np.tanh(self._log_odds / 2)) / 2 if self.output == "probability" else self._log_odds
 
     def scores(self) -> Array:
         """(tokens,) the integral of each token's slope."""
-        integral: Array = CubicSpline(self.places, self._slopes).integrate(0, 1)
+        integral: Array = self._spline(self._slopes).integrate(0, 1)
         return integral
 
     def errors(self) -> Array:
         """(places - 1,) what the integral of the summed slopes is off by on each piece of the path."""
-        integral = CubicSpline(self.places, self._slopes.sum(axis=1)).antiderivative()
+        integral = self._spline(self._slopes.sum(axis=1)).antiderivative()
         return np.asarray(np.diff(integral(self.places)) - np.diff(self._values))
+
+    def _spline(self, values: Array) -> CubicSpline:
+        from scipy.interpolate import CubicSpline  # attributions are also read where nothing is integrated
+
+        return CubicSpline(self.places, values)
 
     def refine(self, max_steps: int) -> None:
         """Want the middles of the pieces that are off most; none if there would be too many points."""

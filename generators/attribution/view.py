@@ -6,7 +6,7 @@ that turn the writing direction are shown as visible symbols and never reach the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Literal
 
@@ -102,7 +102,9 @@ def _shaded(
     prompt: str, attribution: Attribution, score: Score
 ) -> Iterator[tuple[str, WordScore | None, float]]:
     """The prompt in pieces: text, its word if it is one, and its score as a share of the largest."""
-    values = _values(attribution.words, score)
+    values = [
+        word.raw if score == "raw" else 0.0 if word.excluded else word.adjusted for word in attribution.words
+    ]
     largest = max(map(abs, values), default=0.0)
     after = 0
     for word, value in zip(attribution.words, values, strict=True):
@@ -110,12 +112,6 @@ def _shaded(
         yield prompt[word.start : word.end], word, value / largest if largest else 0.0
         after = word.end
     yield prompt[after:], None, 0.0
-
-
-def _values(words: Sequence[WordScore], score: Score) -> list[float]:
-    if score == "raw":
-        return [word.raw for word in words]
-    return [0.0 if word.excluded else word.adjusted for word in words]
 
 
 def _mix(ground: tuple[int, int, int], share: float) -> tuple[int, int, int]:

@@ -19,12 +19,7 @@ import numpy as np
 
 from generators.detector.detector_model import RECORD, Detector, DetectorRecord
 from generators.detector.detector_report import DetectorReport, SplitCounts, model_card
-from generators.detector.detector_settings import (
-    DetectorSettings,
-    Example,
-    Split,
-    checked_splits,
-)
+from generators.detector.detector_settings import DetectorSettings, Example, Split, checked_splits
 from generators.detector.encoder import (
     add_mean_pooling,
     device_of,

@@ -84,10 +84,7 @@ def labels_of(examples: Sequence[Example]) -> Bools:
 
 
 def compare(
-    refused: Bools,
-    detector: tuple[Floats, float],
-    baseline: tuple[Floats, float],
-    seed: int,
+    refused: Bools, detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
 ) -> BaselineComparison:
     """Score two classifiers on the same rows.
 
@@ -196,7 +193,5 @@ def _scores(values: Floats, draws: Floats, refused: Bools, probabilities: Floats
     names = ("auroc", "f1", "precision", "recall")
     found: dict[str, Any] = {name: _estimate(values[i], draws[i]) for i, name in enumerate(names)}
     return Scores(
-        **found,
-        brier=brier(refused, probabilities),
-        ece=expected_calibration_error(refused, probabilities),
+        **found, brier=brier(refused, probabilities), ece=expected_calibration_error(refused, probabilities)
     )

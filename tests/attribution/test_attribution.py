@@ -548,15 +548,6 @@ def test_a_missing_baseline_token_is_refused(token: Any, advice: str) -> None:
         integrate(encoder(), tokenizer, ["x"], AttributionSettings(baseline=token))
 
 
-def test_a_model_without_embeddings_is_refused() -> None:
-    class Bare(Toy):
-        def get_input_embeddings(self) -> nn.Module:
-            raise NotImplementedError
-
-    with pytest.raises(OverbenchError, match=r"Bare has no input embeddings.*Train an encoder that has"):
-        integrate(Bare(lambda s: s), word_piece(), ["x"], AttributionSettings())
-
-
 def test_logits_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(OverbenchError, match=r"not finite numbers. Load it in float32"):
         integrate(Toy(lambda s: s / 0), word_piece(), ["x"], AttributionSettings())

@@ -347,23 +347,11 @@ def test_a_diverged_training_says_so() -> None:
     ("keep", "refused", "message"),
     [
         (lambda e: False, None, "no labelled prompts"),
-        (
-            lambda e: True,
-            False,
-            "refuses none of the 240 labelled prompts: .* nothing to learn.*Try other",
-        ),
-        (
-            lambda e: True,
-            True,
-            "refuses all of the 240 labelled prompts: .* no boundary.*chat template",
-        ),
+        (lambda e: True, False, "refuses none of the 240 labelled prompts: .* nothing to learn.*Try other"),
+        (lambda e: True, True, "refuses all of the 240 labelled prompts: .* no boundary.*chat template"),
         (lambda e: e.split != "validation", None, "validation split, but it is empty"),
         (lambda e: e.split != "test" or e.refused, None, "test split, but it has 30 prompts, all of them"),
-        (
-            lambda e: e.split != "train" or not e.refused,
-            None,
-            "train split, .* none of them refused. Use",
-        ),
+        (lambda e: e.split != "train" or not e.refused, None, "train split, .* none of them refused. Use"),
     ],
 )
 def test_examples_that_cannot_train(

@@ -151,14 +151,7 @@ def test_limits_are_inclusive() -> None:
     narrow = FormSettings(min_chars=5, max_chars=9, min_words=2, max_words=3, language=None)
     assert [
         reason(text, narrow) for text in ("ab cd", "ab cd ef?", "abcd", "ab cd efgh", "a b c d", "abcde")
-    ] == [
-        "",
-        "",
-        "too_short",
-        "too_long",
-        "too_long",
-        "too_short",
-    ]
+    ] == ["", "", "too_short", "too_long", "too_long", "too_short"]
 
 
 def test_another_language_can_be_asked_for_or_none() -> None:
