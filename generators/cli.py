@@ -1,16 +1,45 @@
-"""The ``overbench`` command. Each command's work is in a module of its own, imported when it runs."""
+"""The ``overbench`` command: what it is called with, and where its commands are."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from generators.commands import refresh_commands, release_commands, report_commands, review_commands
 from overbench_tasks import __version__
 
+COMMANDS: Final = {
+    **dict.fromkeys(("tasks-path", "doctor", "models", "quickstart"), "start_commands"),
+    **dict.fromkeys(("rescore", "agreement", "annotate"), "review_commands"),
+    **dict.fromkeys(
+        ("refresh", "label", "train", "attribute", "generate", "verify", "status"), "refresh_commands"
+    ),
+    **dict.fromkeys(("aggregate", "diff", "push"), "release_commands"),
+    "report": "report_commands",
+}
+"""Every command, as ``--help`` lists them, and its module in :mod:`generators.commands`."""
+
+
+class Commands(TyperGroup):
+    """Imports the module of a command when the command is named, since its options are made of settings."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"generators.commands.{COMMANDS[cmd_name]}")
+        loaded = typer.Typer()
+        module.register(loaded)
+        return get_group(loaded).get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
+    cls=Commands,
     help="OVERBENCH: does this model refuse harmless prompts, and which words set it off?",
     no_args_is_help=True,
     add_completion=False,
@@ -44,87 +73,6 @@ def _global(
 ) -> None:
     pass
 
-
-@app.command("tasks-path")
-def tasks_path_command() -> None:
-    """Print the folder of task files, for lm_eval --include_path."""
-    from overbench_tasks.autoload import tasks_path
-
-    typer.echo(tasks_path())
-
-
-@app.command()
-def doctor() -> None:
-    """Say what lm-eval sees, which backends import, which keys are set, and what to do about it."""
-    from generators.doctor import Status, run_checks
-
-    marks = {
-        Status.OK: ("ok  ", "green"),
-        Status.NOTE: ("note", "yellow"),
-        Status.FAIL: ("FAIL", "red"),
-    }
-    failed = False
-    for check in run_checks():
-        mark, colour = marks[check.status]
-        typer.echo(f"{typer.style(mark, fg=colour)}  {check.topic}: {check.found}")
-        if check.advice:
-            typer.echo(f"      -> {check.advice}")
-        failed |= check.status is Status.FAIL
-    if failed:
-        raise typer.Exit(1)
-
-
-@app.command("models")
-def models_command(
-    name: Annotated[str | None, typer.Argument(help="Fetch this one. Without it: list them.")] = None,
-) -> None:
-    """List small named models, or fetch one and print what to give lm_eval as --model_args."""
-    from generators.models import models
-
-    if name is not None:
-        try:
-            model = models.find(name)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="NAME") from None
-        typer.echo(models.model_args(model, models.fetch(model)))
-        return
-    for row in models.describe():
-        typer.echo(
-            f"{row.name:20} {row.parameters:>5} {row.size / 1e6:>6,.0f} MB  {row.licence}  "
-            f"{row.description}\n{'':20} {row.path or 'not fetched'}"
-        )
-
-
-@app.command()
-def quickstart(
-    model_args: Annotated[
-        str | None,
-        typer.Option("--model_args", help="lm-eval's arguments of another model, e.g. pretrained=NAME."),
-    ] = None,
-    model: Annotated[str, typer.Option("--model", help="lm-eval's model type.")] = "hf",
-    limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many prompts to ask.")] = 40,
-    batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "20",
-    device: Annotated[str, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps.")] = "cpu",
-    output_path: Annotated[
-        Path | None,
-        typer.Option("--output_path", "-o", help="Keep results and samples here."),
-    ] = None,
-) -> None:
-    """Score a real model on overbench_hard: yours, or a small one that is fetched (0.5 GB)."""
-    from generators.quickstart import run
-
-    run(
-        model,
-        model_args,
-        limit=limit,
-        batch_size=batch_size,
-        device=device,
-        output_path=output_path,
-    )
-
-
-for commands in (review_commands, refresh_commands, release_commands, report_commands):
-    commands.register(app)
 
 if __name__ == "__main__":
     main()

@@ -117,7 +117,9 @@ class Written:
 class AdversarySettings(EndpointSettings):
     """Everything about the adversary but its key."""
 
-    generator: str = Field("openai", description="openai: an endpoint; batch:DIR: request and result files")
+    generator: str = Field(
+        "openai", description="who writes: openai, an endpoint; or batch:DIR, request and result files"
+    )
     form: Form = Field(
         "free",
         description="free: the writer sees seed and word and is free in its wording, for a capable model; "

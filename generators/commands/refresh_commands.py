@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from generators.attribution import view
+from generators.commands.options import Given, offers, validated
+from generators.refresh import loop
+from generators.refresh.loop import STAGES
+from generators.refresh.plan import plan_lines
+from generators.refresh.presets import PRESETS
+from generators.refresh.refresh_settings import BudgetSettings, RefreshSettings, load
+from generators.refresh.run import Run, settings_of
+from generators.refresh.status import attributed_prompts, status_lines
+from generators.refresh.store import Store
+from overbench_tasks.errors import OverbenchError
 
 Where = Annotated[
     Path | None,
@@ -41,100 +54,65 @@ class Bars:
             self._bar = None
 
 
+@offers(
+    "given",
+    RefreshSettings,
+    {
+        "--model": "target.model",
+        "--model_args": "target.model_args",
+        "--batch_size -b": "target.batch_size",
+        "--device": "target.device",
+        "--system_instruction": "target.system_instruction",
+        "--seeds": "seeds.sources",
+        "--detector": "detector.model",
+        "--generator": "adversary.generator",
+        "--generator_model": "adversary.model",
+        "--generator_base_url": "adversary.base_url",
+        "--rounds": "rounds.rounds",
+        "--jobs": "rounds.jobs",
+        "--budget-calls": "budget.calls",
+        "--budget-tokens": "budget.tokens",
+    },
+)
 def refresh(
+    *,
     where: Where = None,
     run_dir: Annotated[
         Path | None,
         typer.Option("--run_dir", "-o", help="The run directory. Default: runs/NAME OF THE SETTINGS FILE."),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="lm-eval's model type. Default: hf.")] = None,
-    model_args: Annotated[
-        str | None, typer.Option("--model_args", help="lm-eval's model arguments: the target.")
-    ] = None,
-    batch_size: Annotated[str | None, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = None,
-    device: Annotated[str | None, typer.Option("--device", help="As in lm_eval.")] = None,
-    system_instruction: Annotated[
-        str | None, typer.Option("--system_instruction", help="As in lm_eval.")
-    ] = None,
-    seeds: Annotated[
-        list[str] | None,
-        typer.Option("--seeds", help="A prompt file, or hh-rlhf or toxigen from the hub; may be repeated."),
-    ] = None,
-    detector: Annotated[
-        str | None, typer.Option("--detector", help="The encoder to train, by name or path.")
-    ] = None,
-    generator: Annotated[
-        str | None, typer.Option("--generator", help="Who writes: openai, or batch:DIR for request files.")
-    ] = None,
-    generator_model: Annotated[
-        str | None, typer.Option("--generator_model", help="The adversary's model. Default: gpt-4o-mini.")
-    ] = None,
-    generator_base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--generator_base_url", help="The adversary's endpoint. Default: $OPENAI_BASE_URL or OpenAI."
-        ),
-    ] = None,
+    given: Given,
     moderation: Annotated[
         list[str] | None,
         typer.Option(
             "--moderation", help="A judge's model name, may be repeated; or none, which is recorded."
         ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", help="Feedback rounds.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Requests to the adversary per round.")] = None,
     preset: Annotated[
-        str, typer.Option("--preset", help="default, or paper: the paper's settings.")
+        str, typer.Option("--preset", help=f"One of {', '.join(PRESETS)}; paper: the paper's settings.")
     ] = "default",
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any other setting, as section.name=value; may be repeated."),
-    ] = None,
-    budget_calls: Annotated[
-        int | None,
-        typer.Option("--budget-calls", min=1, help="End after this many calls of adversary and judges."),
-    ] = None,
-    budget_tokens: Annotated[
-        int | None, typer.Option("--budget-tokens", min=1, help="End after about this many of their tokens.")
     ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say what would be done, how many calls, and the cost; then stop."),
     ] = False,
     until: Annotated[
-        str | None, typer.Option("--until", help="Stop after this stage: label, train, attribute, ...")
+        str | None, typer.Option("--until", help=f"Stop after this stage: {', '.join(STAGES)}.")
     ] = None,
 ) -> None:
     """Make new, harmless prompts that one checkpoint refuses; then: lm_eval --tasks overbench_model.
 
     Stopped or killed, the same command goes on where it was; so does: overbench refresh RUN_DIRECTORY
     """
-    flags: dict[str, Any] = {
-        "target": {
-            "model": model,
-            "model_args": model_args,
-            "batch_size": batch_size,
-            "device": device,
-            "system_instruction": system_instruction,
-        },
-        "seeds": {"sources": seeds or None},
-        "detector": {"model": detector},
-        "adversary": {"generator": generator, "model": generator_model, "base_url": generator_base_url},
-        "moderation": _moderation(moderation),
-        "rounds": {"rounds": rounds, "jobs": jobs},
-        "budget": {"calls": budget_calls, "tokens": budget_tokens},
-    }
-    from generators.refresh.plan import plan_lines
-    from generators.refresh.refresh_settings import load
-    from generators.refresh.run import settings_of
-    from overbench_tasks.errors import OverbenchError
-
     if where is not None and where.is_dir():
         folder, settings = where, settings_of(where)
-        if budget_calls or budget_tokens:
-            settings = settings.model_copy(update={"budget": settings.budget.model_validate(flags["budget"])})
+        if "budget" in given:
+            settings = settings.model_copy(update={"budget": validated(BudgetSettings, given["budget"])})
     else:
-        settings = load(where, flags, assignments or (), preset)
+        settings = load(where, {**given, **_moderation(moderation)}, assignments or (), preset)
         if run_dir is None and where is None:
             raise OverbenchError("Expected --run_dir DIRECTORY, or a settings file to name the run after.")
         folder = run_dir or Path("runs") / where.stem  # type: ignore[union-attr]
@@ -145,25 +123,20 @@ def refresh(
     _work(folder, settings, until)
 
 
-def _moderation(names: list[str] | None) -> dict[str, Any] | None:
+def _moderation(names: list[str] | None) -> dict[str, Any]:
     if not names:
-        return None
-    if names == ["none"]:
-        return {"none": True}
-    return {"judges": [{"model": name} for name in names]}
+        return {}
+    judges = [{"model": name} for name in names]
+    return {"moderation": {"none": True} if names == ["none"] else {"judges": judges}}
 
 
-def _work(folder: Path, settings: Any, until: str | None) -> None:
-    from generators.refresh.loop import refresh as run_loop
-    from generators.refresh.run import Run
-    from generators.refresh.store import Store
-
+def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:
     bars = Bars()
     with Store(folder) as store:
         run = Run(settings, store, bars)
         try:
             run.check(until)
-            exported = run_loop(run, until)
+            exported = loop.refresh(run, until)
         except KeyboardInterrupt:
             bars.close()
             typer.echo(f"Stopped; nothing is lost. To go on: overbench refresh {folder}", err=True)
@@ -178,10 +151,8 @@ def _work(folder: Path, settings: Any, until: str | None) -> None:
         typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings, exported.folder)}")
 
 
-def evaluation_flags(settings: Any, folder: Path) -> str:
+def evaluation_flags(settings: RefreshSettings, folder: Path) -> str:
     """lm_eval's flags for the target of a refresh whose set is in ``folder``, quoted for a shell."""
-    import shlex
-
     target = settings.target
     words = ["--model", target.model, "--model_args", target.model_args]
     words += ["--apply_chat_template"] if target.apply_chat_template else []
@@ -194,8 +165,6 @@ def evaluation_flags(settings: Any, folder: Path) -> str:
 
 def _stage(name: str, does: str) -> Callable[[Path], None]:
     def command(run: RunDirectory) -> None:
-        from generators.refresh.run import settings_of
-
         _work(run, settings_of(run), name)
 
     command.__doc__ = f"{does} Goes on with a run directory up to this stage."
@@ -218,27 +187,20 @@ def attribute(
 
     With --show or --html it shows what is attributed already, without running anything.
     """
-    from generators.attribution.view import ansi
-    from generators.attribution.view import html as page
-    from generators.refresh.run import settings_of
-    from generators.refresh.status import attributed_prompts
-
     if not show and html is None:
         _work(run, settings_of(run), "attribute")
         return
     score: Any = "adjusted" if adjusted else "raw"
     prompts = attributed_prompts(run)
     for prompt, attribution in prompts[:show]:
-        typer.echo(ansi(prompt, attribution, score=score) + "\n")
+        typer.echo(view.ansi(prompt, attribution, score=score) + "\n")
     if html is not None:
-        html.write_text(page(prompts, score=score), encoding="utf-8")
+        html.write_text(view.html(prompts, score=score), encoding="utf-8")
         typer.echo(f"{html}: {len(prompts):,} prompts")
 
 
 def status(run: RunDirectory) -> None:
     """Show a run's counts per stage and rejection reason, its detectors, its top features."""
-    from generators.refresh.status import status_lines
-
     for line in status_lines(run):
         typer.echo(line)
 

@@ -8,8 +8,29 @@ from typing import Annotated
 
 import typer
 
+from generators.commands.options import Given, offers, validated
+from generators.release.release_settings import AggregateSettings, EngineSettings
 
+
+@offers(
+    "given",
+    AggregateSettings,
+    {
+        "--min_rejections": "min_rejections",
+        "--min_checkpoints": "min_checkpoints",
+        "--prompts": "prompts",
+        "--alias": "aliases",
+        "--relabel": "relabel",
+        "--refused_only": "refused_only",
+        "--near_duplicates": "near_duplicates",
+        "--name": "name",
+        "--release_version": "version",
+        "--license": "license",
+    },
+)
+@offers("engine", EngineSettings, {"--memory_limit": "memory_limit", "--threads": "threads"})
 def aggregate(
+    *,
     runs: Annotated[
         list[Path],
         typer.Argument(help="Refresh runs, prompt files (JSONL, CSV, Parquet), earlier releases."),
@@ -19,46 +40,7 @@ def aggregate(
         list[Path] | None,
         typer.Option("--responses", help="lm-eval's output folder, with sample logs; may be repeated."),
     ] = None,
-    min_rejections: Annotated[
-        int, typer.Option("--min_rejections", min=1, help="overbench_hard: refused by so many targets.")
-    ] = 5,
-    min_checkpoints: Annotated[
-        int, typer.Option("--min_checkpoints", min=1, help="... and by so many different checkpoints.")
-    ] = 1,
-    prompts: Annotated[
-        str,
-        typer.Option(
-            "--prompts",
-            help="Of a refresh run: accepted (passed its gates) or verified (refused by its target too).",
-        ),
-    ] = "accepted",
-    alias: Annotated[
-        list[str] | None,
-        typer.Option("--alias", help="'LONG NAME=short name' or '...=short@checkpoint'; may be repeated."),
-    ] = None,
-    relabel: Annotated[
-        bool, typer.Option("--relabel", help="Label all replies anew, by today's rules.")
-    ] = False,
-    refused_only: Annotated[
-        bool,
-        typer.Option(
-            "--refused_only", help="Leave out what all targets (with any reply) answered and none refused."
-        ),
-    ] = False,
-    near_duplicates: Annotated[
-        float,
-        typer.Option("--near_duplicates", help="Similarity from which one of two prompts goes; (0, 1]."),
-    ] = 0.8,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Of the release. Default: that of its folder.")
-    ] = None,
-    release_version: Annotated[str, typer.Option("--release_version", help="Of the release.")] = "1.0",
-    license_id: Annotated[
-        str | None,
-        typer.Option(
-            "--license", help="Of the release, by the hub's id, such as cc-by-4.0. Default: none said."
-        ),
-    ] = None,
+    given: Given,
     about: Annotated[
         Path | None, typer.Option("--about", help="A Markdown file for the card: how the prompts were made.")
     ] = None,
@@ -71,55 +53,21 @@ def aggregate(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a release that is there.")] = False,
-    memory_limit: Annotated[
-        str, typer.Option("--memory_limit", help="Of the engine; more is spilled.")
-    ] = "2GB",
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", min=1, help="Of the engine, and processes for --relabel. Default: all cores."
-        ),
-    ] = None,
+    engine: Given,
 ) -> None:
     """Join runs and lm-eval logs of many models into a release: OVERBENCH, OVERBENCH-HARD, the matrix."""
-    from pydantic import ValidationError
-
-    from generators.release.aggregate import AggregateSettings, EngineSettings
+    from generators.categories.category_judge import read_settings
     from generators.release.aggregate import aggregate as make_release
 
-    try:
-        settings = AggregateSettings.model_validate(
-            {
-                "name": name,
-                "version": release_version,
-                "license": license_id,
-                "prompts": prompts,
-                "min_rejections": min_rejections,
-                "min_checkpoints": min_checkpoints,
-                "refused_only": refused_only,
-                "near_duplicates": near_duplicates,
-                "about": None if about is None else _text_of(about),
-                "aliases": tuple(alias or ()),
-                "relabel": relabel,
-            }
-        )
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        raise typer.BadParameter(
-            f"{problem['msg']}, got {problem['input']!r}", param_hint=f"--{problem['loc'][0]}"
-        ) from None
-    judge = None
-    if category_judge is not None:
-        from generators.categories.category_judge import read_settings
-
-        judge = read_settings(category_judge)
+    if about is not None:
+        given["about"] = _text_of(about)
     make_release(
         runs,
         responses or [],
         out,
-        settings,
-        engine=EngineSettings(memory_limit=memory_limit, threads=threads),
-        category_judge=judge,
+        validated(AggregateSettings, given),
+        engine=validated(EngineSettings, engine),
+        category_judge=None if category_judge is None else read_settings(category_judge),
         overwrite=overwrite,
         say=typer.echo,
     )

@@ -104,7 +104,7 @@ class RefreshSettings(_Section):
     """Everything that shapes a run."""
 
     target: TargetSettings
-    seeds: SeedSettings
+    seeds: SeedSettings = SeedSettings()
     labeller: LabellerSettings = LabellerSettings()
     detector: DetectorSettings = DetectorSettings()
     attribution: AttributionSettings = AttributionSettings()
@@ -133,7 +133,7 @@ def load(
     """
     if preset not in PRESETS:
         raise OverbenchError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
-    merged = merge(PRESETS[preset], {} if file is None else _renamed(_read(file)))
+    merged = merge({"target": {}, **PRESETS[preset]}, {} if file is None else _renamed(_read(file)))
     merged = merge(merged, _given(overrides))
     for assignment in assignments:
         merged = merge(merged, _renamed(_assigned(assignment)))

@@ -42,7 +42,9 @@ class AggregateSettings(BaseModel):
         description="Jaccard similarity from which two prompts are near duplicates, as in the novelty gate; "
         "1 keeps all but those that differ in the frame's words alone.",
     )
-    aliases: tuple[str, ...] = Field((), description="LONG NAME=short name, or LONG NAME=short@checkpoint.")
+    aliases: tuple[str, ...] = Field(
+        (), description="'LONG NAME=short name' of a target, or '...=short@checkpoint'."
+    )
     about: str | None = Field(None, description="Markdown for the card, trusted: how the prompts were made.")
     relabel: bool = Field(False, description="Label all replies anew, by today's rules.")
 
@@ -52,7 +54,7 @@ class EngineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    memory_limit: str = "2GB"
+    memory_limit: str = Field("2GB", description="Of the engine; more is spilled to disk.")
     threads: int | None = Field(
         None, ge=1, description="Of the engine, and processes to label anew. Default: all cores."
     )

@@ -37,7 +37,7 @@ class EndpointSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    model: str = Field("gpt-4o-mini", min_length=1, description="as the endpoint calls it")
+    model: str = Field("gpt-4o-mini", min_length=1, description="the model's name, as the endpoint calls it")
     base_url: str | None = Field(
         None, description=f"of an OpenAI-compatible API, without key; default: {URL_VARIABLE} or OpenAI's"
     )

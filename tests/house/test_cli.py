@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from generators import cli, doctor, quickstart
 from generators.models import models
+from generators.refresh.refresh_settings import RefreshSettings
+from generators.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks import __version__, autoload
 
 runner = CliRunner()
@@ -28,6 +32,59 @@ def test_version() -> None:
 
 def test_tasks_path() -> None:
     assert Path(output("tasks-path").strip(), "overbench_hard.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "flag", "field"),
+    [
+        ("refresh", RefreshSettings, "--batch_size", "target.batch_size"),
+        ("refresh", RefreshSettings, "--seeds", "seeds.sources"),
+        ("refresh", RefreshSettings, "--generator_model", "adversary.model"),
+        ("refresh", RefreshSettings, "--budget-tokens", "budget.tokens"),
+        ("aggregate", AggregateSettings, "--prompts", "prompts"),
+        ("aggregate", AggregateSettings, "--near_duplicates", "near_duplicates"),
+        ("aggregate", EngineSettings, "--memory_limit", "memory_limit"),
+    ],
+)
+def test_an_option_is_described_by_the_setting_it_gives(
+    command: str, settings: type[BaseModel], flag: str, field: str
+) -> None:
+    *sections, name = field.split(".")
+    for section in sections:
+        settings = settings.model_fields[section].annotation  # type: ignore[assignment]
+    info = settings.model_fields[name]
+    loaded = typer.main.get_command(cli.app).get_command(None, command)
+    said = next(option.help for option in loaded.params if flag in option.opts)
+    assert str(info.description).rstrip(".").casefold() in said.casefold()
+    if not isinstance(info.default, tuple | type(None)):
+        assert f"Default: {info.default}." in said
+    assert not sections or f"Setting: {field}." in said
+
+
+def test_flags_become_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[RefreshSettings] = []
+    monkeypatch.setattr("generators.commands.refresh_commands._work", lambda _, used, __: found.append(used))
+    words = [
+        "--model_args",
+        "m",
+        "--seeds",
+        "a",
+        "--seeds",
+        "b",
+        "-b",
+        "3",
+        "--rounds",
+        "2",
+        "--moderation",
+        "j",
+        "--budget-calls",
+        "7",
+    ]
+    output("refresh", "-o", str(tmp_path), *words, "--set", "rounds.keep=5")
+    used = found[0]
+    assert (used.target.model_args, used.target.batch_size, used.seeds.sources) == ("m", "3", ("a", "b"))
+    assert (used.rounds.rounds, used.rounds.keep, used.rounds.jobs) == (2, 5, 400)
+    assert ([judge.model for judge in used.moderation.judges], used.budget.calls) == (["j"], 7)
 
 
 class TestDoctor:

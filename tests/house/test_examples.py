@@ -44,7 +44,8 @@ PARSED_ONLY = {
     r"overbench refresh(?!.*--dry-run)": "trains a detector; tests/refresh and the reading path run it",
     r"overbench rescore .*--by classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
-COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(cli.app)
+COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in cli.COMMANDS}
 STAND_INS = {
     "hh-rlhf": "prompts.csv",
     "toxigen": "prompts.csv",

@@ -357,7 +357,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("seeds: {sources: [x]}", "target: Field required"),
+            ("seeds: {sources: [x]}", "target.model_args: Field required"),
             ("target: {model_args: a}\nrounds: {jbos: 3}", r"rounds.jbos: Extra inputs.* got 3"),
             ("[1]", "Expected .* to hold sections such as 'target:', got list"),
             ("a: [", "Expected a YAML file of settings at"),

@@ -1,0 +1,116 @@
+"""Command-line options made of settings: names, types, defaults and help texts are those of the fields."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import typer
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+Given = dict[str, Any]
+"""The settings that were given on the command line, in the sections of a settings file."""
+
+
+def offers(
+    parameter: str, settings: type[BaseModel], flags: Mapping[str, str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command gets one more option per flag; ``parameter``, which takes their place, gets what was given.
+
+    Args:
+        parameter: a keyword-only parameter of the command, of type :data:`Given`.
+        settings: the model whose fields they are.
+        flags: the words of an option, such as ``--limit -L``, to the field's name as ``section.name``.
+    """
+    names = {flag.split()[0].lstrip("-").replace("-", "_"): field for flag, field in flags.items()}
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_options(**values: Any) -> None:
+            given: Given = {}
+            for name, field in names.items():
+                value = values.pop(name)
+                if value is not None and value != []:
+                    _put(given, field.split("."), value)
+            command(**values, **{parameter: given})
+
+        hints = get_type_hints(command, include_extras=True)
+        parameters = []
+        for one in inspect.signature(command).parameters.values():
+            if one.name == parameter:
+                parameters += [_option(flag.split(), settings, field) for flag, field in flags.items()]
+            else:
+                parameters.append(one.replace(annotation=hints[one.name]))
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        return with_options
+
+    return decorated
+
+
+def validated(settings: type[Settings], given: Given) -> Settings:
+    """The settings with what was given.
+
+    Raises:
+        typer.BadParameter: names the field, what was expected and what came.
+    """
+    try:
+        return settings.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        name = ".".join(map(str, problem["loc"]))
+        raise typer.BadParameter(
+            f"{problem['msg']}, got {problem['input']!r}", param_hint=f"--{name}"
+        ) from None
+
+
+def _put(given: Given, path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        given = given.setdefault(part, {})
+    given[path[-1]] = value
+
+
+def _option(words: list[str], settings: type[BaseModel], field: str) -> inspect.Parameter:
+    *sections, last = field.split(".")
+    for section in sections:
+        settings = settings.model_fields[section].annotation  # type: ignore[assignment]
+    info = settings.model_fields[last]
+    kind = _kind(info.annotation)
+    option = typer.Option(
+        *words, help=_help(field, info, several=get_origin(kind) is list), show_default=False
+    )
+    return inspect.Parameter(
+        words[0].lstrip("-").replace("-", "_"),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, option],
+    )
+
+
+def _kind(annotation: Any) -> Any:
+    """What the command line takes: a bool is a flag, a tuple an option that may be repeated."""
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(one for one in get_args(annotation) if one is not type(None))
+    if get_origin(annotation) is tuple:
+        return list[str]
+    return annotation if annotation in (bool, int, float) else str
+
+
+def _help(field: str, info: FieldInfo, *, several: bool) -> str:
+    text, default = str(info.description).rstrip("."), info.get_default()
+    if text.split()[0].isalpha():
+        text = text[:1].upper() + text[1:]
+    more = ["May be repeated"] if several else []
+    if get_origin(info.annotation) is Literal:
+        more.append(f"One of {', '.join(get_args(info.annotation))}")
+    if not info.is_required() and default is not None and not isinstance(default, bool | tuple):
+        more.append(f"Default: {default}")
+    if "." in field:
+        more.append(f"Setting: {field}")
+    return ". ".join([text, *more]) + "."
