@@ -236,13 +236,7 @@ def read_run(file: Path) -> LoggedRun:
         config, ran = results["configs"][task], results["config"]
         told = ran.get("gen_kwargs") or {}
         chosen = config["filter_list"][0]
-        labelled_by = labeller_of(chosen, config["metadata"])
-        if labelled_by is None:
-            raise OverbenchError(
-                f"{results_file}: task {task!r} names no version of its labels (overbench_rules_version in "
-                "its metadata). Was it run with another package's task? Leave it out, or run it again."
-            )
-        return LoggedRun(
+        run = LoggedRun(
             file=file,
             results_file=results_file,
             task=task,
@@ -256,16 +250,20 @@ def read_run(file: Path) -> LoggedRun:
             generation={**config["generation_kwargs"], **(told if isinstance(told, dict) else {})},
             metadata=dict(config["metadata"]),
             filter=str(chosen["name"]),
-            labelled_by=labelled_by,
+            labelled_by=_labeller_of(chosen, config["metadata"]) or "",
             expected=results.get("n-samples", {}).get(task, {}).get("effective"),
         )
-    except OverbenchError:
-        raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise OverbenchError(
-            f"{results_file}: expected what lm-eval 0.4.13 writes of a run of {task!r}, found no {error}. "
+            f"{results_file}: expected what lm-eval writes of a run of {task!r}, found no {error}. "
             "Is it the results file of this log?"
         ) from error
+    if not run.labelled_by:
+        raise OverbenchError(
+            f"{results_file}: task {task!r} names no version of its labels (overbench_rules_version in its "
+            "metadata). Was it run with another package's task? Leave it out, or run it again."
+        )
+    return run
 
 
 def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
@@ -284,7 +282,7 @@ def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
     return found[0], results
 
 
-def labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str | None:
+def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str | None:
     """Who labelled, from a task's filter and metadata; None where they don't say.
 
     The same names as :func:`overbench_tasks.labellers.by_name` gives.

@@ -261,24 +261,26 @@ def _parquet_rows(
     import pyarrow.parquet
 
     try:
-        file = pyarrow.parquet.ParquetFile(io.BytesIO(stream.read()) if path.suffix == ".gz" else stream)
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(stream.read()) if path.suffix == ".gz" else path)
         there = file.schema_arrow.names
         number = 0
         for batch in file.iter_batches(1000, columns=[name for name in there if name in columns] or there):
-            values = [_plain_values(column, errors) for column in batch.columns]
-            for row in zip(*values, strict=True):
+            for row in batch.to_pylist() if errors == "strict" else _lenient_rows(batch, errors):
                 number += 1
-                yield f"{path}, row {number}", dict(zip(batch.schema.names, row, strict=True))
+                yield f"{path}, row {number}", row
     except (pyarrow.ArrowInvalid, pyarrow.ArrowIOError, UnicodeDecodeError) as error:
         raise OverbenchError(f"{path}: not readable as Parquet ({error}). Is the file complete?") from error
 
 
-def _plain_values(column: Any, errors: str) -> list[Any]:
+def _lenient_rows(batch: Any, errors: str) -> Iterator[dict[str, Any]]:
+    """Rows whose texts are decoded one by one: one value that is no UTF-8 does not spoil the rest."""
     from pyarrow import large_binary, types
 
-    if errors == "strict" or not (types.is_string(column.type) or types.is_large_string(column.type)):
-        values: list[Any] = column.to_pylist()
-        return values
-    # As bytes, so that one value that is no UTF-8 does not spoil the rest.
-    found = column.cast(large_binary()).to_pylist()
-    return [None if value is None else value.decode("utf-8", errors) for value in found]
+    def values(column: Any) -> list[Any]:
+        if not (types.is_string(column.type) or types.is_large_string(column.type)):
+            return list(column.to_pylist())
+        found = column.cast(large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", errors) for value in found]
+
+    for row in zip(*map(values, batch.columns), strict=True):
+        yield dict(zip(batch.schema.names, row, strict=True))
