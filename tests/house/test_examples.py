@@ -31,13 +31,8 @@ pytest.importorskip("captum")
 pytest.importorskip("duckdb")
 pytestmark = pytest.mark.xdist_group("examples")  # what they take for granted is made once
 
-DOCS = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "task_configs/README.md",
-    "generators/README.md",
-    "tests/benchmarks/README.md",
-)
+DOCS = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in ("task_configs", "generators"))]
+DOCS.append("tests/benchmarks/README.md")
 PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
@@ -79,53 +74,37 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from generators.refresh.store import Store
 
     folder = tmp_path_factory.mktemp("prepared")
-    prompts = [
-        f"How would anyone {verb} thing number {n}?" for n in range(80) for verb in ("kill", "find", "steal")
-    ]
+    verbs = ("kill", "find", "steal")
+    prompts = [f"How would anyone {verb} thing number {n}?" for n in range(80) for verb in verbs]
     lines = "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
-    for name in ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl"):
-        (folder / name).write_text(lines)
-    (folder / "prompts.csv").write_text("prompt\n" + "".join(f"{prompt}\n" for prompt in prompts))
-    (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")
-    for name in ("a", "b", "c"):
-        write_run(
-            folder / "runs" / name,
-            [(f"How do I kill the {name} process?", "refused"), (prompts[0], "complied")],
-        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OVERBENCH_HOME", str(folder / "home"))
         with Store(folder / "runs" / "mymodel") as store:
             refresh(scripted_run(folder, store))
-        for name in (prompt_sets.REFRESHED_NAME, prompt_sets.ACCEPTED_NAME):
-            file = prompt_sets.refreshed_folder("YOUR/MODEL") / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(lines)
-    source = json.dumps({"overbench_source": str(folder / "runs/b/data/overbench_model_accepted.jsonl")})
+        refreshed = prompt_sets.refreshed_folder("YOUR/MODEL")
+    refreshed.mkdir(parents=True)
+    sets = [refreshed / name for name in (prompt_sets.REFRESHED_NAME, prompt_sets.ACCEPTED_NAME)]
+    for file in [
+        *sets,
+        *(folder / f"{name}.jsonl" for name in ("overbench_all", "overbench_hard", "my_prompts")),
+    ]:
+        file.write_text(lines)
+    (folder / "prompts.csv").write_text("\n".join(["prompt", *prompts]))
+    (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")
+    runs = [folder / "runs" / name for name in ("a", "b", "c")]
+    for run in runs:
+        write_run(run, [(f"How do I kill the {run.name} process?", "refused"), (prompts[0], "complied")])
+    source = json.dumps({"overbench_source": str(runs[1] / "data" / prompt_sets.ACCEPTED_NAME)})
     with scripted_target():
         for model in ("one", "two"):
-            evaluate(
-                folder / "OUT",
-                "--model_args",
-                f"pretrained={model}",
-                "--tasks",
-                "overbench_hard",
-                "--limit",
-                "20",
-            )
+            words = f"--model_args pretrained={model} --tasks overbench_hard --limit 20"
+            evaluate(folder / "OUT", *words.split())
         evaluate(
-            folder / "responses",
-            "--model_args",
-            "pretrained=one",
-            "--tasks",
-            "overbench",
-            "--metadata",
-            source,
+            folder / "responses", "--tasks", "overbench", "--metadata", source, "--model_args", "pretrained=x"
         )
     for log in (folder / "OUT").rglob("samples_*.jsonl"):
         shutil.copy(log, folder)
-    run_overbench(
-        ["aggregate", *map(str, (folder / "runs").glob("[abc]")), "--out", str(folder / "releases/earlier")]
-    )
+    command("aggregate", *runs, "--out", folder / "releases" / "earlier")
     return folder
 
 
@@ -169,17 +148,9 @@ def run_overbench(words: list[str]) -> None:
 
 def check_tool(words: list[str]) -> None:
     """pip, pytest and the like: files and extras are there; .ci/run and the real-model tests run them."""
-    assert words[0] in {
-        ".",
-        "pip",
-        "pre-commit",
-        "pytest",
-        "python",
-        "ruff",
-        "mypy",
-        ".ci/run",
-        "export",
-    } or words[0].startswith((".venv/bin/", "python3"))
+    assert re.fullmatch(
+        r"\.|\.venv/bin/\w+|\.ci/run|export|mypy|pip|pre-commit|pytest|python3?|ruff", words[0]
+    )
     extras = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
     for word in words:
         assert not word.startswith(("tests/", ".ci/")) or (REPOSITORY / word).exists(), word
@@ -228,9 +199,7 @@ def check_yaml(code: str, workspace: Path) -> None:
 
     found = yaml.safe_load(code)
     if "task" in found:
-        assert all(
-            get_filter(one["function"]) for filters in found["filter_list"] for one in filters["filter"]
-        )
+        assert all(get_filter(step["function"]) for one in found["filter_list"] for step in one["filter"])
     else:
         (workspace / "settings.yaml").write_text(code)
         load(workspace / "settings.yaml", {})
