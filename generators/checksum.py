@@ -12,8 +12,5 @@ def sha256_of(file: Path) -> str:
     Raises:
         OSError: the file cannot be read.
     """
-    digest = hashlib.sha256()
     with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -143,9 +143,9 @@ def _data() -> Iterator[Check]:
         f"{len(targets)} refreshed targets in {data.refreshed_home()}"
         + "".join(f"\n        {t}" for t in targets),
     )
-    from generators.models.models import describe, models_dir
+    from generators.models.models import MODELS, cached, models_dir
 
-    fetched = [row.name for row in describe() if row.path]
+    fetched = [model.name for model in MODELS if cached(model)]
     yield Check("models", Status.OK, f"{', '.join(fetched) or 'none'} fetched in {models_dir()}")
     if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
         yield Check("hub", Status.NOTE, "HF_HUB_OFFLINE is set: only local and cached models load")

