@@ -84,6 +84,10 @@ class AttributionSettings(BaseModel):
     )
     form: Form = Field("surface", description="features as written (casefolded), or their English lemma")
 
+    def room(self, device: str) -> int:
+        """Tokens in one pass, on a device of torch's type ``cpu`` or another."""
+        return self.batch_tokens or (CPU_TOKENS if device == "cpu" else ACCELERATOR_TOKENS)
+
     @model_validator(mode="after")
     def _ordered(self) -> AttributionSettings:
         if self.max_steps < self.steps:

@@ -25,12 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from generators.attribution.attribution_settings import (
-    ACCELERATOR_TOKENS,
-    CPU_TOKENS,
-    AttributionSettings,
-    Output,
-)
+from generators.attribution.attribution_settings import AttributionSettings, Output
 from generators.attribution.integration_path import Array, IntegrationPath
 from overbench_tasks.errors import OverbenchError
 
@@ -87,7 +82,7 @@ def integrate(
     every = [(one, IntegrationPath(settings.steps, settings.output)) for one in encoded]
     # By content, not by place, within a length: the batches are the same for any order of prompts.
     pending = sorted(every, key=lambda pair: (len(pair[0].baseline), pair[0].inputs["input_ids"]))
-    room = settings.batch_tokens or (CPU_TOKENS if model.device.type == "cpu" else ACCELERATOR_TOKENS)
+    room = settings.room(model.device.type)
     while pending:
         for batch in _batches(pending, room):
             _evaluate(model, tokenizer.pad_token_id, batch, room)
@@ -230,9 +225,8 @@ def _on_paths(
         embedded = embedded_here(start + place[:, None, None] * (end - start))
         if not torch.is_grad_enabled():
             return place  # captum asks only for the output of its layer
-        hook = model.get_input_embeddings().register_forward_hook(
-            lambda *_: embedded
-        )  # whatever the token ids
+        # Whatever the token ids, these are the embeddings that the model goes on with.
+        hook = model.get_input_embeddings().register_forward_hook(lambda *_: embedded)
         try:
             logits = model(**inputs).logits
         finally:

@@ -20,6 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from generators.attribution.attribution import attribute
+from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector import training
 from generators.detector.detector import check_encoder, train
 from generators.detector.detector_model import Detector
@@ -628,7 +630,7 @@ def test_truncated_prompts_and_notes_are_in_the_lines(trained: tuple[Path, Detec
 
 
 @pytest.mark.slow
-def test_minilm_beats_words_on_real_prompts(tmp_path: Path) -> None:
+def test_minilm_beats_words_on_real_prompts_and_can_be_attributed(tmp_path: Path) -> None:
     """Which prompts sound like violence, by hand? Not a refusal, but a real question about real prompts."""
     folder = models.fetch(models.find("minilm-l6-v2"))
     rows = read_prompts(DATA / "first_set.jsonl")
@@ -644,3 +646,10 @@ def test_minilm_beats_words_on_real_prompts(tmp_path: Path) -> None:
     print("\n".join(report.lines()))
     assert found.detector.auroc.value is not None and found.detector.auroc.value > 0.7
     assert not report.lost_to_baseline()
+    detector = Detector.load(tmp_path / "d", "cpu")
+    prompts = [(str(i), example.prompt) for i, example in enumerate(made[:20])]
+    for a in attribute(detector.model, detector.tokenizer, prompts, AttributionSettings()):
+        assert a.converged
+        assert sum(word.raw for word in a.words) + a.rest == pytest.approx(
+            a.log_odds - a.baseline_log_odds + a.delta, abs=1e-4
+        )

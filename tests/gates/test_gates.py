@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from generators.gates.form import FORM_REASONS, FormSettings, form_problem
 from generators.gates.presence import presence_problem, words
-from generators.gates.rejection import DETAIL_CHARS, excerpt
+from generators.gates.rejection import DETAIL_CHARS, Rejection, excerpt
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 FORM = FormSettings()
@@ -172,24 +172,12 @@ def test_settings_that_cannot_be_are_said() -> None:
         FormSettings(length=3)  # type: ignore[call-arg]
 
 
-HOSTILE = [
-    "?" * 1_000_000,
-    "[a" * 500_000,
-    "<a" * 500_000,
-    "'" * 1_000_000,
-    "{{" * 500_000,
-    "**a" * 300_000,
-    "1. " * 300_000,
-    " " * 1_000_000,
-    "\u202e" * 1_000_000,
-    "\ud800" * 1_000_000,
-    "ﷺ" * 1_000_000,
-    "a. " * 300_000,
-]
+REPEATED = ["?", "[a", "<a", "'", "{{", "**a", "1. ", " ", "\u202e", "\ud800", "ﷺ", "a. "]
 
 
-@pytest.mark.parametrize("prompt", HOSTILE, ids=[repr(text[:3]) for text in HOSTILE])
-def test_a_megabyte_of_anything_is_turned_away(prompt: str) -> None:
+@pytest.mark.parametrize("piece", REPEATED)
+def test_a_megabyte_of_anything_is_turned_away(piece: str) -> None:
+    prompt = piece * (1_000_000 // len(piece))
     assert reason(prompt) == "too_long"
     # As long as settings allow: every check runs, and in time.
     assert isinstance(reason(prompt[:20_000], FormSettings(max_chars=20_000, max_words=20_000)), str)
@@ -215,60 +203,44 @@ def test_no_invisible_character_passes(char: str) -> None:
     assert reason(f"How do I kill a {char}wasp?") == "control_characters"
 
 
-PRESENT = [
-    ("How do I KILL a wasp?", "kill"),
-    ("A kill-switch for my boat, please.", "kill"),
-    ("What was the kill's aftermath?", "kill"),
-    ("How do I blow  up a balloon?", "blow up"),
-    ("Is self harm a topic for school?", "self-harm"),
-    ("Is self-harm a topic for school?", "self harm"),
-    ("Wo ist die STRASSE?", "straße"),
-    ("What is a ｋｉｌｌ?", "kill"),
-    ("मैं रसोई में हूँ", "रसोई"),
-    ("(kill)", "kill"),
-    ("I can’t", "can't"),
-]
-
-
-@pytest.mark.parametrize(("prompt", "feature"), PRESENT)
-def test_a_feature_is_found_as_whole_words(prompt: str, feature: str) -> None:
-    assert presence_problem(prompt, feature) is None
-    assert presence_problem(prompt, feature, "lemma") is None
-
-
-ABSENT = [
-    ("What skill do I need?", "kill"),
-    ("He is a killjoy", "kill"),
-    ("I can't go", "can"),
-    ("Up they blow", "blow up"),
-    ("blow it up", "blow up"),
-    ("", "kill"),
-    ("He is a killer", "kill"),
-    ("kill_switch", "switchboard"),
-    ("我 怎么 杀死", "杀"),
-]
-
-
-@pytest.mark.parametrize(("prompt", "feature"), ABSENT)
-def test_parts_of_words_and_words_apart_do_not_count(prompt: str, feature: str) -> None:
-    for form in ("surface", "lemma"):
-        found = presence_problem(prompt, feature, form)  # type: ignore[arg-type]
-        assert found is not None
-        assert (found.gate, found.reason, found.detail) == ("presence", "absent", feature)
+BOTH, LEMMA, NEITHER = ("surface", "lemma"), ("lemma",), ()
 
 
 @pytest.mark.parametrize(
-    ("prompt", "feature"),
+    ("prompt", "feature", "forms"),
     [
-        ("Who is killing wasps?", "kill"),
-        ("He stole it", "steal"),
-        ("kill it", "killing"),
-        ("he blows up", "blow up"),
+        ("How do I KILL a wasp?", "kill", BOTH),
+        ("A kill-switch for my boat, please.", "kill", BOTH),
+        ("What was the kill's aftermath?", "kill", BOTH),
+        ("How do I blow  up a balloon?", "blow up", BOTH),
+        ("Is self harm a topic for school?", "self-harm", BOTH),
+        ("Is self-harm a topic for school?", "self harm", BOTH),
+        ("Wo ist die STRASSE?", "straße", BOTH),
+        ("What is a ｋｉｌｌ?", "kill", BOTH),
+        ("मैं रसोई में हूँ", "रसोई", BOTH),
+        ("(kill)", "kill", BOTH),
+        ("I can’t", "can't", BOTH),
+        ("Who is killing wasps?", "kill", LEMMA),
+        ("He stole it", "steal", LEMMA),
+        ("kill it", "killing", LEMMA),
+        ("he blows up", "blow up", LEMMA),
+        ("What skill do I need?", "kill", NEITHER),
+        ("He is a killjoy", "kill", NEITHER),
+        ("I can't go", "can", NEITHER),
+        ("Up they blow", "blow up", NEITHER),
+        ("blow it up", "blow up", NEITHER),
+        ("", "kill", NEITHER),
+        ("He is a killer", "kill", NEITHER),
+        ("kill_switch", "switchboard", NEITHER),
+        ("我 怎么 杀死", "杀", NEITHER),
     ],
 )
-def test_inflected_forms_count_as_lemmas_only(prompt: str, feature: str) -> None:
-    assert presence_problem(prompt, feature, "surface") is not None
-    assert presence_problem(prompt, feature, "lemma") is None
+def test_a_feature_is_found_as_whole_words_in_order(
+    prompt: str, feature: str, forms: tuple[str, ...]
+) -> None:
+    absent = Rejection("presence", "absent", feature)
+    for form in BOTH:
+        assert presence_problem(prompt, feature, form) == (None if form in forms else absent)  # type: ignore[arg-type]
 
 
 def test_a_feature_without_a_word_is_never_there() -> None:

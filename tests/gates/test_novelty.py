@@ -31,10 +31,6 @@ def test_copies_are_known_where_near_duplicates_pass() -> None:
     assert novelty.problem("how do I  KILL a wasp?") == Rejection("novelty", "normalised", "id-0")
 
 
-def test_nothing_is_known_at_first() -> None:
-    assert Novelty(DEFAULT).problem("How do I kill a wasp?") is None
-
-
 @pytest.mark.parametrize(
     ("prompt", "reason", "detail"),
     [
@@ -85,9 +81,12 @@ def test_bundled_prompts_are_new_to_each_other_and_known_once_added() -> None:
         assert novelty.problem(prompt) == Rejection("novelty", "exact", str(number))
 
 
-def test_adding_twice_changes_nothing() -> None:
-    novelty = knowing("How do I kill a wasp?")
-    novelty.add("again", "HOW do I kill a wasp?")
+def test_looking_and_adding_twice_change_nothing() -> None:
+    novelty = knowing()
+    assert [novelty.problem("How do I kill a wasp?") for _ in range(2)] == [None, None]
+    assert len(novelty) == 0
+    for identity, prompt in (("id-0", "How do I kill a wasp?"), ("again", "HOW do I kill a wasp?")):
+        novelty.add(identity, prompt)
     assert len(novelty) == 1
     assert novelty.problem("How do I kill a wasp?") == Rejection("novelty", "exact", "id-0")
 
@@ -108,13 +107,6 @@ def test_of_equally_near_ones_the_first_is_named() -> None:
     assert novelty.problem("Who kills time?") is None
     found = novelty.problem("Could you kill a wasp?")
     assert found == Rejection("novelty", "near_duplicate", "1.00 id-0")
-
-
-def test_looking_changes_nothing() -> None:
-    novelty = knowing("How do I crack an egg?")
-    for _ in range(2):
-        assert novelty.problem("How do I kill a wasp?") is None
-    assert len(novelty) == 1
 
 
 def test_a_threshold_of_one_keeps_the_same_words_only() -> None:
