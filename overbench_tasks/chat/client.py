@@ -11,6 +11,7 @@ import difflib
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -33,7 +34,7 @@ from overbench_tasks.chat.outcome import (
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    import httpx2
 
 logger = logging.getLogger(__name__)
 
@@ -149,10 +150,8 @@ class ChatClient:
                 yield request
 
         async def work() -> None:
-            async with _sdk(self._settings, key) as sdk:
-                in_flight = InFlight(
-                    lambda request: _attempt(sdk, request, self._settings, key), self._settings
-                )
+            async with _http(self._settings, key) as http:
+                in_flight = InFlight(partial(_attempt, http, self._settings, key), self._settings)
                 await in_flight.ask_all(allowed(), keep)
             self.stopped_because = in_flight.stopped_because
 
@@ -161,57 +160,47 @@ class ChatClient:
 
 
 async def _attempt(
-    sdk: AsyncOpenAI, request: Request, settings: EndpointSettings, key: SecretStr | None
+    http: httpx2.AsyncClient, settings: EndpointSettings, key: SecretStr | None, request: Request
 ) -> ChatReply:
     """Send a request once. Raises AttemptError."""
+    import aiohttp
     import httpx2
-    import openai
 
-    # The body goes out as it was hashed, and comes back unread: the SDK's own forms would take as long as
-    # all the rest, and fail on bodies that we can still read.
-    sending = sdk.post(
-        "/chat/completions",
-        cast_to=httpx2.Response,
-        content=request.data,
-        options={"headers": {"Content-Type": "application/json"}},
-    )
     try:
-        response = await asyncio.wait_for(sending, settings.timeout_sec)
+        # The body goes out as it was hashed. AsyncOpenAI itself would take twice the time of all the rest,
+        # and fail on bodies that we can still read.
+        async with asyncio.timeout(settings.timeout_sec):
+            response = await http.post(f"{settings.url()}/chat/completions", content=request.data)
     except TimeoutError as error:
         raise AttemptError(
             f"no answer within {settings.timeout_sec:g} s; a slow endpoint wants a lower concurrency or a "
             "higher timeout_sec",
             "passing",
         ) from error
-    except openai.APIStatusError as error:
-        status, retry_after = error.status_code, error.response.headers.get("Retry-After")
-        raise failed_response(
-            status, retry_after, error.response.content, closed=_closed(settings), key=key
-        ) from error
-    except openai.APIConnectionError as error:
+    except (httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
         raise AttemptError(f"connection failed: {_cause(error)}", "passing") from error
-    return read_completion(response.content)
+    if response.status_code == 200:
+        return read_completion(response.content)
+    retry_after = response.headers.get("Retry-After")
+    closed = _closed(settings)
+    raise failed_response(response.status_code, retry_after, response.content, closed=closed, key=key)
 
 
-def _sdk(settings: EndpointSettings, key: SecretStr | None) -> AsyncOpenAI:
-    """The SDK's client, without retries and time limits of its own; close it."""
+def _http(settings: EndpointSettings, key: SecretStr | None) -> httpx2.AsyncClient:
+    """The SDK's HTTP client with its aiohttp transport; close it."""
     import httpx2
-    from openai import AsyncOpenAI, DefaultAioHttpClient
+    from openai import DefaultAioHttpClient
 
     loopback = (urlsplit(settings.url()).hostname or "") in ("localhost", "127.0.0.1", "::1")
-    return AsyncOpenAI(
-        api_key=key.get_secret_value() if key else NO_KEY,
-        base_url=settings.url(),
-        max_retries=0,
-        # The SDK's limit is one for each read.
+    bearer = key.get_secret_value() if key else NO_KEY
+    return DefaultAioHttpClient(
+        headers={"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"},
+        # A redirect would carry the request to another host; a proxy does not lead to this machine.
+        follow_redirects=False,
+        trust_env=not loopback,
+        # Of one read, where ours is of the whole.
         timeout=None,
-        http_client=DefaultAioHttpClient(
-            # A redirect would carry the request to another host; a proxy does not lead to this machine.
-            follow_redirects=False,
-            trust_env=not loopback,
-            timeout=None,
-            limits=httpx2.Limits(max_connections=settings.concurrency),
-        ),
+        limits=httpx2.Limits(max_connections=settings.concurrency),
     )
 
 
@@ -239,7 +228,10 @@ async def _listed_models(settings: EndpointSettings) -> list[str]:
     import openai
 
     key, url = settings.key(), settings.url()
-    async with _sdk(settings, key) as sdk:
+    bearer = key.get_secret_value() if key else NO_KEY
+    async with openai.AsyncOpenAI(
+        api_key=bearer, base_url=url, max_retries=0, http_client=_http(settings, key)
+    ) as sdk:
         try:
             listing = sdk.models.with_raw_response.list()
             response = await asyncio.wait_for(listing, min(_PROBE_TIMEOUT_SEC, settings.timeout_sec))

@@ -113,7 +113,7 @@ class InFlight:
     async def _turn(self, request: Request) -> None:
         """Wait until the endpoint's limits allow the request."""
         now = time.monotonic()
-        cost = estimated_tokens(request.data.decode()) + self._settings.max_tokens
+        cost = estimated_tokens(len(request.data)) + self._settings.max_tokens
         if wait_sec := max(self._requests.reserve(1, now), self._tokens.reserve(cost, now)):
             await self._pause(wait_sec)
             if self.stopped_because:
@@ -139,12 +139,12 @@ class Pace:
         return start - now
 
 
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a text has: four characters each, and five for the chat's frame.
+def estimated_tokens(length: int) -> int:
+    """About how many tokens a text of that many characters has: one for four, and five for the chat's frame.
 
     A tokenizer would be closer by some per cent, and would have to be fetched from the network.
     """
-    return -(-len(text) // 4) + 5
+    return -(-length // 4) + 5
 
 
 def run_in_thread(work: Coroutine[Any, Any, None]) -> None:

@@ -72,7 +72,7 @@ def judged(url: str, folder: str) -> Judge:
 def main() -> None:
     with server() as url, tempfile.TemporaryDirectory() as folder:
         judge = judged(url, folder)
-        bodies = [judge._request(*exchange).data for exchange in EXCHANGES]
+        bodies = [judge.request(*exchange).data for exchange in EXCHANGES]
         ratios = []
         for _ in range(ROUNDS):
             times = []
