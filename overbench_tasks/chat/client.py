@@ -150,8 +150,12 @@ class ChatClient:
                 yield request
 
         async def work() -> None:
-            async with _http(self._settings, key) as http:
-                in_flight = InFlight(partial(_attempt, http, self._settings, key), self._settings)
+            import httpx2
+
+            settings = self._settings
+            url = httpx2.URL(f"{settings.url()}/chat/completions")
+            async with _http(settings, key) as http:
+                in_flight = InFlight(partial(_attempt, http, url, settings, key), settings)
                 await in_flight.ask_all(allowed(), keep)
             self.stopped_because = in_flight.stopped_because
 
@@ -160,17 +164,23 @@ class ChatClient:
 
 
 async def _attempt(
-    http: httpx2.AsyncClient, settings: EndpointSettings, key: SecretStr | None, request: Request
+    http: httpx2.AsyncClient,
+    url: httpx2.URL,
+    settings: EndpointSettings,
+    key: SecretStr | None,
+    request: Request,
 ) -> ChatReply:
     """Send a request once. Raises AttemptError."""
     import aiohttp
     import httpx2
 
     try:
-        # The body goes out as it was hashed. AsyncOpenAI itself would take twice the time of all the rest,
-        # and fail on bodies that we can still read.
+        # The body goes out as it was hashed, by the shortest way: AsyncOpenAI itself would take as long as
+        # all the rest together, and fail on bodies that we can still read.
         async with asyncio.timeout(settings.timeout_sec):
-            response = await http.post(f"{settings.url()}/chat/completions", content=request.data)
+            response = await http.send(
+                httpx2.Request("POST", url, headers=http.headers, content=request.data)
+            )
     except TimeoutError as error:
         raise AttemptError(
             f"no answer within {settings.timeout_sec:g} s; a slow endpoint wants a lower concurrency or a "
