@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, NoReturn, cast
+from typing import IO, Any, BinaryIO, Final, NoReturn, TextIO, cast
 
 from overbench_tasks.errors import OverbenchError
 
@@ -29,8 +29,8 @@ csv.field_size_limit(1 << 30)  # replies can be longer than the csv module's 128
 
 
 @contextmanager
-def whole_file(file: Path, *, sync: bool = False) -> Iterator[IO[str]]:
-    """A text file in UTF-8 that takes its place whole when the block ends, or not at all.
+def whole_file(file: Path, *, sync: bool = False) -> Iterator[TextIO]:
+    """A text file in UTF-8 (``.buffer`` takes bytes) that takes its place whole at the end, or not at all.
 
     Args:
         file: its folder is made where it is missing; what is there is replaced.

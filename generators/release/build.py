@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from generators.near_duplicates import near_duplicates
-from generators.release.decoding import Differences
 from generators.release.prompt_records import PromptRecord, records
-from generators.release.release_inputs import Log, PromptSource
+from generators.release.release_inputs import Differences, Log, PromptSource
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.targets.naming import Aliases, TargetRecord
 from overbench_tasks.errors import OverbenchError
@@ -48,7 +47,8 @@ class Workspace:
         labelled_by: who labelled all replies; None where there are none.
         earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
         quoting: whether to keep replies and the reasons of unscored ones, for a report.
-        decoding: in what the replies of one target differ (:mod:`generators.release.decoding`).
+        decoding: in what the replies of one target differ, see
+            :func:`generators.release.release_inputs.decoding_differences`.
         category_judge: who files prompts that come without a category; None: the keywords.
         workers: processes that label replies anew.
         shares: prompts by category and whether they are hard.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.release.decoding import described
 from generators.release.read import GAPS_FILE, GAPS_FOLDER
+from generators.release.release_inputs import described
 from generators.targets.naming import TargetRecord
 from overbench_tasks.prompts.prompt_sets import readable
 from overbench_tasks.text import markdown_cell, markdown_line

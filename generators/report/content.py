@@ -10,6 +10,7 @@ from generators.report.sections.prompt_sections import prompts_section
 from generators.report.sections.rate_sections import categories_section, features_section, rates_section
 from generators.report.sections.run_sections import labels_section, release_section, settings_section
 from generators.report.sections.section import Report, highest_first, set_name, short_names
+from generators.report.stats.rates import osr
 
 
 def build(inputs: Inputs, title: str = "OVERBENCH report") -> Report:
@@ -37,8 +38,6 @@ def build(inputs: Inputs, title: str = "OVERBENCH report") -> Report:
 
 
 def _lead(inputs: Inputs, names: Mapping[str, str]) -> tuple[str, ...]:
-    from generators.report.stats.rates import osr
-
     main = inputs.sets[0]
     rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
     lead = [

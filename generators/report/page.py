@@ -1,7 +1,7 @@
-"""The report as one HTML file that fetches nothing.
+"""The report as one HTML file that fetches nothing, and in Markdown, without the prompts.
 
-Its Content-Security-Policy allows the page's own style and scripts, by their hashes, and pictures inside the
-file; so even a prompt that got past the escaping could run nothing and send nothing.
+The page's Content-Security-Policy allows its own style and scripts, by their hashes, and pictures inside
+the file; so even a prompt that got past the escaping could run nothing and send nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 
 from generators.report import figures
 from generators.report.figures import DARK, LIGHT, NARROW, WIDE, Picture, Theme
-from generators.report.sections.section import Report
+from generators.report.sections.section import Cell, Report, ReportTable
 from overbench_tasks import __version__
+from overbench_tasks.text import escaped
 
 HERE = Path(__file__).parent
 _NARROW_SCREEN, _DARK = "(max-width: 880px)", "(prefers-color-scheme: dark)"
@@ -93,3 +94,66 @@ def _image(picture: Picture, theme: Theme, width: float, media: str) -> Image:
 
 def _own(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
+
+
+MOST_ROWS = 40
+"""Of a table; the page has all of them."""
+
+_LEFT_OUT = frozenset({"prompts"})
+
+
+def markdown(report: Report, page: str, folder: str) -> str:
+    """The report in GitHub's Markdown.
+
+    Args:
+        page: the name of the HTML page, to point to.
+        folder: where the pictures lie, relative to the Markdown file.
+    """
+    lines = [
+        f"# {escaped(report.title)}",
+        "",
+        *(f"{escaped(line)}\n" for line in report.lead),
+    ]
+    lines += [f"All of it, prompts included: [{escaped(page)}](<{page}>)", ""]
+    if report.notes:
+        lines += [
+            "Before you trust the numbers:",
+            "",
+            *(f"- {escaped(note)}" for note in report.notes),
+            "",
+        ]
+    for section in report.sections:
+        if section.key in _LEFT_OUT:
+            continue
+        lines += [
+            f"## {escaped(section.title)}",
+            "",
+            *(f"{escaped(line)}\n" for line in section.paragraphs),
+        ]
+        for picture in section.pictures:
+            lines += [f"![{escaped(picture.alt)}](<{folder}/{picture.key}.svg>)", ""]
+        lines += [f"{escaped(line)}\n" for line in section.below]
+        for table in section.tables:
+            lines += [*_table(table), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(table: ReportTable) -> list[str]:
+    lines = [
+        f"{escaped(table.caption.rstrip('.'))}.",
+        "",
+        _row(list(map(escaped, table.columns))),
+    ]
+    lines.append(_row(["---:" if place in table.numeric else "---" for place in range(len(table.columns))]))
+    lines += [_row(list(map(_cell, row))) for row in table.rows[:MOST_ROWS]]
+    if len(table.rows) > MOST_ROWS:
+        lines += ["", f"{len(table.rows) - MOST_ROWS:,} more rows are in the page."]
+    return lines
+
+
+def _cell(cell: Cell) -> str:
+    return escaped(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

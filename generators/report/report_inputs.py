@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from generators.release.log_release import LoggedRelease, release_of_logs
+from generators.release.aggregate import LoggedRelease, release_of_logs
 from generators.release.read import MATRIX_FILE, Release, is_release, read_release
 from generators.release.release_inputs import Log, find_logs
-from generators.report.run_settings import Setting, run_settings
 from generators.report.stats.matrix import ResponseMatrix, release_matrix
-from generators.targets.naming import Aliases, as_known
+from generators.targets.naming import Aliases, TargetRecord, as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import Label
@@ -214,3 +214,55 @@ def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
             f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models are rated on "
             "partly different prompts. The gaps of each model are among the labels."
         )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a target was run.
+
+    Attributes:
+        tasks: the tasks and their versions, or the release that its answers come from.
+        decoding: ``greedy``, or what was sampled with; None where a release alone speaks of it.
+        seconds: all its runs together; None where no log says.
+    """
+
+    target: TargetRecord
+    tasks: str
+    decoding: str | None = None
+    seconds: float | None = None
+
+
+def run_settings(logs: Sequence[Log], release: Release | None) -> list[Setting]:
+    """The settings of all targets, by name."""
+    settings = list(_of_logs(logs))
+    if release is not None:
+        told = f"release {release.name} {release.version}"
+        known = {setting.target.target for setting in settings}
+        settings += [Setting(one, told) for one in release.targets() if one.target not in known]
+    return sorted(settings, key=lambda setting: setting.target.target)
+
+
+def _of_logs(logs: Sequence[Log]) -> Iterator[Setting]:
+    by_target = defaultdict(list)
+    for log in logs:
+        by_target[log.target.target].append(log.run)
+    for name, target in joined(log.target for log in logs).items():
+        runs = by_target[name]
+        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in runs})
+        decodings = sorted({_decoding(run.generation) for run in runs})
+        # The tasks of one lm-eval run share its time.
+        seconds = {run.date: run.seconds for run in runs if run.seconds is not None}
+        yield Setting(target, "; ".join(tasks), "; ".join(decodings), sum(seconds.values()) or None)
+
+
+def _decoding(generation: Mapping[str, Any]) -> str:
+    if not generation.get("do_sample") and not generation.get("temperature"):
+        return "greedy"
+    shown = [name for name in ("temperature", "top_p", "top_k") if name in generation]
+    return ", ".join(["sampled", *(f"{name} {generation[name]}" for name in shown)])
+
+
+def _version(metadata: Mapping[str, Any]) -> str:
+    source = metadata.get("overbench_source")
+    # Only the last part: where a file lies on somebody's machine is nobody else's business.
+    return f"version {metadata.get('version')}" + (f", from {Path(str(source)).name}" if source else "")

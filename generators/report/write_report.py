@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import whole_file
 
 
 def make_report(
@@ -39,8 +40,7 @@ def make_report(
     _check_packages()
     from generators.report import figures
     from generators.report.content import build
-    from generators.report.markdown import markdown
-    from generators.report.page import html
+    from generators.report.page import html, markdown
     from generators.report.report_inputs import read_inputs
 
     report = build(read_inputs(paths, aliases), title)
@@ -75,17 +75,11 @@ def _check_place(out: Path, folder: Path) -> None:
 
 def _write(files: Mapping[Path, bytes]) -> None:
     """All files, or none: they take their places once each has been written whole."""
-    partials = {file.with_name(file.name + ".partial"): file for file in files}
     try:
-        for partial, file in partials.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(files[file])
-        for partial, file in partials.items():
-            partial.replace(file)
+        with ExitStack() as stack:
+            for file, content in files.items():
+                stack.enter_context(whole_file(file)).buffer.write(content)
     except OSError as error:
-        for partial in partials:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
         out = next(iter(files))
         raise OverbenchError(f"{out} cannot be written: {error}. Name another place with --out.") from error
 

@@ -10,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.report.stats.comparisons import compare_pairs, holm, paired_interval, ranking_agreement
-from generators.report.stats.feature_percentiles import feature_percentiles
 from generators.report.stats.matrix import ResponseMatrix, matrix_from_tables
-from generators.report.stats.rates import leave_source_out, osr, osr_by_category, osr_by_feature
-from generators.report.stats.transfer import transfer
+from generators.report.stats.rates import (
+    feature_percentiles,
+    leave_source_out,
+    osr,
+    osr_by_category,
+    osr_by_feature,
+    transfer,
+)
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -23,12 +24,10 @@ from typer.testing import CliRunner
 from generators.commands.report_commands import register
 from generators.report import figures
 from generators.report.content import build
-from generators.report.markdown import markdown
-from generators.report.page import html
+from generators.report.page import html, markdown
 from generators.report.report_inputs import read_inputs
-from generators.report.sections.section import Report
-from generators.report.shading import shade, shaded
-from generators.report.table import Cell, make, number, percent, text
+from generators.report.sections.prompt_sections import shade, shaded
+from generators.report.sections.section import Cell, Report, make, number, percent, text
 from generators.report.write_report import make_report
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import BUNDLED
@@ -315,16 +314,15 @@ def test_a_report_is_written_whole_or_not_at_all(
     release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {file: file.read_bytes() for file in make_report([release], tmp_path / "report.html")}
-    real = Path.write_bytes
+    real = Path.open
     left = iter(range(4))
 
-    def disk_fills_up(file: Path, content: bytes) -> int:
-        if next(left, None) is None:
-            real(file, content[:100])
+    def disk_fills_up(file: Path, mode: str = "r", **more: Any) -> Any:
+        if mode == "w" and next(left, None) is None:
             raise OSError(28, "No space left on device")
-        return real(file, content)
+        return real(file, mode, **more)
 
-    monkeypatch.setattr(Path, "write_bytes", disk_fills_up)
+    monkeypatch.setattr(Path, "open", disk_fills_up)
     with pytest.raises(OverbenchError, match=r"cannot be written.*No space left"):
         make_report([release], tmp_path / "report.html", title="Another")
     assert {file: file.read_bytes() for file in before} == before

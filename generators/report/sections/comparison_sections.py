@@ -7,14 +7,12 @@ from collections.abc import Mapping
 
 from generators.report.figures import HeatMap
 from generators.report.report_inputs import Inputs, PromptSet
-from generators.report.sections.section import Section, highest_first, last_part
-from generators.report.table import Cell, make
+from generators.report.sections.section import Cell, Section, highest_first, last_part, make
+from generators.report.stats.comparisons import compare_pairs
+from generators.report.stats.rates import leave_source_out, osr, transfer
 
 
 def transfer_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
-    from generators.report.stats.rates import leave_source_out, osr
-    from generators.report.stats.transfer import transfer
-
     matrix = inputs.sets[0].matrix
     if not any(matrix.source_targets):
         return None
@@ -67,8 +65,6 @@ def transfer_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None
 
 
 def significance_section(main: PromptSet, names: Mapping[str, str]) -> Section | None:
-    from generators.report.stats.comparisons import compare_pairs
-
     pairs = compare_pairs(main.matrix)
     if not pairs:
         return None

@@ -10,14 +10,25 @@ from generators.report.figures import BarChart, HeatMap, Series
 from generators.report.report_inputs import HARD, Inputs, PromptSet
 from generators.report.sections.section import (
     SYSTEM_MARK,
+    Cell,
+    ReportTable,
     Section,
     alt_of_bars,
     category_name,
     highest_first,
+    make,
+    percent,
     set_name,
 )
+from generators.report.stats.comparisons import ranking_agreement
 from generators.report.stats.matrix import MISSING, REFUSED
-from generators.report.table import Cell, ReportTable, make, percent
+from generators.report.stats.rates import (
+    MIN_FEATURE_PROMPTS,
+    feature_percentiles,
+    osr,
+    osr_by_category,
+    osr_by_feature,
+)
 from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 
@@ -26,9 +37,6 @@ FEW_FEATURES = 10
 
 
 def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
-    from generators.report.stats.comparisons import ranking_agreement
-    from generators.report.stats.rates import osr
-
     rates = [osr(one.matrix) for one in inputs.sets]
     order = highest_first(rates[0])
     order += sorted({target for of_set in rates for target in of_set}.difference(order))
@@ -84,9 +92,6 @@ def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
 
 
 def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | None:
-    from generators.report.stats.feature_percentiles import feature_percentiles
-    from generators.report.stats.rates import MIN_FEATURE_PROMPTS, osr_by_feature
-
     # Small sets have few words in common: words of two prompts then, and the text says so.
     for at_least in (MIN_FEATURE_PROMPTS, 2):
         top = feature_percentiles(main.matrix, min_prompts=at_least)
@@ -135,8 +140,6 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
 
 
 def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
-    from generators.report.stats.rates import osr, osr_by_category
-
     main = inputs.sets[0]
     shares = {one.name: Counter(one.matrix.categories) for one in inputs.sets}
     found = [category for category in CATEGORIES if any(share[category] for share in shares.values())]

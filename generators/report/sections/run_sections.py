@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs
-from generators.report.sections.section import Section, last_part
-from generators.report.table import ReportTable, make, percent, text
+from generators.report.sections.section import ReportTable, Section, last_part, make, percent, text
+from generators.targets.naming import public_arguments
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import visible
 
@@ -130,8 +130,6 @@ def release_section(inputs: Inputs) -> Section | None:
 
 
 def settings_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
-    from generators.targets.naming import public_arguments
-
     rows = []
     for setting in inputs.settings:
         target = setting.target

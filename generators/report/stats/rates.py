@@ -3,6 +3,11 @@
 ``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), over the prompts that M has a
 scored reply to. Intervals are Wilson's at 95 %, one by one: where many stand side by side, about one in
 twenty misses its rate.
+
+Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
+by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
+within-model percentile of the prompts refused. How ties, rare features and the choice of the twenty are
+treated is our own decision, written below.
 """
 
 from __future__ import annotations
@@ -177,3 +182,118 @@ def _rate(values: NDArray[np.int8]) -> Rate:
 def _highest_first(rate: FeatureRate) -> tuple[bool, float, int, str]:
     value = rate.overall.value
     return math.isnan(value), 0.0 if math.isnan(value) else -value, -rate.prompts, rate.feature
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Rates by source and target.
+
+    Attributes:
+        sources: (S,), the targets that prompts were made for: those of the matrix in its order, then
+            others by name.
+        targets: (T,), as in the matrix.
+        rates: (S, T): ``rates[a][b]`` is how often ``targets[b]`` refuses prompts made for ``sources[a]``,
+            with their number ``n``.
+        prompts: (S,), how many prompts were made for each source, answered or not.
+    """
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    rates: tuple[tuple[Rate, ...], ...]
+    prompts: tuple[int, ...]
+
+
+def transfer(matrix: ResponseMatrix) -> Transfer:
+    """Refusals of each source's prompts by each target, over the prompts that it has a scored reply to.
+
+    Where source and target are the same, a set of verified prompts has 1 by construction, whatever the
+    model. Elsewhere prompts that were made for both are left out, since they were chosen by this target
+    as well; a prompt made for several sources counts for each of them. Prompts made for no target are
+    nowhere in this table.
+    """
+    import numpy as np
+
+    found = frozenset[str]().union(*matrix.source_targets)
+    sources = [name for name in matrix.targets if name in found] + sorted(found.difference(matrix.targets))
+    shape = (len(matrix.prompt_ids), len(sources))
+    made = np.array([matrix.made_for([source]) for source in sources], dtype=np.bool_).reshape(shape[::-1]).T
+
+    def counted(outcome: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """(S, T): the cells of ``outcome`` (P, T) in the prompts of each source."""
+        counts = np.zeros((len(sources), len(matrix.targets)), dtype=np.int64)
+        for column, target in enumerate(matrix.targets):
+            own = sources.index(target) if target in sources else None
+            chosen = made if own is None else made & ~made[:, [own]]
+            counts[:, column] = chosen[outcome[:, column]].sum(axis=0)
+            if own is not None:
+                counts[own, column] = (made[:, own] & outcome[:, column]).sum()
+        return counts
+
+    refused, scored = counted(matrix.values == REFUSED), counted(matrix.values >= ANSWERED)
+    rates = tuple(
+        tuple(Rate(int(part), int(whole)) for part, whole in zip(*rows, strict=True))
+        for rows in zip(refused, scored, strict=True)
+    )
+    return Transfer(tuple(sources), matrix.targets, rates, tuple(int(count) for count in made.sum(axis=0)))
+
+
+@dataclass(frozen=True)
+class FeaturePercentiles:
+    """The top features.
+
+    Attributes:
+        features: (F,), highest mean percentile first.
+        targets: (T,), as in the matrix.
+        percentiles: float (F, T), in (0, 100). Of all features ranked, the share with fewer refused
+            prompts of this target, plus half the share with as many, itself included. NaN for a
+            target that has refused no prompt with any of them: it puts nothing in an order.
+        ranked: how many features were ranked.
+    """
+
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+    percentiles: NDArray[np.float64]
+    ranked: int
+
+
+def feature_percentiles(
+    matrix: ResponseMatrix, top: int = 20, min_prompts: int = MIN_FEATURE_PROMPTS
+) -> FeaturePercentiles:
+    """The ``top`` features by mean percentile over targets.
+
+    Within each target, features are ranked by how many prompts that carry them it refused, so a common
+    feature ranks higher than a rare one of the same rate: for rates see
+    :func:`generators.report.stats.rates.osr_by_feature`. A prompt a target has not answered counts as no
+    refusal here; compare targets only where gaps are few. Equal means: the feature with more refusals
+    over all targets first, then by name.
+
+    Args:
+        matrix: see there.
+        top: how many features; fewer where there aren't so many.
+        min_prompts: features that fewer prompts carry are dropped before ranking.
+    """
+    import numpy as np
+    from scipy.stats import rankdata
+
+    index = feature_index(matrix, min_prompts)
+    ranked, targets = len(index.features), len(matrix.targets)
+    refusals = np.zeros((ranked, targets), dtype=np.int64)
+    for place in range(targets):
+        refusals[:, place] = index.count(matrix.values[:, place] == REFUSED)
+    percentiles = np.full((ranked, targets), np.nan)
+    ordered = np.flatnonzero(refusals.any(axis=0))
+    if len(ordered):
+        # The middle rank of equal counts, less the half that the feature itself takes up.
+        percentiles[:, ordered] = 100 * (rankdata(refusals[:, ordered], axis=0) - 0.5) / ranked
+    means = percentiles[:, ordered].mean(axis=1) if len(ordered) else np.zeros(ranked)
+    totals = refusals.sum(axis=1)
+    order = sorted(
+        range(ranked), key=lambda row: (-round(float(means[row]), 9), -totals[row], index.features[row])
+    )
+    best = np.array(order[:top], dtype=np.int64)
+    return FeaturePercentiles(
+        tuple(index.features[row] for row in best),
+        matrix.targets,
+        percentiles[best],
+        ranked,
+    )
