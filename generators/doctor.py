@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ TASKS = (
     "overbench_hard_judge",
     "oversensitivity",
 )
+
+LM_EVAL = "lm-eval>=0.4.13,<0.6"
+"""The versions that work."""
 
 BACKENDS = {
     "hf": ("torch", "transformers", "accelerate", "gguf"),
@@ -65,54 +69,49 @@ def _lm_eval() -> Iterator[Check]:
     try:
         import lm_eval
     except ImportError as error:
-        yield Check("lm-eval", Status.FAIL, f"does not import ({error})", "pip install 'lm-eval>=0.4.13'")
+        yield Check("lm-eval", Status.FAIL, f"does not import ({error})", f"pip install '{LM_EVAL}'")
         return
     yield Check("lm-eval", Status.OK, f"{metadata.version('lm_eval')} in {Path(lm_eval.__file__).parent}")
 
 
 def _tasks() -> Iterator[Check]:
     folder = autoload.tasks_path()
-    include = f'Add --include_path "{folder}" to lm_eval.'
+    logging.disable(logging.WARNING)  # what lm-eval says of every task that brings its own data
     try:
         from lm_eval.tasks import TaskManager
 
-        found = TaskManager().all_tasks
+        manager = TaskManager()
+        missing = [name for name in TASKS if name not in manager.all_tasks]
+        if not missing:
+            manager.load([TASKS[0]])
     except Exception as error:  # any broken lm-eval: say so, do not add a traceback to it
-        yield Check("tasks", Status.FAIL, f"lm-eval cannot list its tasks ({error})", "Reinstall lm-eval.")
+        found = f"lm-eval cannot load them ({type(error).__name__}: {error})"
+        yield Check("tasks", Status.FAIL, found, f"pip install --force-reinstall '{LM_EVAL}'")
         return
-    missing = [name for name in TASKS if name not in found]
-    if missing and not autoload.is_enabled():
-        yield Check(
-            "tasks",
-            Status.FAIL,
-            f"lm-eval does not see {', '.join(missing)}: OVERBENCH_NO_AUTOLOAD is set",
-            f"Unset it. Or: {include}",
-        )
-    elif missing:
-        yield Check(
-            "tasks",
-            Status.FAIL,
-            f"lm-eval does not see {', '.join(missing)}: overbench_autoload.pth is not at work",
-            f"Reinstall overbench with pip into this environment. Or: {include}",
-        )
-    else:
-        yield Check("tasks", Status.OK, f"lm-eval sees {', '.join(TASKS)} from {folder}")
+    finally:
+        logging.disable(logging.NOTSET)
+    if missing:
+        why, advice = "OVERBENCH_NO_AUTOLOAD is set", "Unset it."
+        if autoload.is_enabled():
+            why = "overbench_autoload.pth is not at work"
+            advice = "Reinstall overbench with pip into this environment."
+        advice += f' Or: Add --include_path "{folder}" to lm_eval.'
+        yield Check("tasks", Status.FAIL, f"lm-eval does not see {', '.join(missing)}: {why}", advice)
+        return
+    yield Check("tasks", Status.OK, f"lm-eval sees {', '.join(TASKS)} from {folder}")
 
 
 def _backends() -> Iterator[Check]:
     for extra, modules in BACKENDS.items():
-        missing = [name for name in modules if (why := _import_problem(name))]
-        if missing:
-            yield Check(
-                f"extra {extra}",
-                Status.NOTE,
-                f"{', '.join(missing)} does not import ({why})"
-                if len(missing) == 1
-                else f"missing: {', '.join(missing)}",
-                f"If you need it: pip install 'overbench[{extra}]'",
-            )
-        else:
+        problems = {name: why for name in modules if (why := _import_problem(name))}
+        if not problems:
             yield Check(f"extra {extra}", Status.OK, ", ".join(modules))
+            continue
+        found = f"missing: {', '.join(problems)}"
+        if len(problems) == 1:
+            found = "".join(f"{name} does not import ({why})" for name, why in problems.items())
+        advice = f"If you need it: pip install 'overbench[{extra}]'"
+        yield Check(f"extra {extra}", Status.NOTE, found, advice)
 
 
 def _import_problem(module: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+from lm_eval.tasks import TaskManager
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
@@ -99,22 +100,31 @@ class TestDoctor:
         assert "sk-very-secret" not in text
         assert re.search(r"data overbench: \d{4} bundled prompts", text)
 
+    @pytest.mark.parametrize(
+        ("switch", "told"),
+        [("0", "overbench_autoload.pth is not at work"), ("1", "OVERBENCH_NO_AUTOLOAD is set")],
+    )
     def test_tasks_that_lm_eval_cannot_find_fail_with_the_way_out(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch, switch: str, told: str
     ) -> None:
-        from lm_eval.tasks import TaskManager
-
         monkeypatch.setattr(TaskManager, "all_tasks", [])
+        monkeypatch.setenv("OVERBENCH_NO_AUTOLOAD", switch)
         text = output("doctor", code=1)
-        assert "overbench_autoload.pth is not at work" in text
+        assert told in text
         assert f'--include_path "{autoload.tasks_path()}"' in text
 
-    def test_a_switched_off_autoload_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from lm_eval.tasks import TaskManager
+    def test_tasks_that_are_found_and_do_not_load_fail(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: Any) -> None:
+            raise AttributeError("no _filters")
 
-        monkeypatch.setattr(TaskManager, "all_tasks", [])
-        monkeypatch.setenv("OVERBENCH_NO_AUTOLOAD", "1")
-        assert "OVERBENCH_NO_AUTOLOAD is set" in output("doctor", code=1)
+        monkeypatch.setattr(TaskManager, "load", fail)
+        text = output("doctor", code=1)
+        assert "lm-eval cannot load them (AttributeError: no _filters)" in text
+        assert f"pip install --force-reinstall '{doctor.LM_EVAL}'" in text
+
+    def test_the_versions_it_names_are_those_of_the_package(self) -> None:
+        declared = Path(__file__).parents[2] / "pyproject.toml"
+        assert f'"{doctor.LM_EVAL}",' in declared.read_text()
 
     def test_a_missing_backend_is_a_note_with_its_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(doctor, "BACKENDS", {"vllm": ("no_such_backend",)})
