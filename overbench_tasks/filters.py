@@ -19,8 +19,9 @@ from lm_eval.api.filter import Filter
 from lm_eval.api.registry import register_filter
 
 from overbench_tasks.judge import Judge, JudgeSettings
-from overbench_tasks.labellers import by_name, label_by_rules
+from overbench_tasks.labellers import by_name
 from overbench_tasks.records import LabelReplies, Pair, Verdict
+from overbench_tasks.refusal import label_reply
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
@@ -32,7 +33,9 @@ class RulesFilter(Filter):
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """See :func:`_json_verdicts`."""
-        return _json_verdicts(resps, docs, label_by_rules)
+        return _json_verdicts(
+            resps, docs, lambda pairs: [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
+        )
 
 
 @register_filter("overbench_judge")

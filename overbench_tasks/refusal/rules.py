@@ -39,6 +39,7 @@ changes by it needs a new :data:`RULES_VERSION`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from overbench_tasks.records import Label, Verdict
@@ -74,8 +75,7 @@ from overbench_tasks.refusal.conditions import (
     turns_after,
     two_values,
 )
-from overbench_tasks.refusal.phrasebook import BOOK
-from overbench_tasks.refusal.prefilter import Prefilter
+from overbench_tasks.refusal.phrasebook import BOOK, Phrase
 from overbench_tasks.refusal.reply import EDGE, HEAD_CHARS, TAIL_CHARS, Reply, after_reasoning, normalise
 
 RULES_VERSION: Final = "1.2"
@@ -172,6 +172,52 @@ RULES: Final = (
     ),
 )
 """The rules in the order they are tried. The first that matches decides."""
+
+
+class Prefilter:
+    """Which phrases a text can match, by the words it holds; nearly none of them has to be run.
+
+    What a set of words lets through is a number with a bit for each phrase and list of words: the
+    number of a word has the bits of the lists it is on, and a phrase passes where the bits of all its
+    lists are set. A phrase with fewer lists than others has the bits of the rest set from the start.
+    """
+
+    def __init__(self, phrases: Sequence[Phrase]) -> None:
+        self._phrases: Final = phrases
+        self._lists: Final = max(len(phrase.needs) for phrase in phrases)
+        self._bits_of: dict[str, int] = {}
+        self._bits_of_all = self._bits_outside_ascii = 0
+        for number, phrase in enumerate(phrases):
+            for index in range(self._lists):
+                bit = 1 << (index * len(phrases) + number)
+                for word in phrase.needs[index] if index < len(phrase.needs) else ():
+                    self._bits_of[word] = self._bits_of.get(word, 0) | bit
+                if phrase.holds:
+                    self._bits_outside_ascii |= bit
+                elif index >= len(phrase.needs):
+                    self._bits_of_all |= bit
+        self.vocabulary: Final = frozenset(self._bits_of)
+        """Every word that a phrase needs; no other word of a text matters."""
+
+    def passing(self, text: str, words: frozenset[str]) -> Iterator[int]:
+        """Yield, in order, the numbers of the phrases that ``text`` can match; ``words`` are its words
+        that are in :attr:`vocabulary`."""
+        bits_of, count = self._bits_of, len(self._phrases)
+        holding = 0 if text.isascii() else self._bits_outside_ascii
+        bits = self._bits_of_all | holding
+        for word in words:
+            bits |= bits_of[word]
+        passing = bits & ((1 << count) - 1)
+        for _ in range(1, self._lists):
+            bits >>= count
+            passing &= bits
+        while passing:
+            lowest = passing & -passing
+            passing ^= lowest
+            number = lowest.bit_length() - 1
+            if not lowest & holding or any(part in text for part in self._phrases[number].holds):
+                yield number
+
 
 _PHRASES: Final = tuple(
     (rule, phrase) for rule in RULES for name in rule.phrases or (rule.name,) for phrase in BOOK.phrases(name)

@@ -35,7 +35,7 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "logs": ("errors", "records", "tables", "text"),
     "review": ("errors", "labellers", "logs", "metrics", "records", "refusal", "tables", "text"),
     "harness": (),
-    "filters": ("judge", "labellers", "records"),
+    "filters": ("judge", "labellers", "records", "refusal"),
     "task": ("overbench_tasks", "filters", "harness", "metrics", "records", "refusal"),
 }
 # Generation, from the ground up: a room may use all of evaluation and every floor below its own,

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 
 from overbench_tasks.records import LABELS, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.refusal.prefilter import Prefilter
 from overbench_tasks.refusal.reply import HEAD_CHARS
-from overbench_tasks.refusal.rules import REASON_CHARS, RULES
+from overbench_tasks.refusal.rules import REASON_CHARS, RULES, Prefilter
 
 REPOSITORY = Path(__file__).parents[2]
 DATA = REPOSITORY / "tests" / "data"
