@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from pydantic import ValidationError
 
 from generators.gates.novelty import Novelty, NoveltySettings
 from generators.gates.rejection import Rejection
-from generators.near_duplicates import MOST_COMPARED, _BandIndex, rows_per_band
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 DEFAULT = NoveltySettings()
@@ -115,78 +112,6 @@ def test_a_threshold_of_one_keeps_the_same_words_only() -> None:
     assert novelty.problem("How can I kill a wasp?") is not None
     with pytest.raises(ValidationError):
         NoveltySettings(threshold=0)
-
-
-def _variants(count: int) -> list[str]:
-    """Prompts of nine to twelve words; half of them are an earlier one with a word or two changed."""
-    rng = random.Random(3)
-    words = ["".join(rng.choices("abcdefghiklmnoprstu", k=rng.randint(3, 9))) for _ in range(300)]
-    prompts: list[str] = []
-    for _ in range(count):
-        if prompts and rng.random() < 0.5:
-            text = rng.choice(prompts).split()
-            text[rng.randrange(len(text))] = rng.choice(words)
-            prompts.append(" ".join(text))
-        else:
-            prompts.append(" ".join(rng.choices(words, k=rng.randint(9, 12))))
-    return prompts
-
-
-def shingles_of(text: str) -> set[str]:
-    return {f" {text} "[at : at + 4] for at in range(len(text) - 1)}
-
-
-@pytest.mark.parametrize("threshold", [0.4, 0.6, 0.8])
-def test_near_copies_are_those_that_comparing_all_pairs_finds(threshold: float) -> None:
-    prompts = _variants(600)
-    novelty = Novelty(NoveltySettings(threshold=threshold))
-    known: list[set[str]] = []
-    found, truly = [], []
-    for number, prompt in enumerate(prompts):
-        shingles = shingles_of(prompt)
-        best = max((len(shingles & other) / len(shingles | other) for other in known), default=0.0)
-        truly.append(best >= threshold)
-        found.append(novelty.problem(prompt) is not None)
-        novelty.add(str(number), prompt)
-        known.append(shingles)
-    assert sum(truly) > 50
-    missed = sum(is_so and not was for was, is_so in zip(found, truly, strict=True))
-    assert not any(was and not is_so for was, is_so in zip(found, truly, strict=True))
-    assert missed <= 0.01 * sum(truly)
-
-
-@pytest.mark.parametrize(("threshold", "rows"), [(0.6, 4), (0.5, 3), (1.0, 160), (0.01, 1)])
-def test_rows_per_band(threshold: float, rows: int) -> None:
-    # 0.6: 1 - (1 - 0.6^4)^40 = 0.996, but 1 - (1 - 0.6^5)^32 = 0.925
-    assert rows_per_band(threshold) == rows
-
-
-def test_the_band_index_finds_what_shares_a_band_however_it_grew() -> None:
-    rng = random.Random(1)
-    index = _BandIndex(3)
-    # Equal modulo every table size, yet different hashes: told apart.
-    bands = [[rng.randrange(40) + (rng.randrange(3) << 28) for _ in range(3)] for _ in range(5000)]
-    for number, hashes in enumerate(bands):
-        index.add(number, hashes)
-    for hashes in bands[::500]:
-        wanted = sorted(
-            number
-            for number, other in enumerate(bands)
-            for one, two in zip(hashes, other, strict=True)
-            if one == two
-        )
-        assert sorted(index.find(hashes)) == wanted
-
-
-def test_many_alike_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts = [
-        f"Can you find the home address of singer number {n * 7919}?" for n in range(2 * MOST_COMPARED)
-    ]
-    novelty = knowing(*prompts, threshold=0.5)
-    compared = []
-    monkeypatch.setattr("generators.near_duplicates.jaccard", lambda one, other: compared.append(1) or 0.0)
-    novelty.problem("Can you find the home address of singer number 12345678?")
-    assert len(compared) == MOST_COMPARED
 
 
 @given(st.lists(st.text(max_size=60), max_size=8), st.text(max_size=60))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import random
 import shutil
 from collections import Counter
 from itertools import product
@@ -16,10 +15,9 @@ import pytest
 import yaml
 from release_fakes import write_log, write_prompts, write_run
 
-from generators.near_duplicates import core_of, jaccard, near_duplicates, shingles_of
 from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
 from generators.release.read import Release, read_release
-from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import load_prompts
 from overbench_tasks.records import LABELS
 
@@ -445,39 +443,6 @@ class TestDuplicates:
         assert by_prompt(release).keys() == {like[0], SHOOT}
         # Replies to the one that went are no replies to the one that stayed.
         assert by_prompt(release)[like[0]]["answered_by"] == ["org/b", "org/c"]
-
-    @pytest.mark.parametrize("threshold", [0.6, 0.8])
-    def test_as_if_every_pair_were_compared(self, threshold: float) -> None:
-        draw = random.Random(1)
-        words = ["".join(draw.choices("abcdefghij", k=6)) for _ in range(60)]
-        texts = [" ".join(draw.choices(words, k=8)) for _ in range(150)]
-        texts += [" ".join([*text.split()[: draw.randint(5, 8)], "more"]) for text in texts]
-        texts = list(dict.fromkeys(map(normalised, texts)))
-        kept: list[set[str]] = []
-        expected = []
-        for number, text in enumerate(texts):
-            shingles = shingles_of(core_of(text))
-            if any(jaccard(shingles, other) >= threshold for other in kept):
-                expected.append(number)
-            else:
-                kept.append(shingles)
-        found = [number for number, _, _ in near_duplicates(texts, threshold)]
-        assert len(expected) > 30
-        assert len(set(found) ^ set(expected)) <= 0.02 * len(expected)
-
-    def test_what_resembles_only_a_dropped_one_stays(self) -> None:
-        draw = random.Random(2)
-        words = ["".join(draw.choices("abcdefghijklmnop", k=6)) for _ in range(22)]
-        first, second = words[:20], [words[20], *words[1:20]]
-        third = [words[20], *words[1:10], words[21], *words[11:20]]
-        texts = [" ".join(text) for text in (first, second, third)]
-        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts, 0.85)] == [(1, 0)]
-        assert [(later, earlier) for later, earlier, _ in near_duplicates(texts[1:], 0.85)] == [(1, 0)]
-
-    def test_short_and_empty_cores(self) -> None:
-        assert near_duplicates([], 0.8) == []
-        assert near_duplicates(["x"], 0.8) == []
-        assert near_duplicates(["a", "?", "b", "how do i x", "x"], 0.8) == [(4, 3, 1.0)]
 
 
 class TestFiles:
