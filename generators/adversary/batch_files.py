@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.endpoint import Request
@@ -83,11 +83,6 @@ class Results:
         return f" In the result files: {'; '.join(parts)}." if parts else ""
 
 
-class _Line(NamedTuple):
-    custom_id: str
-    row: dict[str, Any]
-
-
 class BatchFiles:
     """A folder of requests and replies.
 
@@ -129,7 +124,7 @@ class BatchFiles:
         """
         self.check()
         wanted = {request.key: request for request in requests}
-        asked = {file: _custom_ids(file) for file in self._request_files()}
+        asked = {file: {key for key, _ in _lines(file, Counter())} for file in self._request_files()}
         known = set(wanted).union(*asked.values())
         results = self._read_results(known)
         kept = cache.replies(sorted(known))
@@ -190,11 +185,11 @@ class BatchFiles:
         results = Results()
         files = set(self._folder.glob("*.jsonl")).difference(self._request_files())
         for file in sorted(files):
-            for line in _lines(file, results.problems):
-                if line.custom_id not in known:
+            for key, row in _lines(file, results.problems):
+                if key not in known:
                     results.problems["unknown_custom_ids"] += 1
                 else:
-                    _add(line, results)
+                    _add(key, row, results)
         return results
 
 
@@ -213,8 +208,7 @@ def _waiting(asked: dict[Path, set[str]], results: Results) -> dict[Path, set[st
     return waiting
 
 
-def _add(line: _Line, results: Results) -> None:
-    key, row = line
+def _add(key: str, row: dict[str, Any], results: Results) -> None:
     try:
         reply = _reply(row)
     except AttemptError as error:
@@ -247,26 +241,18 @@ def _reply(row: dict[str, Any]) -> ChatReply | None:
     return None
 
 
-def _custom_ids(file: Path) -> set[str]:
-    return {line.custom_id for line in _lines(file, Counter())}
-
-
-def _lines(file: Path, problems: Counter[str]) -> Iterator[_Line]:
-    """The JSON objects in a file that have a custom id; other lines that aren't blank are counted."""
+def _lines(file: Path, problems: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(custom id, JSON object) of each line that has both; other lines that aren't blank are counted."""
     try:
         data = file.read_bytes()
     except OSError as error:
         raise OverbenchError(f"{file} can't be read: {error}. Mend that or take the file away.") from error
-    for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        if not line.strip():
-            continue
+    for line in filter(bytes.strip, data.removeprefix(b"\xef\xbb\xbf").split(b"\n")):
         try:
             row = json.loads(line)
-            found = _Line(row["custom_id"], row)
-        except (ValueError, LookupError, TypeError, RecursionError):
-            problems["malformed_lines"] += 1
-            continue
-        if isinstance(row, dict) and isinstance(found.custom_id, str):
-            yield found
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict) and isinstance(row.get("custom_id"), str):
+            yield row["custom_id"], row
         else:
             problems["malformed_lines"] += 1
