@@ -29,7 +29,7 @@ from generators.release.release_settings import AggregateSettings, EngineSetting
     },
 )
 @offers("engine", EngineSettings, {"--memory_limit": "memory_limit", "--threads": "threads"})
-def aggregate(
+def aggregate_command(
     *,
     runs: Annotated[
         list[Path],
@@ -57,11 +57,11 @@ def aggregate(
 ) -> None:
     """Join runs and lm-eval logs of many models into a release: OVERBENCH, OVERBENCH-HARD, the matrix."""
     from generators.categories.category_judge import read_settings
-    from generators.release.aggregate import aggregate as make_release
+    from generators.release.aggregate import aggregate
 
     if about is not None:
         given["about"] = _text_of(about)
-    make_release(
+    aggregate(
         runs,
         responses or [],
         out,
@@ -113,5 +113,6 @@ def push(
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``overbench``."""
-    for command in (aggregate, diff, push):
+    app.command("aggregate")(aggregate_command)
+    for command in (diff, push):
         app.command()(command)

@@ -23,12 +23,12 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
         OverbenchError: seeds that cannot be read.
     """
     read = read_seeds(settings.seeds)
-    parts = [seed.split for seed in split(read.prompts, settings.seeds)]
-    asked_parts = SPLITS if settings.rounds.seeds_by == "target" else SPLITS[:3]
-    seed_calls = sum(part in asked_parts for part in parts)
+    splits = [seed.split for seed in split(read.prompts, settings.seeds)]
+    asked = SPLITS if settings.rounds.seeds_by == "target" else SPLITS[:3]
+    seed_calls = sum(one in asked for one in splits)
     # Without a limit of requests a round has one for each seed and feature, and more as the seeds grow.
     rounds = settings.rounds.rounds
-    jobs = settings.rounds.jobs or parts.count("generation") * settings.attribution.top_k
+    jobs = settings.rounds.jobs or splits.count("generation") * settings.attribution.top_k
     requests = rounds * jobs
     written = requests * settings.adversary.candidates
     through = requests * settings.rounds.keep
@@ -40,8 +40,8 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     cost = (prompt_tokens * prices.prompt + completion_tokens * prices.completion) / 1e6
     lines = [
         f"target      {settings.target.name}",
-        f"seeds       {len(parts):,} prompts: "
-        + ", ".join(f"{part} {parts.count(part):,}" for part in SPLITS),
+        f"seeds       {len(splits):,} prompts: "
+        + ", ".join(f"{name} {splits.count(name):,}" for name in SPLITS),
         f"label       {seed_calls:,} target calls, labelled by {settings.labeller.by}",
         f"detector    {settings.detector.model}, trained {rounds + 1} times",
         f"generate    {rounds} rounds of {jobs:,} requests to {settings.adversary.model}, "
@@ -55,6 +55,11 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
         f"tokens      about {prompt_tokens:,} in and {completion_tokens:,} out, to adversary and judges",
         f"cost        about {cost:,.2f} US dollars at {prices.prompt} and {prices.completion} per million",
     ]
+    if settings.rounds.jobs is None:
+        lines.append(
+            "limit       none: a round goes on until no seed or feature is left. The figures are of the "
+            "generation seeds alone; new prompts that become seeds add to them (--jobs, --budget-calls)"
+        )
     if settings.budget.calls or settings.budget.tokens:
         limits = {"calls": settings.budget.calls, "tokens": settings.budget.tokens}
         said = ", ".join(f"{number:,} {name}" for name, number in limits.items() if number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from generators.release import release_inputs as inputs
+from generators.release.release_inputs import Which
 
 
 class AggregateSettings(BaseModel):
@@ -19,7 +19,7 @@ class AggregateSettings(BaseModel):
         pattern=r"^[a-z0-9]+([.-][a-z0-9]+)*$",
         description="Of the release, by the hub's id (cc-by-4.0, mit, other); in the card. None: not said.",
     )
-    prompts: inputs.Which = Field(
+    prompts: Which = Field(
         "accepted",
         description="Of a refresh run, every prompt that passed its gates (the fair base of a rate), or only "
         "the verified ones, which its target refuses (as in the paper).",

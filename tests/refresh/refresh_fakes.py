@@ -18,7 +18,7 @@ from generators.detector.detector_settings import Example
 from generators.detector.scores import BaselineComparison, Estimate, Scores
 from generators.detector.tuning import UNCALIBRATED
 from generators.gates.moderation import Vote
-from generators.refresh.refresh_settings import RefreshSettings, load
+from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.run import Run
 from generators.refresh.store import Store
 
@@ -236,7 +236,7 @@ def settings(folder: Path, **sections: Any) -> RefreshSettings:
     }
     for name, section in sections.items():
         small[name] = {**small.get(name, {}), **section} if isinstance(section, dict) else section
-    return load(None, small)
+    return RefreshSettings.model_validate(small)
 
 
 def scripted_run(

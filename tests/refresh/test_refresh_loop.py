@@ -381,6 +381,8 @@ class TestSettings:
         assert "label       240 target calls" in text
         assert "2 rounds of 20 requests to" in text
         assert "US dollars" in text
+        unlimited = plan_lines(settings(tmp_path, rounds={"jobs": None}))
+        assert unlimited[-1].startswith("limit       none") and unlimited[-1] not in text
 
 
 class TestInterruptions:
