@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from overbench_tasks import autoload
-from overbench_tasks.prompts import prompt_sets as data
+from overbench_tasks.prompts import prompt_sets, refreshed
 
 TASKS = (
     "overbench",
@@ -128,18 +128,18 @@ def _keys() -> Iterator[Check]:
 
 
 def _data() -> Iterator[Check]:
-    for name in data.BUNDLED_SETS:
+    for name in prompt_sets.BUNDLED_SETS:
         try:
-            count = len(data.bundled_prompts(name))
+            count = len(prompt_sets.bundled_prompts(name))
         except ValueError as error:
             yield Check(f"data {name}", Status.FAIL, str(error), "Reinstall overbench.")
         else:
             yield Check(f"data {name}", Status.OK, f"{count} bundled prompts")
-    targets = data.refreshed_targets()
+    targets = refreshed.refreshed_targets()
     yield Check(
         "data overbench_model",
         Status.OK,
-        f"{len(targets)} refreshed targets in {data.refreshed_home()}"
+        f"{len(targets)} refreshed targets in {refreshed.refreshed_home()}"
         + "".join(f"\n        {t}" for t in targets),
     )
     from generators.models.models import MODELS, cached, models_dir

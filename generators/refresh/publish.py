@@ -20,7 +20,7 @@ from generators.refresh.run import Run
 from generators.targets.naming import system_suffix
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
+from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
 from overbench_tasks.tables import whole_file
 
 REJECTIONS_NAME = "rejections.jsonl"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from generators.release.read import GAPS_FILE, GAPS_FOLDER
 from generators.release.release_inputs import described
 from generators.targets.naming import TargetRecord
-from overbench_tasks.prompts.prompt_sets import readable
+from overbench_tasks.prompts.refreshed import readable
 from overbench_tasks.text import markdown_cell, markdown_line
 
 if TYPE_CHECKING:

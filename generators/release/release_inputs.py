@@ -23,7 +23,7 @@ from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, is_relea
 from generators.targets.naming import Aliases, TargetRecord, name_target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import LoggedRun, find_runs
-from overbench_tasks.prompts.prompt_sets import ACCEPTED_NAME, REFRESHED_NAME
+from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.tables import SUFFIXES
 

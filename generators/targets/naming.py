@@ -2,7 +2,7 @@
 
 A target is a checkpoint as it was asked. Its name is, in this order,
 
-    the checkpoint     prompt_sets.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
+    the checkpoint     refreshed.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
     " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256
     " -template"       where no chat template was applied and the backend is not a chat API, which applies
                        its own
@@ -22,7 +22,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.prompt_sets import target_name
+from overbench_tasks.prompts.refreshed import target_name
 
 
 @dataclass(frozen=True)

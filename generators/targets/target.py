@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.prompt_sets import target_name
+from overbench_tasks.prompts.refreshed import target_name
 
 
 class TargetSettings(BaseModel):

@@ -64,7 +64,7 @@ def hub_prompt_file(source: str | HubId, overbench_set: str = "overbench") -> Pa
         overbench_set: ``overbench_hard`` takes ``overbench_hard.parquet``, any other ``overbench.parquet``.
 
     Returns:
-        a Parquet file for :func:`~overbench_tasks.prompts.prompt_files.read_prompts`.
+        a Parquet file for :func:`~overbench_tasks.prompts.prompt_sets.read_prompts`.
 
     Raises:
         OverbenchError: not an id, no such dataset or revision, no release in it, not allowed, or the hub

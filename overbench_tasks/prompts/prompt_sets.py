@@ -1,34 +1,42 @@
 """Where a task's prompts come from: bundled, refreshed for one target, or a source the user names.
 
 lm-eval calls :func:`load_prompts` once per task and rank, after the model is loaded, with the
-task's YAML metadata, the model arguments and ``--metadata``, all in one.
+task's YAML metadata, the model arguments and ``--metadata``, all in one. Of a file a bare ``prompt``
+column is enough, so the OVERBENCH authors' own download works as it is.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-import os
+import logging
 import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import hub_prompt_file, parse_hub_id
-from overbench_tasks.prompts.prompt_files import Row, read_prompts
-from overbench_tasks.tables import SUFFIXES
+from overbench_tasks.prompts.refreshed import REFRESHED_FILES, data_home, refreshed_file, target_name
+from overbench_tasks.records import CATEGORIES, Category
+from overbench_tasks.tables import SUFFIXES, read_table
 
 if TYPE_CHECKING:
     import datasets
 
+logger = logging.getLogger(__name__)
+
 BUNDLED = Path(__file__).parents[1] / "data"
 BUNDLED_SETS = ("overbench", "overbench_hard")
-REFRESHED_SET = "overbench_model"
-REFRESHED_NAME = "overbench_model.jsonl"
-ACCEPTED_SET = "overbench_model_accepted"
-ACCEPTED_NAME = "overbench_model_accepted.jsonl"
-_REFRESHED = {REFRESHED_SET: REFRESHED_NAME, ACCEPTED_SET: ACCEPTED_NAME}
+
+MAX_PROMPT_CHARS = 20_000
+"""A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
+
+COLUMNS: Final = ("id", "prompt", "category", "features")
+"""What is read of a file of prompts."""
+
+Row = dict[str, Any]
 
 
 def load_prompts(
@@ -48,7 +56,7 @@ def load_prompts(
         metadata: everything else lm-eval passes, model arguments included.
 
     Returns:
-        ``{"test": Dataset}`` with the columns of :func:`~overbench_tasks.prompts.prompt_files.read_prompts`.
+        ``{"test": Dataset}`` with the columns of :func:`read_prompts`.
 
     Raises:
         OverbenchError: the file cannot be used, a misspelt ``overbench_...`` key, or ``overbench_model`` and
@@ -89,11 +97,11 @@ def prompt_file(
     """The file that :func:`load_prompts` reads, for the same arguments and with the same errors."""
     if overbench_source is not None:
         return source_file(overbench_source, overbench_set)
-    if overbench_set in _REFRESHED:
+    if overbench_set in REFRESHED_FILES:
         target = overbench_target or target_name(metadata or {})
-        return refreshed_file(target, _REFRESHED[overbench_set])
+        return refreshed_file(target, REFRESHED_FILES[overbench_set])
     if overbench_set not in BUNDLED_SETS:
-        known = ", ".join((*BUNDLED_SETS, *_REFRESHED))
+        known = ", ".join((*BUNDLED_SETS, *REFRESHED_FILES))
         raise OverbenchError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
     return BUNDLED / f"{overbench_set}.parquet"
 
@@ -141,7 +149,7 @@ def _release_file(folder: Path, overbench_set: str) -> Path:
 
 def releases_home() -> Path:
     """The folder of releases that go by name; ``OVERBENCH_HOME`` moves it."""
-    return _home() / "releases"
+    return data_home() / "releases"
 
 
 def releases() -> list[str]:
@@ -154,82 +162,107 @@ def bundled_prompts(overbench_set: str) -> list[Row]:
     return read_prompts(prompt_file(overbench_set))
 
 
-def target_name(model_args: Mapping[str, Any]) -> str | None:
-    """What tells one checkpoint from another in lm-eval's model arguments.
+def prompt_id(prompt: str) -> str:
+    """A stable id from the text alone: case, Unicode form and white space do not change it.
 
     Returns:
-        ``pretrained`` or ``model``, local folders as absolute paths, then whatever else changes the
-        weights: ``gguf_file``, ``peft``, ``delta``, ``subfolder``, and ``revision`` unless
-        ``main``. None where neither ``pretrained`` nor ``model`` is there.
+        ``"ob-"`` and the first 12 hex digits of the SHA-256 of :func:`normalised`.
     """
-    base = model_args.get("pretrained") or model_args.get("model")
-    if not isinstance(base, str):
-        return None
-    if (folder := Path(base).expanduser()).is_dir():
-        base = str(folder.resolve())
-    parts = [base]
-    for key in ("gguf_file", "peft", "delta", "subfolder", "revision"):
-        value = model_args.get(key)
-        if value and not (key == "revision" and value == "main"):
-            parts.append(f"{key}={value}")
-    return ",".join(parts)
+    return "ob-" + hashlib.sha256(normalised(prompt).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def refreshed_home() -> Path:
-    """The folder of all refreshed sets; ``OVERBENCH_HOME`` moves it."""
-    return _home() / "targets"
+def normalised(prompt: str) -> str:
+    """The prompt as compared for equality: NFKC, case folded, white space collapsed, stripped."""
+    return " ".join(unicodedata.normalize("NFKC", prompt).casefold().split())
 
 
-def _home() -> Path:
-    import platformdirs
+def read_prompts(path: str | Path) -> list[Row]:
+    """All prompts of one file, checked.
 
-    home = os.environ.get("OVERBENCH_HOME") or platformdirs.user_data_dir("overbench", appauthor=False)
-    return Path(home)
+    Args:
+        path: a ``.jsonl``, ``.csv`` or ``.parquet`` file in UTF-8, also with ``.gz``, with a ``prompt``
+            column and, optionally, ``id``, ``category`` (one of the five, as slug or title), ``features`` (a
+            list; in CSV separated by ``;``) and any other columns, which are not read.
 
-
-def readable(name: str) -> str:
-    """A target's name as part of a file name: at most 60 characters; two names may share one."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-60:]
-
-
-def refreshed_folder(target: str) -> Path:
-    """Where the refreshed set of ``target`` belongs: a readable name plus a hash, so none collide."""
-    return refreshed_home() / f"{readable(target)}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
-
-
-def refreshed_targets() -> list[str]:
-    """The folder names of all refreshed sets, sorted; any of them serves as ``overbench_target``."""
-    return sorted(path.parent.name for path in refreshed_home().glob(f"*/{REFRESHED_NAME}"))
-
-
-def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
-    """The refreshed prompts of ``target``: a name as :func:`target_name` gives it, or its folder's.
-
-    ``file_name`` is :data:`REFRESHED_NAME`, the prompts that the target itself refuses, or
-    :data:`ACCEPTED_NAME`, all that passed the gates.
+    Returns:
+        one row per prompt in file order: ``id`` (the file's, or :func:`prompt_id`), ``prompt``
+        (verbatim), ``category`` (a :data:`~overbench_tasks.records.Category` or None),
+        ``features`` (list of str), ``source`` (``file name:row``, rows counted from 1). Without an
+        id column, later copies of a prompt are dropped with one warning.
 
     Raises:
-        OverbenchError: no target, or no prompts for it; lists near matches and says how to
-            make a set.
+        OverbenchError: missing, empty, unreadable or of another type; not UTF-8; no prompt
+            column; an empty or overlong prompt; a duplicate id; an unknown category.
     """
-    otherwise = (
-        'Or name another target with --metadata \'{"overbench_target": "NAME"}\', or a prompt file with '
-        '--metadata \'{"overbench_source": "PATH"}\'.'
-    )
-    if target is None:
-        raise OverbenchError(
-            "overbench_model needs to know its target, but the model arguments name neither 'pretrained' "
-            f"nor 'model'. {otherwise}"
+    path = Path(path).expanduser()
+    used: dict[str, str] = {}
+    copies = 0
+    rows = []
+    for number, (where, raw) in enumerate(read_table(path, COLUMNS), start=1):
+        prompt = _prompt(raw, where)
+        given = raw.get("id")
+        identity = prompt_id(prompt) if given in (None, "") else str(given)
+        if identity in used:
+            if given in (None, ""):
+                copies += 1
+                continue
+            raise OverbenchError(
+                f"{where}: id {identity!r} was already used in {used[identity]}. Ids must be unique; "
+                "mend the file or drop its id column (ids are then made from the text)."
+            )
+        used[identity] = where
+        rows.append(
+            {
+                "id": identity,
+                "prompt": prompt,
+                "category": _category(raw.get("category"), where),
+                "features": _features(raw.get("features"), where),
+                "source": f"{path.name}:{number}",
+            }
         )
-    home, known = refreshed_home(), refreshed_targets()
-    folder = home / target if target in known else refreshed_folder(target)
-    file = folder / file_name
-    if not file.is_file():
-        near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
-        listed = f"Nearest known: {', '.join(near)}." if near else f"{len(known)} targets are known."
+    if not rows:
+        raise OverbenchError(f"{path} has no rows. Expected at least one row with a 'prompt'.")
+    if copies:
+        logger.warning("%s: dropped %d repeated prompts, kept %d.", path, copies, len(rows))
+    return rows
+
+
+def _prompt(raw: Row, where: str) -> str:
+    if "prompt" not in raw:
         raise OverbenchError(
-            f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set: overbench "
-            f"refresh, with the same --model and --model_args. It writes {file}, which may also be a file of "
-            f"your own with one JSON object with a 'prompt' per line. {otherwise}"
+            f"{where}: expected a 'prompt' column, found {', '.join(map(repr, raw)) or 'none at all'}. "
+            "Rename the column that holds the prompts."
         )
-    return file
+    prompt = raw["prompt"]
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise OverbenchError(
+            f"{where}: expected a prompt with text in it, got {prompt!r}. Fill or remove the row."
+        )
+    if len(prompt) > MAX_PROMPT_CHARS:
+        raise OverbenchError(
+            f"{where}: the prompt has {len(prompt):,} characters, more than the limit of "
+            f"{MAX_PROMPT_CHARS:,}. Check that 'prompt' is the right column, or shorten or remove the row."
+        )
+    return prompt
+
+
+def _category(value: object, where: str) -> Category | None:
+    if value in (None, ""):
+        return None
+    slug = re.sub(r"[\s_&-]+", "_", str(value).strip().casefold().replace("&", " and "))
+    if slug not in CATEGORIES:
+        raise OverbenchError(
+            f"{where}: unknown category {value!r}. Expected one of {', '.join(CATEGORIES)}, or none. "
+            "Map it to one of these or drop the column."
+        )
+    return slug
+
+
+def _features(value: object, where: str) -> list[str]:
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(";") if word.strip()]
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return value
+    raise OverbenchError(f"{where}: expected 'features' to be a list of words, got {value!r}.")

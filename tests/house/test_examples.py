@@ -25,7 +25,7 @@ from benchmarks.reading_path import command, endpoint, evaluate, scripted_target
 from test_plan import REPOSITORY
 
 from generators import cli
-from overbench_tasks.prompts import prompt_sets
+from overbench_tasks.prompts import refreshed
 
 pytest.importorskip("captum")
 pytest.importorskip("duckdb")
@@ -81,9 +81,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("OVERBENCH_HOME", str(folder / "home"))
         with Store(folder / "runs" / "mymodel") as store:
             refresh(scripted_run(folder, store))
-        refreshed = prompt_sets.refreshed_folder("YOUR/MODEL")
-    refreshed.mkdir(parents=True)
-    sets = [refreshed / name for name in (prompt_sets.REFRESHED_NAME, prompt_sets.ACCEPTED_NAME)]
+        target = refreshed.refreshed_folder("YOUR/MODEL")
+    target.mkdir(parents=True)
+    sets = [target / name for name in (refreshed.REFRESHED_NAME, refreshed.ACCEPTED_NAME)]
     for file in [
         *sets,
         *(folder / f"{name}.jsonl" for name in ("overbench_all", "overbench_hard", "my_prompts")),
@@ -94,7 +94,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = [folder / "runs" / name for name in ("a", "b", "c")]
     for run in runs:
         write_run(run, [(f"How do I kill the {run.name} process?", "refused"), (prompts[0], "complied")])
-    source = json.dumps({"overbench_source": str(runs[1] / "data" / prompt_sets.ACCEPTED_NAME)})
+    source = json.dumps({"overbench_source": str(runs[1] / "data" / refreshed.ACCEPTED_NAME)})
     with scripted_target():
         for model in ("one", "two"):
             words = f"--model_args pretrained={model} --tasks overbench_hard --limit 20"

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts import prompt_sets
+from overbench_tasks.prompts import prompt_sets, refreshed
 from overbench_tasks.prompts.hub import parse_hub_id
 
 
 def make_refreshed(target: str, *prompts: str) -> Path:
-    folder = prompt_sets.refreshed_folder(target)
+    folder = refreshed.refreshed_folder(target)
     folder.mkdir(parents=True)
-    file = folder / prompt_sets.REFRESHED_NAME
+    file = folder / refreshed.REFRESHED_NAME
     file.write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts), encoding="utf-8")
     return file
 
@@ -28,7 +28,7 @@ def test_a_bundled_set_becomes_a_test_split() -> None:
 
 
 def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
-    for name in (*prompt_sets.BUNDLED_SETS, prompt_sets.REFRESHED_SET):
+    for name in (*prompt_sets.BUNDLED_SETS, refreshed.REFRESHED_SET):
         loaded = prompt_sets.load_prompts(overbench_set=name, overbench_source=str(prompt_source))
         assert loaded["test"]["id"][:] == ["a", "b", "c", "d"]
         assert loaded["test"]["category"][3] is None
@@ -58,7 +58,7 @@ def test_a_misspelt_key_is_not_ignored() -> None:
     ],
 )
 def test_a_target_is_named_by_what_changes_its_weights(model_args: dict[str, str], name: str | None) -> None:
-    assert prompt_sets.target_name(model_args) == name
+    assert refreshed.target_name(model_args) == name
 
 
 def test_a_local_checkpoint_is_the_same_target_by_any_path(
@@ -66,15 +66,15 @@ def test_a_local_checkpoint_is_the_same_target_by_any_path(
 ) -> None:
     (tmp_path / "ckpt").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert prompt_sets.target_name({"pretrained": "ckpt"}) == str((tmp_path / "ckpt").resolve())
-    assert prompt_sets.target_name({"pretrained": "./ckpt/../ckpt"}) == prompt_sets.target_name(
+    assert refreshed.target_name({"pretrained": "ckpt"}) == str((tmp_path / "ckpt").resolve())
+    assert refreshed.target_name({"pretrained": "./ckpt/../ckpt"}) == refreshed.target_name(
         {"pretrained": str(tmp_path / "ckpt")}
     )
 
 
 def test_folders_of_targets_do_not_collide() -> None:
     names = ["a/b", "a-b", "a_b", "A/b", "x" * 200 + "1", "x" * 200 + "2"]
-    folders = {prompt_sets.refreshed_folder(name).name for name in names}
+    folders = {refreshed.refreshed_folder(name).name for name in names}
     assert len(folders) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,80}", folder) for folder in folders)
 
@@ -97,7 +97,7 @@ def test_overbench_model_reads_the_set_of_a_named_target() -> None:
 
 def test_the_accepted_set_lies_beside_the_verified_one() -> None:
     make_refreshed("org/m", "verified")
-    accepted = prompt_sets.refreshed_folder("org/m") / prompt_sets.ACCEPTED_NAME
+    accepted = refreshed.refreshed_folder("org/m") / refreshed.ACCEPTED_NAME
     accepted.write_text('{"prompt": "accepted"}\n')
     loaded = prompt_sets.load_prompts(overbench_set="overbench_model_accepted", pretrained="org/m")
     assert loaded["test"]["prompt"][:] == ["accepted"]
@@ -110,7 +110,7 @@ def test_an_unknown_target_says_how_to_make_a_set() -> None:
     message = str(error.value)
     assert "No refreshed prompts for the target 'org/model-8b'" in message
     assert "Nearest known: org-model-7b-" in message
-    file = prompt_sets.refreshed_folder("org/model-8b") / prompt_sets.REFRESHED_NAME
+    file = refreshed.refreshed_folder("org/model-8b") / refreshed.REFRESHED_NAME
     assert "overbench refresh" in message
     assert f"It writes {file}, which may also be a file of your own" in message
     assert "overbench_target" in message

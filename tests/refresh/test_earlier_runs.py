@@ -23,7 +23,7 @@ from generators.refresh.loop import refresh
 from generators.refresh.run import settings_of
 from generators.refresh.status import attributed_prompts, status_lines
 from generators.refresh.store import Store
-from overbench_tasks.prompts.prompt_sets import ACCEPTED_NAME
+from overbench_tasks.prompts.refreshed import ACCEPTED_NAME
 
 MADE = Path(__file__).parents[1] / "data" / "made_by_0.1"
 PORT = 48765  # part of each request's key, and so fixed

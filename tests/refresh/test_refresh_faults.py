@@ -17,7 +17,7 @@ from fault_server import CUT, DROP, Fault, FaultServer, body, fault_server, stat
 from refresh_child import work
 
 from generators.refresh.store import Store
-from overbench_tasks.prompts import prompt_sets as data
+from overbench_tasks.prompts import refreshed
 
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "kiss", "bath")
 PLACES = ("garden", "kitchen", "school", "office", "shed", "attic")
@@ -86,7 +86,7 @@ def undisturbed(folder: Path) -> tuple[dict[str, Any], float]:
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], float]:
     found, took = undisturbed(tmp_path_factory.mktemp("expected") / "run")
     assert len(found["candidates"]) > 60
-    assert found[data.REFRESHED_NAME].count("\n") > 5
+    assert found[refreshed.REFRESHED_NAME].count("\n") > 5
     return found, took
 
 

@@ -33,7 +33,7 @@ from generators.refresh.status import attributed_prompts, status_lines
 from generators.refresh.store import Store
 from generators.seeds.seeds import SPLITS
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts import normalised, prompt_id, read_prompts
+from overbench_tasks.prompts import normalised, prompt_id, read_prompts, refreshed
 from overbench_tasks.prompts import prompt_sets as data
 from overbench_tasks.records import CATEGORIES
 
@@ -66,8 +66,8 @@ class TestTheData:
         self, finished: Finished
     ) -> None:
         _, folder = finished
-        accepted = rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
-        verified = rows_of(folder / "run" / "data" / data.REFRESHED_NAME)
+        accepted = rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
+        verified = rows_of(folder / "run" / "data" / refreshed.REFRESHED_NAME)
         assert 0 < len(verified) < len(accepted)
         assert verified == [row for row in accepted if refuses(row["prompt"])]
         assert all(row["refused_by"] == ["org/fake"] for row in verified)
@@ -91,7 +91,7 @@ class TestTheData:
     def test_every_candidate_is_accounted_for_once(self, finished: Finished) -> None:
         run, folder = finished
         rejected = rows_of(folder / "run" / "data" / "rejections.jsonl")
-        accepted = rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
+        accepted = rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
         # Each request brings four questions and a piece that is none.
         requests = len(run.store.drawn())
         assert len(rejected) + len(accepted) == 5 * requests
@@ -103,7 +103,7 @@ class TestTheData:
         run, folder = finished
         seeds = {normalised(seed.prompt) for seed in run.store.prompts(*SPLITS)}
         assert not seeds & {
-            normalised(row["prompt"]) for row in rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)
+            normalised(row["prompt"]) for row in rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
         }
 
     def test_a_feature_is_used_at_most_cap_times(self, finished: Finished) -> None:
@@ -141,7 +141,9 @@ class TestTheRounds:
         explored = {one.prompt for one in run.store.prompts("explored")}
         assert explored
         assert explored <= {e.prompt for e in examples(run, 3)}
-        assert not explored & {row["prompt"] for row in rows_of(folder / "run" / "data" / data.ACCEPTED_NAME)}
+        assert not explored & {
+            row["prompt"] for row in rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
+        }
 
     def test_later_rounds_start_from_verified_prompts_and_show_some_to_the_adversary(
         self, finished: Finished
@@ -214,7 +216,7 @@ class TestTheRounds:
                 flags = evaluation_flags(run.settings, folders[-1])
         assert folders[0] != folders[1] and all(folder.is_dir() for folder in folders)
         found = json.loads(shlex.split(flags)[shlex.split(flags).index("--metadata") + 1])
-        assert data.refreshed_file(found["overbench_target"]).parent == folders[1]
+        assert refreshed.refreshed_file(found["overbench_target"]).parent == folders[1]
 
 
 class TestStages:
@@ -328,7 +330,7 @@ class TestHopelessTargets:
 
         with Store(tmp_path / "run") as store:
             refresh(scripted_run(tmp_path, store, {"moderator": Nobody()}))
-        rows = rows_of(tmp_path / "run" / "data" / data.ACCEPTED_NAME)
+        rows = rows_of(tmp_path / "run" / "data" / refreshed.ACCEPTED_NAME)
         assert {row["moderation"] for row in rows} == {"unmoderated"}
 
 
@@ -398,7 +400,7 @@ class TestInterruptions:
                 refresh(run)
         with Store(tmp_path / "run") as store:
             refresh(scripted_run(tmp_path, store))
-        names = (data.ACCEPTED_NAME, data.REFRESHED_NAME, "rejections.jsonl")
+        names = (refreshed.ACCEPTED_NAME, refreshed.REFRESHED_NAME, "rejections.jsonl")
         for name in names:
             assert rows_of(tmp_path / "run" / "data" / name) == rows_of(finished[1] / "run" / "data" / name)
 

@@ -1,0 +1,101 @@
+"""Prompts that were refreshed for one target: what a target is called, and where its prompts lie."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from overbench_tasks.errors import OverbenchError
+
+REFRESHED_SET = "overbench_model"
+REFRESHED_NAME = "overbench_model.jsonl"
+ACCEPTED_SET = "overbench_model_accepted"
+ACCEPTED_NAME = "overbench_model_accepted.jsonl"
+REFRESHED_FILES = {REFRESHED_SET: REFRESHED_NAME, ACCEPTED_SET: ACCEPTED_NAME}
+
+
+def data_home() -> Path:
+    """The folder of releases and refreshed sets; ``OVERBENCH_HOME`` moves it."""
+    import platformdirs
+
+    home = os.environ.get("OVERBENCH_HOME") or platformdirs.user_data_dir("overbench", appauthor=False)
+    return Path(home)
+
+
+def target_name(model_args: Mapping[str, Any]) -> str | None:
+    """What tells one checkpoint from another in lm-eval's model arguments.
+
+    Returns:
+        ``pretrained`` or ``model``, local folders as absolute paths, then whatever else changes the
+        weights: ``gguf_file``, ``peft``, ``delta``, ``subfolder``, and ``revision`` unless
+        ``main``. None where neither ``pretrained`` nor ``model`` is there.
+    """
+    base = model_args.get("pretrained") or model_args.get("model")
+    if not isinstance(base, str):
+        return None
+    if (folder := Path(base).expanduser()).is_dir():
+        base = str(folder.resolve())
+    parts = [base]
+    for key in ("gguf_file", "peft", "delta", "subfolder", "revision"):
+        value = model_args.get(key)
+        if value and not (key == "revision" and value == "main"):
+            parts.append(f"{key}={value}")
+    return ",".join(parts)
+
+
+def refreshed_home() -> Path:
+    """The folder of all refreshed sets; ``OVERBENCH_HOME`` moves it."""
+    return data_home() / "targets"
+
+
+def readable(name: str) -> str:
+    """A target's name as part of a file name: at most 60 characters; two names may share one."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-60:]
+
+
+def refreshed_folder(target: str) -> Path:
+    """Where the refreshed set of ``target`` belongs: a readable name plus a hash, so none collide."""
+    return refreshed_home() / f"{readable(target)}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
+
+
+def refreshed_targets() -> list[str]:
+    """The folder names of all refreshed sets, sorted; any of them serves as ``overbench_target``."""
+    return sorted(path.parent.name for path in refreshed_home().glob(f"*/{REFRESHED_NAME}"))
+
+
+def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
+    """The refreshed prompts of ``target``: a name as :func:`target_name` gives it, or its folder's.
+
+    ``file_name`` is :data:`REFRESHED_NAME`, the prompts that the target itself refuses, or
+    :data:`ACCEPTED_NAME`, all that passed the gates.
+
+    Raises:
+        OverbenchError: no target, or no prompts for it; lists near matches and says how to
+            make a set.
+    """
+    otherwise = (
+        'Or name another target with --metadata \'{"overbench_target": "NAME"}\', or a prompt file with '
+        '--metadata \'{"overbench_source": "PATH"}\'.'
+    )
+    if target is None:
+        raise OverbenchError(
+            "overbench_model needs to know its target, but the model arguments name neither 'pretrained' "
+            f"nor 'model'. {otherwise}"
+        )
+    home, known = refreshed_home(), refreshed_targets()
+    folder = home / target if target in known else refreshed_folder(target)
+    file = folder / file_name
+    if not file.is_file():
+        near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
+        listed = f"Nearest known: {', '.join(near)}." if near else f"{len(known)} targets are known."
+        raise OverbenchError(
+            f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set: overbench "
+            f"refresh, with the same --model and --model_args. It writes {file}, which may also be a file of "
+            f"your own with one JSON object with a 'prompt' per line. {otherwise}"
+        )
+    return file
