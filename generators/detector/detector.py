@@ -38,7 +38,7 @@ from generators.detector.scores import (
     labels_of,
 )
 from generators.detector.training import baseline_log_odds, class_weight_ratio, example_weights, fine_tune
-from generators.detector.tuning import UNCALIBRATED, Tuning, tune
+from generators.detector.tuning import UNCALIBRATED, tune
 from overbench_tasks.errors import OverbenchError
 
 _VERSIONED = ("overbench", "torch", "transformers", "scikit-learn")
@@ -150,26 +150,23 @@ def _evaluated(
         tuned_on=tuning.on,
         brier_uncalibrated=brier(refused, plain),
         ece_uncalibrated=expected_calibration_error(refused, plain),
-        test=_compared(test, (tuning, on_test), (words_tuning, words_on_test), settings.seed),
+        test=_compared(test, tuning.judged(on_test), words_tuning.judged(words_on_test), settings.seed),
         notes=(tuning.note,) if tuning.note else (),
     )
     return Detector(model, tokenizer, tuning.calibration, tuning.threshold), report
 
 
 def _compared(
-    test: Sequence[Example], detector: tuple[Tuning, Floats], baseline: tuple[Tuning, Floats], seed: int
+    test: Sequence[Example], detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
 ) -> dict[str, BaselineComparison]:
     """All test prompts; and where there are generated ones among them, these and the seeds apart."""
     in_domain: Bools = np.array([example.in_domain for example in test])
     sets = {"all": np.ones(len(test), dtype=bool)}
     if in_domain.any() and not in_domain.all():
         sets |= {"seeds": ~in_domain, "in_domain": in_domain}
-    ours, theirs = (
-        (tuning.calibration.probabilities(log_odds), tuning.threshold)
-        for tuning, log_odds in (detector, baseline)
-    )
+    (ours, threshold), (theirs, their_threshold) = detector, baseline
     return {
-        name: compare(labels_of(test)[rows], (ours[0][rows], ours[1]), (theirs[0][rows], theirs[1]), seed)
+        name: compare(labels_of(test)[rows], (ours[rows], threshold), (theirs[rows], their_threshold), seed)
         for name, rows in sets.items()
     }
 

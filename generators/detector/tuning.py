@@ -58,6 +58,10 @@ class Tuning:
     on: str
     note: str
 
+    def judged(self, log_odds: Floats) -> tuple[Floats, float]:
+        """Probabilities of other prompts, (rows,), and the threshold."""
+        return self.calibration.probabilities(log_odds), self.threshold
+
 
 UNCALIBRATED: Final = Calibration(temperature=1.0, bias=0.0, fitted=False)
 """The model's own softmax."""

@@ -139,6 +139,10 @@ def test_the_folder_is_an_ordinary_transformers_folder(trained: tuple[Path, Dete
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     folder, _ = trained
+    assert [path.name for path in folder.parent.iterdir()] == ["detector"]  # nothing is left beside it
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.json", "model.safetensors", "detector.json", "README.md", "tokenizer.json"} <= names
+    assert all(path.suffix in {".json", ".safetensors", ".md"} for path in folder.iterdir())
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert model.config.id2label == {0: "accepted", 1: "refused"}
@@ -147,16 +151,6 @@ def test_the_folder_is_an_ordinary_transformers_folder(trained: tuple[Path, Dete
         logits = model(**tokenizer(["word1 steal word2"], return_tensors="pt")).logits[0]
     (ours,) = Detector.load(folder, "cpu").log_odds(["word1 steal word2"])
     assert ours == pytest.approx(float(logits[1] - logits[0]), abs=1e-4)
-
-
-def test_nothing_else_is_left_over(trained: tuple[Path, DetectorReport]) -> None:
-    folder, _ = trained
-    assert [path.name for path in folder.parent.iterdir()] == ["detector"]
-    names = {path.name for path in folder.iterdir()}
-    assert {"config.json", "model.safetensors", "detector.json", "README.md", "tokenizer.json"} <= names
-    assert all(
-        path.is_file() and path.suffix in {".json", ".safetensors", ".md"} for path in folder.iterdir()
-    )
 
 
 def test_the_report_is_kept_beside_the_weights(trained: tuple[Path, DetectorReport]) -> None:
@@ -610,20 +604,17 @@ def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: tuple[Path,
     assert "BASELINE on the generated prompts of the test split" in "\n".join(mixed.lines())
 
 
-def test_the_lines_show_both_side_by_side(trained: tuple[Path, DetectorReport]) -> None:
-    _, report = trained
-    lines = list(report.lines())
+def test_the_lines_show_both_side_by_side_and_what_did_not_go_as_planned(
+    trained: tuple[Path, DetectorReport],
+) -> None:
+    report = trained[1].model_copy(update={"truncated": 1200, "notes": ("something",)})
+    lines, found = list(report.lines()), report.test["all"]
     assert lines[0] == f"detector: tiny-bert, epoch {report.best_epoch} of 4 kept"
     assert lines[1] == "  train          120 prompts, 60 refused"
-    found = report.test["all"]
     assert f"    AUROC       {found.detector.auroc!s:26}{found.baseline.auroc}" in lines
     assert any(line.startswith(f"  threshold {report.threshold:.3f}, temperature") for line in lines)
-
-
-def test_truncated_prompts_and_notes_are_in_the_lines(trained: tuple[Path, DetectorReport]) -> None:
-    told = trained[1].model_copy(update={"truncated": 1200, "notes": ("something",)})
-    text = "\n".join(told.lines())
-    assert "1,200 prompts are longer than the detector reads" in text and "note: something" in text
+    assert "  1,200 prompts are longer than the detector reads (max_length)" in lines
+    assert "  note: something" in lines
 
 
 # --- the real encoder
