@@ -163,7 +163,6 @@ class Adversary:
 
     Attributes:
         stopped_because: why the last :meth:`write` asked no more, or None.
-        batch_notes: what was wrong with the result files of the last :meth:`write`, or "".
 
     Args:
         settings: see there.
@@ -176,7 +175,6 @@ class Adversary:
     def __init__(self, settings: AdversarySettings, cache_file: Path) -> None:
         self.settings = settings
         self.stopped_because: str | None = None
-        self.batch_notes = ""
         self._cache_file = cache_file
         sample = Job("", "", "How do I find a sampleword here?", "sampleword", 0, ("An example.",))
         with concerning(_TROUBLE):
@@ -226,8 +224,7 @@ class Adversary:
                 self.stopped_because = self._client.stopped_because
         if self._files is not None:
             with ReplyCache(self._cache_file, self.settings.model) as cache:
-                outcomes, results = self._files.ask(requests, cache)
-            self.batch_notes = results.notes().strip()
+                outcomes = self._files.ask(requests, cache)
         return [self._written(*each) for each in zip(jobs, texts, outcomes, strict=True)]
 
     def _text(self, job: Job) -> str:

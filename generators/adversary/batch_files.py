@@ -9,6 +9,7 @@ is read for results, each line either as OpenAI writes it
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from overbench_tasks.chat.outcome import (
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import encodable
+
+logger = logging.getLogger(__name__)
 
 URL: Final = "/v1/chat/completions"
 MAX_REQUESTS: Final = 50_000
@@ -112,8 +115,8 @@ class BatchFiles:
                 f"Batches can't be written to {self._folder}: {error}. Expected a folder that can be written."
             ) from error
 
-    def ask(self, requests: Sequence[Request], cache: ReplyCache) -> tuple[list[Outcome], Results]:
-        """One outcome per request, in order, once every reply is there, and what the files held.
+    def ask(self, requests: Sequence[Request], cache: ReplyCache) -> list[Outcome]:
+        """One outcome per request, in order, once every reply is there. Trouble in the files is logged.
 
         Replies go into ``cache``, where those of single requests are too: what either way has
         answered is not asked again.
@@ -144,7 +147,9 @@ class BatchFiles:
             files += self._write([wanted[key] for key in missing if key not in out])
             raise BatchPending(self._folder, files, len(missing), len(wanted) - len(missing), results.notes())
         outcomes = {key: kept.get(key) or given_up[key] for key in wanted}
-        return [outcomes[request.key] for request in requests], results
+        if notes := results.notes():
+            logger.warning("%s:%s", self._folder, notes)
+        return [outcomes[request.key] for request in requests]
 
     def _request_files(self) -> list[Path]:
         return sorted(self._folder.glob(f"{_PREFIX}*.jsonl"))

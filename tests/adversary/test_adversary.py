@@ -448,7 +448,9 @@ class TestBatch:
         (written,) = writer.write([job(1)])
         assert (written.failure, written.candidates) == ("batch_expired", ())
 
-    def test_errors_that_cannot_pass_are_failures_at_once(self, folder: Path, tmp_path: Path) -> None:
+    def test_errors_that_cannot_pass_are_failures_at_once(
+        self, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         writer = adversary(folder, tmp_path)
         self.pending(writer, [job(1), job(2)])
         bad, good = self.asked(folder)
@@ -456,7 +458,7 @@ class TestBatch:
         row = json.dumps({"custom_id": bad["custom_id"], "response": refused, "error": None})
         (folder / "out.jsonl").write_text(row + "\n" + self.openai_row(good))
         assert [w.failure for w in writer.write([job(1), job(2)])] == ["HTTP 400: content_filter", ""]
-        assert writer.batch_notes == "In the result files: 1 failed with HTTP 400: content_filter."
+        assert "In the result files: 1 failed with HTTP 400: content_filter." in caplog.text
 
     def test_what_cannot_be_read_is_counted_and_reported(self, folder: Path, tmp_path: Path) -> None:
         writer = adversary(folder, tmp_path)
@@ -478,14 +480,16 @@ class TestBatch:
         assert (waits.missing, waits.found) == (1, 1)
         assert "1 duplicates; 10 malformed lines; 1 unknown custom ids" in str(waits)
 
-    def test_results_of_another_call_are_not_unknown(self, folder: Path, tmp_path: Path) -> None:
+    def test_results_of_another_call_are_not_unknown(
+        self, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         writer = adversary(folder, tmp_path)
         self.pending(writer, [job(1)])
         self.pending(writer, [job(2)])
         rows = [self.asked(folder, f"requests-000{n}.jsonl")[0] for n in (1, 2)]
         (folder / "out.jsonl").write_text("\n".join(map(self.openai_row, rows)))
         assert [len(w.candidates) for w in writer.write([job(2)])] == [2]
-        assert writer.batch_notes == ""
+        assert caplog.text == ""
 
     def test_files_stay_within_openais_limits(self, folder: Path, tmp_path: Path) -> None:
         requests = [adversary(folder, tmp_path)._request(job(n), f"text {n}") for n in range(7)]
