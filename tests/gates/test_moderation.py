@@ -311,7 +311,7 @@ class TestHarmLabel:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers")
-    from test_classifier import build_detector
+    from tiny_classifier import build_detector
 
     return build_detector(tmp_path_factory.mktemp("models") / "Tiny", ["safe", "unsafe"])
 

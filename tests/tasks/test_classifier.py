@@ -15,6 +15,7 @@ from conftest import ANSWER, MIXED, ScriptedLM
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
+from tiny_classifier import build_detector
 
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.classifier import CHAT, Classifier, ClassifierSettings, refusal_index
@@ -25,8 +26,6 @@ from overbench_tasks.labellers import by_name
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "sorry", "sure", "kill", "user", "assistant"]
-
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -36,44 +35,6 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logits (0, 4), any other word (4, 0).
     """
     return build_detector(tmp_path_factory.mktemp("models") / "Tiny-Detector", ["Non-refusal", "Refusal"])
-
-
-def build_detector(folder: Path, labels: list[str]) -> Path:
-    import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
-
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=4,
-        num_hidden_layers=0,
-        num_attention_heads=1,
-        intermediate_size=4,
-        max_position_embeddings=16,
-        id2label=dict(enumerate(labels)),
-        label2id={label: index for index, label in enumerate(labels)},
-    )
-    model = BertForSequenceClassification(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-        embeddings = model.bert.embeddings
-        embeddings.word_embeddings.weight[:, 1] = 1.0
-        embeddings.word_embeddings.weight[WORDS.index("sorry")] = torch.tensor([1.0, 0, 0, 0])
-        embeddings.LayerNorm.weight.fill_(1.0)
-        model.bert.pooler.dense.weight.copy_(torch.eye(4) * 10)  # tanh saturates: about 1 or -1
-        model.classifier.weight[0, 1] = 4.0
-        model.classifier.weight[1, 0] = 4.0
-        model.classifier.bias.fill_(0.0)
-    words = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    words.normalizer = normalizers.Lowercase()
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-    )
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 def classifier(folder: Path, **settings: Any) -> Classifier:
