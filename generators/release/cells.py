@@ -169,8 +169,8 @@ def _read_samples(work: Workspace, log: Log) -> None:
 def _sample_rows(file: Path) -> Iterator[Reply]:
     for row in read_replies(file):
         for reply, verdict in zip(row.replies, row.logged or (), strict=True):
-            quote = encodable(reply[:LONGEST_QUOTE])
-            yield encodable(row.prompt or ""), verdict.label, verdict.reason, quote
+            prompt, reason = encodable(row.prompt or ""), encodable(verdict.reason)
+            yield prompt, verdict.label, reason, encodable(reply[:LONGEST_QUOTE])
 
 
 def _relabelled(file: Path, workers: int) -> Iterator[list[Reply]]:

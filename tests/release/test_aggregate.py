@@ -187,6 +187,16 @@ class TestMatrix:
         plain.unlink()
         assert cells(made(tmp_path, prompts, relabel=relabel)) == found != {}
 
+    def test_a_log_that_only_python_can_read_is_read_line_by_line(
+        self, tmp_path: Path, prompts: Path
+    ) -> None:
+        file = log(tmp_path, "org/a", {KILL: ["refused"], SHOOT: ["complied"]})
+        file.write_text(file.read_text().replace("I'm sorry", "I'm \\ud800 sorry"))  # half a character
+        assert cells(made(tmp_path, prompts)) == {
+            (KILL, "org/a"): ("refused", 1, False),
+            (SHOOT, "org/a"): ("complied", 1, False),
+        }
+
     def test_relabelling_in_several_processes_gives_the_same(
         self, tmp_path: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
