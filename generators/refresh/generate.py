@@ -86,6 +86,7 @@ class Batches:
         self._on_file = run.store.batches(round_number)
         self._number = run.store.next_batch(round_number)
         self._starting = round_seeds(run, round_number)
+        self._verified = [one.prompt for one in verified(run, before=round_number)]
 
     def next(self) -> list[Job]:
         """The jobs of the next batch; none where nothing can be drawn now."""
@@ -154,6 +155,5 @@ class Batches:
 
     def _examples(self) -> tuple[str, ...]:
         """Verified prompts of earlier rounds; one draw for a whole batch, so that requests share a prefix."""
-        known = [one.prompt for one in verified(self._run, self._round)]
-        shown = min(self._run.settings.rounds.examples, len(known))
-        return tuple(self._run.draw("examples", self._round, self._number).sample(known, shown))
+        shown = min(self._run.settings.rounds.examples, len(self._verified))
+        return tuple(self._run.draw("examples", self._round, self._number).sample(self._verified, shown))

@@ -25,7 +25,6 @@ from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name
-from overbench_tasks.records import Label
 from overbench_tasks.tables import whole_file
 
 SETTINGS_FILE = "settings.yaml"
@@ -130,10 +129,6 @@ class Run:
     def asking(self) -> Asking:
         """The key of the answers and labels of this run."""
         return Asking(self.target.name, self.target.decoding, self.labeller.name)
-
-    def labels(self) -> dict[str, Label]:
-        """What the target did with every prompt it was asked, by prompt id."""
-        return self.store.labels(self.asking)
 
     def draw(self, *key: object) -> random.Random:
         """A generator of its own for every purpose, so that a resumed run draws the same."""

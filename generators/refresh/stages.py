@@ -79,7 +79,7 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> Counter
     # An outage of a judge is no label: the next start asks it again.
     outages = ("judge_error", "judge_unparseable")
     store.add_labels(asking, {key: said for key, said in verdicts if said.reason not in outages})
-    labels = run.labels()
+    labels = run.store.labels(run.asking)
     if left := sum(one.id not in labels for one in prompts):
         raise OverbenchError(
             f"The labeller gave no verdict on {left:,} of {len(prompts):,} replies. The replies are kept: "
@@ -108,7 +108,7 @@ def examples(run: Run, round_number: int) -> list[Example]:
 
     New prompts never enter the test split, which stays as it is from the first round to the last.
     """
-    labels = run.labels()
+    labels = run.store.labels(run.asking)
     found = []
     for one in run.store.prompts(last_round=round_number - 1):
         label = labels.get(one.id, "unscored")
@@ -153,7 +153,7 @@ def round_seeds(run: Run, round_number: int) -> list[RunPrompt]:
     """
     generation = run.store.prompts("generation")
     if run.settings.rounds.seeds_by == "target":
-        labels = run.labels()
+        labels = run.store.labels(run.asking)
         refused = [one for one in generation if labels.get(one.id) == "refused"]
     else:
         says = run.detector(round_number).refuses([one.prompt for one in generation])
@@ -163,7 +163,7 @@ def round_seeds(run: Run, round_number: int) -> list[RunPrompt]:
 
 def verified(run: Run, before: int) -> list[RunPrompt]:
     """Accepted prompts of earlier rounds that the target refused, the latest round first."""
-    labels = run.labels()
+    labels = run.store.labels(run.asking)
     accepted = run.store.prompts("accepted", last_round=before - 1)
     refused = [one for one in accepted if labels.get(one.id) == "refused"]
     return sorted(refused, key=lambda one: (-one.round, one.position))
@@ -186,7 +186,7 @@ def verify(run: Run, round_number: int) -> Summary:
     """Ask the target the prompts that passed all gates, and those set aside to learn from."""
     prompts = run.store.prompts(first_round=round_number, last_round=round_number)
     _ask_and_label(run, prompts, f"verify, round {round_number}")
-    labels = run.labels()
+    labels = run.store.labels(run.asking)
     accepted, explored = (
         _counts(labels[one.id] for one in prompts if one.split == name) for name in ("accepted", "explored")
     )

