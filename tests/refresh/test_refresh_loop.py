@@ -340,6 +340,15 @@ class TestSettings:
         assert (found.target.model_args, found.rounds.jobs, found.rounds.keep) == ("pretrained=b", 7, 4)
         assert found.rounds.seeds_by == "detector"
 
+    def test_names_of_earlier_versions_are_read_in_files_and_assignments(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.yaml"
+        file.write_text(
+            "target: {model_args: a}\nmoderation: {none: true}\npool: {cap: 3}\nrounds: {wave: 5}\n"
+        )
+        found = load(file, {})
+        assert (found.rounds.batch, found.rounds.feature_cap) == (5, 3)
+        assert load(file, {}, ["rounds.wave=6"]).rounds.batch == 6
+
     def test_null_in_a_file_is_a_value_and_a_flag_that_is_none_was_not_given(self, tmp_path: Path) -> None:
         file = tmp_path / "s.yaml"
         file.write_text(
