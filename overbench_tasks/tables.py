@@ -1,4 +1,4 @@
-"""Tables in files: the one reader of JSONL, CSV and Parquet, and the one way to write a file whole.
+"""Tables in files: the one reader of JSONL, CSV and Parquet; the one way to write a file whole; checksums.
 
 A row that can't be read is an error that names file and row; or, for sources that shouldn't fail for one
 row of many thousand, the reader's caller is told of it and the next row is read.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -51,6 +52,16 @@ def whole_file(file: Path, *, sync: bool = False) -> Iterator[TextIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def sha256_of(file: Path) -> str:
+    """64 hex digits, as ``sha256sum`` prints them.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def matching_files(patterns: Sequence[str]) -> list[Path]:

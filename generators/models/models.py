@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from generators.checksum import sha256_of
 from generators.models.model_sources import SOURCES, Source, SourceError
 from generators.models.registry import MODELS, ModelFile, NamedModel, find
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.tables import whole_file
+from overbench_tasks.tables import sha256_of, whole_file
 
 __all__ = ["MODELS", "cached", "encoder_place", "fetch", "find", "model_args", "models_dir"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from generators.checksum import sha256_of
 from generators.release.read import CHECKSUMS_FILE, GAPS_FOLDER, read_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import hub_errors, hub_prompt_file, hub_trouble, parse_hub_id
+from overbench_tasks.tables import sha256_of
 
 __all__ = ["check_sums", "hub_prompt_file", "push_release"]
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.categories.category_columns import category_columns
-from generators.checksum import sha256_of
 from generators.release import card, gaps
 from generators.release.read import (
     CARD_FILE,
@@ -33,6 +32,7 @@ from generators.release.read import (
 from generators.targets.naming import public_arguments
 from overbench_tasks import __version__
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.tables import sha256_of
 
 if TYPE_CHECKING:
     import duckdb

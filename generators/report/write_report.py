@@ -1,4 +1,4 @@
-"""Writes a report: the page, the Markdown summary beside it, and each figure as PNG and SVG."""
+"""What a report says, and its files: the page, a Markdown summary, and each figure as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from generators.report import figures
+from generators.report.page import html, markdown
+from generators.report.report_inputs import Inputs, read_inputs
+from generators.report.sections.comparison_sections import significance_section, transfer_section
+from generators.report.sections.prompt_sections import prompts_section
+from generators.report.sections.rate_sections import categories_section, features_section, rates_section
+from generators.report.sections.run_sections import labels_section, release_section, settings_section
+from generators.report.sections.section import Report, highest_first, set_name, short_names
+from generators.report.stats.rates import osr
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 
@@ -38,11 +47,6 @@ def make_report(
     folder = out.with_name(f"{out.stem}_figures")
     _check_place(out, folder)
     _check_packages()
-    from generators.report import figures
-    from generators.report.content import build
-    from generators.report.page import html, markdown
-    from generators.report.report_inputs import read_inputs
-
     report = build(read_inputs(paths, aliases), title)
     files = {
         out: html(report).encode(),
@@ -87,8 +91,56 @@ def _write(files: Mapping[Path, bytes]) -> None:
 def _check_packages() -> None:
     from importlib.util import find_spec
 
-    missing = [name for name in ("duckdb", "matplotlib", "scipy", "seaborn") if find_spec(name) is None]
+    missing = [
+        name
+        for name in ("duckdb", "matplotlib", "scipy", "seaborn", "statsmodels")
+        if find_spec(name) is None
+    ]
     if missing:
         raise OverbenchError(
             f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
         )
+
+
+def build(inputs: Inputs, title: str = "OVERBENCH report") -> Report:
+    """Everything that ``inputs`` allow to be said; a section without data is left out."""
+    names = short_names(inputs)
+    main = inputs.sets[0]
+    sections = [
+        rates_section(inputs, names),
+        features_section(main, names),
+        categories_section(inputs, names),
+        transfer_section(inputs, names),
+        significance_section(main, names),
+        prompts_section(inputs, names),
+        labels_section(inputs, names),
+        settings_section(inputs, names),
+        release_section(inputs),
+    ]
+    notes = list(inputs.notes)
+    if not any(main.matrix.source_targets):
+        notes.append(
+            "For which model each prompt was made is not in these logs, so transfer and leave-source-out "
+            "rates are left out. They need a release: overbench aggregate."
+        )
+    return Report(title, _lead(inputs, names), tuple(notes), tuple(filter(None, sections)))
+
+
+def _lead(inputs: Inputs, names: Mapping[str, str]) -> tuple[str, ...]:
+    main = inputs.sets[0]
+    rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
+    lead = [
+        f"{len(main.matrix.targets)} models on harmless prompts: "
+        f"{', '.join(set_name(one) for one in inputs.sets)}. Made from {', '.join(inputs.sources)}."
+    ]
+    if rates:
+        order = highest_first(rates)
+        told = [
+            f"{names[target]}, {100 * rates[target].value:.1f} %"
+            for target in dict.fromkeys((order[0], order[-1]))
+        ]
+        lead.append(
+            f"Highest oversensitivity rate on {main.name}: {told[0]}"
+            + (f"; lowest: {told[1]}." if len(told) > 1 else ".")
+        )
+    return tuple(lead)

@@ -41,7 +41,7 @@ EVALUATION: dict[str, tuple[str, ...]] = {
 # Generation, from the ground up: a room may use all of evaluation and every floor below its own,
 # and no other room of its own floor.
 GENERATION: tuple[tuple[str, ...], ...] = (
-    ("generators", "checksum", "near_duplicates", "words"),
+    ("generators", "near_duplicates", "words"),
     ("seeds", "detector", "attribution", "adversary", "gates", "categories", "targets", "models"),
     ("refresh",),
     ("release",),
@@ -113,7 +113,7 @@ def test_arrows_go_down() -> None:
 @pytest.mark.parametrize(
     ("module", "target"),
     [
-        ("overbench_tasks.metrics", "generators.checksum"),
+        ("overbench_tasks.metrics", "generators.words"),
         ("generators.seeds.seeds", "generators.detector.detector"),
         ("generators.adversary.adversary", "generators.refresh.store"),
         ("generators.release.card", "generators.report.page"),

@@ -23,12 +23,11 @@ from typer.testing import CliRunner
 
 from generators.commands.report_commands import register
 from generators.report import figures
-from generators.report.content import build
 from generators.report.page import html, markdown
 from generators.report.report_inputs import read_inputs
 from generators.report.sections.prompt_sections import shade, shaded
 from generators.report.sections.section import Cell, Report, make, number, percent, text
-from generators.report.write_report import make_report
+from generators.report.write_report import build, make_report
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import BUNDLED
 from overbench_tasks.refusal import RULES_VERSION
