@@ -193,7 +193,7 @@ def a_refresh_round(folder: Path) -> Passed:
         settings = {
             "target": {"model": "dummy", "model_args": "pretrained=org/fake"},
             "seeds": {"sources": [str(seeds)], "generation": 0.3},
-            "detector": {"model": str(encoder), "epochs": 4, "learning_rate": 5e-3, "device": "cpu"},
+            "detector": {"model": str(encoder), "epochs": 1, "learning_rate": 5e-3, "device": "cpu"},
             "adversary": {"base_url": url},
             "moderation": {"judges": [{"base_url": url}]},
             "rounds": {"rounds": 1, "jobs": 2},
@@ -229,7 +229,7 @@ JOBS: dict[str, tuple[Callable[[Path], Passed], int]] = {
 
 def table(folder: Path) -> Iterator[str]:
     """Markdown: the number of files of each job, and the files by folder in the order of their first call."""
-    yield "| job | files | at most | in the order of their first call |"
+    yield "| job | files | aim | in the order of their first call |"
     yield "| --- | ---: | ---: | --- |"
     for name, (job, most) in JOBS.items():
         own, of_models = job(folder)
