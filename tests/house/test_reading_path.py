@@ -1,4 +1,4 @@
-"""The reading path of the three main jobs: not longer than CONTRIBUTING.md shows, and as short as promised."""
+"""The reading path of the three main jobs: not longer than the page shows, and as short as promised."""
 
 from __future__ import annotations
 
