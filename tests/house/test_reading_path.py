@@ -54,5 +54,5 @@ def test_paths_are_as_short_as_promised(job: str, aim: int, measured: dict[str, 
 def test_the_page_names_files_that_are_there() -> None:
     for row in block("CONTRIBUTING.md", "reading path")[2:]:
         for folder, modules in re.findall(r"`([\w/]+)/`: ([\w, ]+)", row):
-            for module in modules.split(", "):
+            for module in modules.strip().split(", "):
                 assert (REPOSITORY / folder / f"{module}.py").is_file(), f"{folder}/{module}.py"
