@@ -105,7 +105,6 @@ def wrong_arrows(found: dict[Module, set[Module]]) -> list[str]:
     )
 
 
-@pytest.mark.xfail(reason="the move is under way")
 def test_arrows_go_down() -> None:
     assert wrong_arrows(arrows()) == []
 
@@ -124,7 +123,6 @@ def test_an_arrow_upwards_or_across_is_found(module: str, target: str) -> None:
     assert wrong_arrows({module: {target}}) == [f"{module} -> {target}"]
 
 
-@pytest.mark.xfail(reason="the move is under way")
 def test_no_import_cycle() -> None:
     """Of modules, lazy imports included; a package's ``__init__`` is the front door of its own modules."""
     left = {
@@ -141,7 +139,6 @@ def test_no_import_cycle() -> None:
     assert left == {}
 
 
-@pytest.mark.xfail(reason="the move is under way")
 def test_a_folder_has_a_job_and_not_too_many_modules() -> None:
     folders: dict[Path, list[str]] = defaultdict(list)
     for file in modules().values():
@@ -150,7 +147,6 @@ def test_a_folder_has_a_job_and_not_too_many_modules() -> None:
     assert {str(folder): len(names) for folder, names in folders.items() if len(names) > MOST_MODULES} == {}
 
 
-@pytest.mark.xfail(reason="the move is under way")
 def test_no_two_modules_or_classes_share_a_name() -> None:
     """So that no import needs an alias."""
     places: dict[str, list[str]] = defaultdict(list)
@@ -168,7 +164,6 @@ def test_no_two_modules_or_classes_share_a_name() -> None:
     assert shared == {}
 
 
-@pytest.mark.xfail(reason="the move is under way")
 def test_no_import_of_ours_needs_an_alias() -> None:
     found = []
     for module, file in modules().items():
