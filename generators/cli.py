@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group
 
 from overbench_tasks import __version__
 
@@ -20,7 +19,7 @@ COMMANDS: Final = {
     **dict.fromkeys(("aggregate", "diff", "push"), "release_commands"),
     "report": "report_commands",
 }
-"""Every command, as ``--help`` lists them, and its module in :mod:`generators.commands`."""
+"""Every command, as ``--help`` lists them: a function in one of the modules of :mod:`generators.commands`."""
 
 
 class Commands(TyperGroup):
@@ -33,9 +32,9 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"generators.commands.{COMMANDS[cmd_name]}")
-        loaded = typer.Typer()
-        module.register(loaded)
-        return get_group(loaded).get_command(ctx, cmd_name)
+        loaded = typer.Typer(add_completion=False)
+        loaded.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        return typer.main.get_command(loaded)
 
 
 app = typer.Typer(

@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
+from generators.models import models
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import Verdict
 from overbench_tasks.text import printable
 
 MODEL = "qwen2.5-coder-0.5b"
@@ -45,17 +45,19 @@ def run(
     if model == "hf":
         _require_local_models()
     if model_args is None:
-        model_args = _fetched_model_args()
+        named = models.find(MODEL)
+        model_args = models.model_args(named, models.fetch(named))
+    asked: dict[str, Any] = {"model": model, "model_args": model_args, "tasks": TASK}
+    asked |= {"limit": limit, "batch_size": batch_size, "device": device}
     typer.echo(f"Asking {limit} harmless prompts of {TASK} on {device} ...", err=True)
-    results = _evaluate(model, model_args, limit, batch_size, device, output_path)
+    results = _evaluate(asked, output_path)
 
     from lm_eval.utils import make_table
 
     typer.echo(make_table(results))
     for line in refused_lines(results["samples"][TASK]):
         typer.echo(line)
-    command = lm_eval_command(model, model_args, limit, batch_size, device, output_path)
-    typer.echo(f"\nThe same with lm-eval's own command:\n  {command}")
+    typer.echo(f"\nThe same with lm-eval's own command:\n  {_lm_eval_command(asked, output_path)}")
 
 
 def _require_local_models() -> None:
@@ -69,30 +71,13 @@ def _require_local_models() -> None:
         )
 
 
-def _fetched_model_args() -> str:
-    from generators.models import models
-
-    model = models.find(MODEL)
-    return models.model_args(model, models.fetch(model))
-
-
-def _evaluate(
-    model: str, model_args: str, limit: int, batch_size: str, device: str, output_path: Path | None
-) -> dict[str, Any]:
+def _evaluate(asked: Mapping[str, Any], output_path: Path | None) -> dict[str, Any]:
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
 
     tracker = EvaluationTracker(output_path=str(output_path)) if output_path else None
     results: dict[str, Any] = simple_evaluate(
-        model=model,
-        model_args=model_args,
-        tasks=[TASK],
-        limit=limit,
-        batch_size=batch_size,
-        device=device,
-        apply_chat_template=True,
-        log_samples=True,
-        evaluation_tracker=tracker,
+        **{**asked, "tasks": [TASK]}, apply_chat_template=True, log_samples=True, evaluation_tracker=tracker
     )
     if tracker:
         tracker.save_results_aggregated(results=results, samples=results["samples"])
@@ -100,12 +85,11 @@ def _evaluate(
     return results
 
 
-def lm_eval_command(
-    model: str, model_args: str, limit: int, batch_size: str, device: str, output_path: Path | None
-) -> str:
-    """The lm_eval command line that gives the same result."""
-    words = ["lm_eval", "--model", model, "--model_args", model_args, "--tasks", TASK]
-    words += ["--apply_chat_template", "--limit", str(limit), "--batch_size", batch_size, "--device", device]
+def _lm_eval_command(asked: Mapping[str, Any], output_path: Path | None) -> str:
+    words = ["lm_eval"]
+    for name, value in asked.items():
+        words += [f"--{name}", str(value)]
+    words += ["--apply_chat_template"]
     words += ["--log_samples", "--output_path", str(output_path)] if output_path else []
     return shlex.join(words)
 
@@ -119,11 +103,8 @@ def refused_lines(samples: Iterable[Mapping[str, Any]], shown: int = SHOWN) -> l
     """
     from overbench_tasks.filters import verdict_from_json
 
-    refused: list[tuple[Mapping[str, Any], Verdict]] = []
-    for sample in samples:
-        verdict = verdict_from_json(sample["filtered_resps"][0][0])
-        if verdict.label == "refused":
-            refused.append((sample, verdict))
+    verdicts = ((sample, verdict_from_json(sample["filtered_resps"][0][0])) for sample in samples)
+    refused = [(sample, verdict) for sample, verdict in verdicts if verdict.label == "refused"]
     if not refused:
         return ["\nNo prompt was refused."]
     lines = [

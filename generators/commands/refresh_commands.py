@@ -31,29 +31,6 @@ Where = Annotated[
 RunDirectory = Annotated[Path, typer.Argument(help="A run directory.")]
 
 
-class Bars:
-    """Progress in the terminal; one bar at a time."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-
-    def bar(self, name: str, total: int | None) -> Callable[[int], None]:
-        from tqdm import tqdm
-
-        self.close()
-        self._bar = tqdm(total=total, desc=name, disable=None)
-        return self._bar.update  # type: ignore[no-any-return]
-
-    def say(self, line: str) -> None:
-        self.close()
-        typer.echo(line)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-
 @offers(
     "given",
     RefreshSettings,
@@ -131,18 +108,14 @@ def _moderation(names: list[str] | None) -> dict[str, Any]:
 
 
 def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:
-    bars = Bars()
     with Store(folder) as store:
-        run = Run(settings, store, bars)
+        run = Run(settings, store, typer.echo)
         try:
             run.check(until)
             exported = loop.refresh(run, until)
         except KeyboardInterrupt:
-            bars.close()
             typer.echo(f"Stopped; nothing is lost. To go on: overbench refresh {folder}", err=True)
             raise typer.Exit(130) from None
-        finally:
-            bars.close()
     typer.echo(
         f"{folder}: {exported.accepted:,} prompts passed all gates, {exported.verified:,} of them are "
         f"refused by the target. In {exported.folder}"
@@ -169,6 +142,12 @@ def _stage(name: str, does: str) -> Callable[[Path], None]:
 
     command.__doc__ = f"{does} Goes on with a run directory up to this stage."
     return command
+
+
+label = _stage("label", "Ask the target the seed prompts and label its replies.")
+train = _stage("train", "Train the next round's detector.")
+generate = _stage("generate", "Have the adversary write, and pass what it writes through the gates.")
+verify = _stage("verify", "Ask the target what passed the gates.")
 
 
 def attribute(
@@ -203,17 +182,3 @@ def status(run: RunDirectory) -> None:
     """Show a run's counts per stage and rejection reason, its detectors, its top features."""
     for line in status_lines(run):
         typer.echo(line)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command()(refresh)
-    app.command()(attribute)
-    app.command()(status)
-    for name, does in (
-        ("label", "Ask the target the seed prompts and label its replies."),
-        ("train", "Train the next round's detector."),
-        ("generate", "Have the adversary write, and pass what it writes through the gates."),
-        ("verify", "Ask the target what passed the gates."),
-    ):
-        app.command(name)(_stage(name, does))

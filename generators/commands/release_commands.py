@@ -29,7 +29,7 @@ from generators.release.release_settings import AggregateSettings, EngineSetting
     },
 )
 @offers("engine", EngineSettings, {"--memory_limit": "memory_limit", "--threads": "threads"})
-def aggregate_command(
+def aggregate(
     *,
     runs: Annotated[
         list[Path],
@@ -109,10 +109,3 @@ def push(
     from generators.release.push import push_release
 
     typer.echo(push_release(release, repo_id, private=private))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to ``overbench``."""
-    app.command("aggregate")(aggregate_command)
-    for command in (diff, push):
-        app.command()(command)

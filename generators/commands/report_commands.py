@@ -25,8 +25,3 @@ def report(
 
     files = make_report(paths, out, aliases=alias or (), title=title)
     typer.echo(f"{files[0]}: one file, for any browser; {files[1]} and {len(files) - 2} pictures beside it.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command()(report)

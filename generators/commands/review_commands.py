@@ -197,9 +197,3 @@ def agreement(
             typer.echo(line)
         for line in correction_lines(reading.confusion, runs, labeller):
             typer.echo(line)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    for command in (rescore, agreement, annotate):
-        app.command()(command)

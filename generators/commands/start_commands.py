@@ -80,10 +80,3 @@ def quickstart(
         device=device,
         output_path=output_path,
     )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("tasks-path")(tasks_path)
-    for command in (doctor, models, quickstart):
-        app.command()(command)

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from tqdm import tqdm
+
 from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, content_words, features
 from generators.refresh.gating import Gates
@@ -41,10 +43,10 @@ def generate(run: Run, round_number: int) -> Summary:
 def _draw_and_judge(run: Run, round_number: int) -> str:
     """Returns why no further batch was drawn."""
     gates, batches = Gates(run, round_number), Batches(run, round_number)
-    progress = run.reporter.bar(f"generate, round {round_number}", run.settings.rounds.jobs)
     stop = threading.Event()
     in_flight: tuple[list[Job], Future[list[Written]]] | None = None
-    with ThreadPoolExecutor(1, "adversary") as background:
+    bar = tqdm(desc=f"generate, round {round_number}", total=run.settings.rounds.jobs, disable=None)
+    with bar, ThreadPoolExecutor(1, "adversary") as background:
         try:
             while True:
                 jobs = batches.next()
@@ -52,7 +54,7 @@ def _draw_and_judge(run: Run, round_number: int) -> str:
                 if in_flight is not None:
                     jobs_before, written = in_flight
                     gates.judge(jobs_before, written.result())
-                    progress(len(jobs_before))
+                    bar.update(len(jobs_before))
                 elif asked is None:
                     return batches.ended
                 in_flight = asked

@@ -49,7 +49,7 @@ def refresh(run: Run, until: str | None = None) -> Published:
             continue
         summary = STAGES[name](run, number)
         run.store.finish(number, name, summary)
-        run.reporter.say(summary_line(number, name, summary))
+        run.say(summary_line(number, name, summary))
         if name == until:
             break
         if name == "verify":

@@ -19,7 +19,7 @@ from generators.gates.form import FormSettings
 from generators.gates.moderation import ModerationSettings
 from generators.gates.novelty import NoveltySettings
 from generators.gates.presence import PresenceSettings
-from generators.refresh.presets import PRESETS
+from generators.refresh.presets import PRESETS, sections
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
@@ -126,7 +126,7 @@ def load(
 ) -> RefreshSettings:
     """The settings from a preset, a YAML file, flags and ``section.name=value`` words, the last first.
 
-    A flag that is None was not given. In a file, null is a value like any other.
+    In a file, null is a value like any other.
 
     Raises:
         OverbenchError: names the setting, what was expected and what came.
@@ -134,7 +134,7 @@ def load(
     if preset not in PRESETS:
         raise OverbenchError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
     merged = merge({"target": {}, **PRESETS[preset]}, {} if file is None else _renamed(_read(file)))
-    merged = merge(merged, _given(overrides))
+    merged = merge(merged, overrides)
     for assignment in assignments:
         merged = merge(merged, _renamed(_assigned(assignment)))
     try:
@@ -185,10 +185,7 @@ def _assigned(assignment: str) -> dict[str, Any]:
     path, equals, text = assignment.partition("=")
     if not equals or not path.strip():
         raise OverbenchError(f"Expected --set section.name=value, got {assignment!r}.")
-    value: Any = yaml.safe_load(text)
-    for name in reversed(path.strip().split(".")):
-        value = {name: value}
-    return dict(value)
+    return sections({path.strip(): yaml.safe_load(text)})
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,12 +198,6 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
         else:
             merged[name] = value
     return merged
-
-
-def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags that were given: those that are not None."""
-    named = {name: _given(value) if isinstance(value, Mapping) else value for name, value in flags.items()}
-    return {name: value for name, value in named.items() if value is not None}
 
 
 def _explain(error: ValidationError) -> str:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import yaml
 
@@ -30,41 +30,22 @@ from overbench_tasks.tables import whole_file
 SETTINGS_FILE = "settings.yaml"
 
 
-class Reporter(Protocol):
-    """Where progress goes: bars in a terminal, nothing in a test."""
-
-    def bar(self, name: str, total: int | None) -> Callable[[int], None]:
-        """A bar of ``total`` units, None where nobody knows; the function advances it."""
-
-    def say(self, line: str) -> None:
-        """One line for the user."""
-
-
-class Silent:
-    """A :class:`Reporter` that reports nothing."""
-
-    def bar(self, name: str, total: int | None) -> Callable[[int], None]:
-        return lambda done: None
-
-    def say(self, line: str) -> None:
-        pass
-
-
 class Run:
     """A refresh in progress. Its models are made when they are first needed, as the settings say.
 
     Args:
         settings: as the user gave them; they must equal those that the folder was begun with.
         store: the open run directory.
+        say: told one line after each stage.
 
     Raises:
         OverbenchError: the folder holds a run with other settings.
     """
 
-    def __init__(self, settings: RefreshSettings, store: Store, reporter: Reporter | None = None) -> None:
+    def __init__(self, settings: RefreshSettings, store: Store, say: Callable[[str], object] = print) -> None:
         self.settings = settings
         self.store = store
-        self.reporter: Reporter = reporter or Silent()
+        self.say = say
         self._detector: tuple[int, Detector] | None = None
         _begin(settings, store)
 

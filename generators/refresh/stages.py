@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from tqdm import tqdm
 
 from generators.detector.detector_settings import Example, Split
 from generators.refresh.run import Run
 from generators.refresh.store import RunPrompt, Summary
 from generators.seeds.seeds import SPLITS, read_seeds, split
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import LABELS
+from overbench_tasks.records import LABELS, Label
 
 VALIDATION_SHARE_OF_NEW = 0.25
 """Of the prompts answered in a round, the share that goes into the validation split, by seed."""
@@ -40,7 +42,7 @@ def label_seeds(run: Run, round_number: int) -> Summary:
     """Ask the target the detector's prompts, and the generation seeds where its refusals choose them."""
     splits = SPLITS if run.settings.rounds.seeds_by == "target" else SPLITS[:3]
     prompts = run.store.prompts(*splits, last_round=0)
-    counts = _ask_and_label(run, prompts, "label")
+    counts = _counts(_ask_and_label(run, prompts, "label"), prompts)
     if not counts["refused"]:
         raise OverbenchError(
             f"The target refused none of {len(prompts):,} seed prompts: there is nothing to attribute. Try "
@@ -56,42 +58,42 @@ def label_seeds(run: Run, round_number: int) -> Summary:
     return dict(counts)
 
 
-def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> Counter[str]:
-    """How the target's replies to the prompts are labelled; what is not known yet is asked, in chunks.
+def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[str, Label]:
+    """The labels of the target's replies by prompt id; what is not known yet is asked, in chunks.
 
     Every chunk's replies are kept before the next is asked. Larger chunks pad less; a crash loses one.
     """
     store, asking, size = run.store, run.asking, run.settings.rounds.chunk_size
-    progress = run.reporter.bar(name, len(prompts))
     known = store.answered(asking)
     # Longest first, as lm-eval itself does: like lengths share a batch, and a lack of memory shows at once.
     missing = sorted(
         (one for one in prompts if one.id not in known), key=lambda one: (-len(one.prompt), one.id)
     )
-    progress(len(prompts) - len(missing))
-    for start in range(0, len(missing), size):
-        chunk = missing[start : start + size]
-        replies = run.target.replies([one.prompt for one in chunk])
-        store.add_answers(asking, {one.id: reply for one, reply in zip(chunk, replies, strict=True)})
-        progress(len(chunk))
+    done = len(prompts) - len(missing)
+    with tqdm(desc=name, total=len(prompts), initial=done, disable=None) as bar:
+        for start in range(0, len(missing), size):
+            chunk = missing[start : start + size]
+            replies = run.target.replies([one.prompt for one in chunk])
+            store.add_answers(asking, {one.id: reply for one, reply in zip(chunk, replies, strict=True)})
+            bar.update(len(chunk))
     unlabelled = store.unlabelled(asking)
     verdicts = zip(unlabelled, run.labeller.label(list(unlabelled.values())), strict=True)
     # An outage of a judge is no label: the next start asks it again.
     outages = ("judge_error", "judge_unparseable")
     store.add_labels(asking, {key: said for key, said in verdicts if said.reason not in outages})
-    labels = run.store.labels(run.asking)
+    labels = store.labels(asking)
     if left := sum(one.id not in labels for one in prompts):
         raise OverbenchError(
             f"The labeller gave no verdict on {left:,} of {len(prompts):,} replies. The replies are kept: "
             "start the same command again to label the rest."
         )
-    return _counts(labels[one.id] for one in prompts)
+    return labels
 
 
-def _counts(labels: Iterable[str]) -> Counter[str]:
+def _counts(labels: Mapping[str, str], prompts: Iterable[RunPrompt]) -> Counter[str]:
     """By label, those that did not come up too."""
     counts: Counter[str] = Counter(dict.fromkeys(LABELS, 0))
-    counts.update(labels)
+    counts.update(labels[one.id] for one in prompts)
     return counts
 
 
@@ -99,7 +101,7 @@ def train(run: Run, round_number: int) -> Summary:
     """Train the detector of a round on all that the target has answered so far."""
     report = run.train(examples(run, round_number), round_number)
     for line in report.lines():
-        run.reporter.say(line)
+        run.say(line)
     return report.model_dump(mode="json")
 
 
@@ -175,20 +177,19 @@ def attribute_prompts(run: Run, round_number: int, prompts: Sequence[RunPrompt])
     missing = [(one.id, one.prompt) for one in prompts if one.id not in known]
     if not missing:
         return
-    progress = run.reporter.bar(f"attribute, round {round_number}", len(missing))
-    for start in range(0, len(missing), run.settings.rounds.chunk_size):
-        chunk = missing[start : start + run.settings.rounds.chunk_size]
-        run.store.add_attributions(round_number, run.attribute(round_number, chunk))
-        progress(len(chunk))
+    with tqdm(desc=f"attribute, round {round_number}", total=len(missing), disable=None) as bar:
+        for start in range(0, len(missing), run.settings.rounds.chunk_size):
+            chunk = missing[start : start + run.settings.rounds.chunk_size]
+            run.store.add_attributions(round_number, run.attribute(round_number, chunk))
+            bar.update(len(chunk))
 
 
 def verify(run: Run, round_number: int) -> Summary:
     """Ask the target the prompts that passed all gates, and those set aside to learn from."""
     prompts = run.store.prompts(first_round=round_number, last_round=round_number)
-    _ask_and_label(run, prompts, f"verify, round {round_number}")
-    labels = run.store.labels(run.asking)
+    labels = _ask_and_label(run, prompts, f"verify, round {round_number}")
     accepted, explored = (
-        _counts(labels[one.id] for one in prompts if one.split == name) for name in ("accepted", "explored")
+        _counts(labels, (one for one in prompts if one.split == name)) for name in ("accepted", "explored")
     )
     return {
         "accepted": accepted.total(),

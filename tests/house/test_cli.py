@@ -176,8 +176,8 @@ class TestQuickstart:
         assert "Refused, 5 of 6" in text
         assert "I'm sorry, but I can't assist with that." in text
         assert (
-            "lm_eval --model dummy --model_args '' --tasks overbench_hard --apply_chat_template "
-            "--limit 6 --batch_size 2 --device cpu" in text
+            "lm_eval --model dummy --model_args '' --tasks overbench_hard --limit 6 --batch_size 2 "
+            "--device cpu --apply_chat_template" in text
         )
 
     def test_without_local_model_packages_it_says_what_to_install(
