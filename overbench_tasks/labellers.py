@@ -7,8 +7,8 @@ before a labeller that needs it is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, cast
 
 from overbench_tasks.errors import OverbenchError
@@ -17,7 +17,7 @@ from overbench_tasks.refusal import RULES_VERSION, label_reply
 
 
 @dataclass(frozen=True)
-class Labeller:
+class Labeller(AbstractContextManager["Labeller"]):
     """A labeller with a name; use it in a ``with`` block, which frees what it holds.
 
     Attributes:
@@ -30,15 +30,7 @@ class Labeller:
     label: LabelReplies
     close: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> Labeller:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

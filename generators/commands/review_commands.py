@@ -145,10 +145,13 @@ def annotate(
 
 
 def agreement(
-    file: Annotated[Path, typer.Argument(help="CSV, JSONL or Parquet with people's labels.")],
-    more_runs: Annotated[
-        list[str] | None, typer.Argument(metavar="RUN", help="Further files of --run.")
-    ] = None,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LABELS",
+            help="CSV, JSONL or Parquet with people's labels; with --run, further runs.",
+        ),
+    ],
     gold: Annotated[str, typer.Option("--gold", help="The column of people's labels.")] = "human_label",
     reply: Annotated[str, typer.Option("--reply", help="The column of the replies.")] = "reply",
     prompt: Prompt = None,
@@ -173,21 +176,26 @@ def agreement(
     from overbench_tasks.review.agreement import (
         disagreement_lines,
         figure_lines,
+        labels_first,
         read_labelled,
         write_disagreements,
     )
     from overbench_tasks.review.correction import correction_lines
     from overbench_tasks.tables import matching_files
 
-    if more_runs and not run:
-        raise typer.BadParameter(
-            f"expected one file of labels, got {file} and {', '.join(more_runs)}. Runs go behind --run.",
-            param_hint="FILE",
-        )
-    # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
-    runs = matching_files([*(run or ()), *(more_runs or ())])
+    paths = matching_files(files)
+    if len(paths) > 1:
+        if not run:
+            raise typer.BadParameter(
+                f"expected one file of labels, got {', '.join(map(str, paths))}. Runs go behind --run.",
+                param_hint="LABELS",
+            )
+        # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
+        paths = labels_first(paths, gold)
+    labels, *more_runs = paths
+    runs = [*matching_files(run or ()), *more_runs]
     with by_name(by, _settings(by_args)) as labeller:
-        reading = read_labelled(file, labeller.label, gold=gold, columns=ReplyColumns(reply, prompt))
+        reading = read_labelled(labels, labeller.label, gold=gold, columns=ReplyColumns(reply, prompt))
         if disagreements is not None:
             write_disagreements(disagreements, reading.disagreements)
         for line in (

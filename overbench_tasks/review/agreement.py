@@ -22,14 +22,14 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
-from overbench_tasks.review.annotate import KEY_COLUMN, Key, guarded, read_key, unguarded
+from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, unguarded
 from overbench_tasks.review.tally import Change, Estimate, interval
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable
 
 SCORED: Final = 3
 """The first three of LABELS are labels; the last, ``unscored``, is the lack of one."""
-FLAGGED: Final = (LABELS.index("refused"), LABELS.index("partial"))
+FLAGGED: Final = [LABELS.index("refused"), LABELS.index("partial")]
 """What counts as refusal in precision, recall and F1."""
 DRAWS: Final = 2000
 
@@ -125,58 +125,56 @@ def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyC
         OverbenchError: a row cannot be read, no row has a label, or the key of a drawn sample is
             not beside it.
     """
-    file = _LabelledFile(path, gold, columns)
+    table = list(read_table(path))
+    key_name = next((raw[KEY_COLUMN] for _, raw in table if raw.get(KEY_COLUMN)), None)
+    key = read_key(path.with_name(Path(key_name).name)) if key_name else None
+    if key:
+        columns = replace(columns, prompt=columns.prompt or "prompt")
+    rows: list[tuple[ReplyRow, Label]] = []
+    for where, raw in table:
+        if gold not in raw:
+            raise OverbenchError(
+                f"{where}: no column {gold!r}. The row has {', '.join(map(repr, raw))}. Name the file with "
+                "people's labels first, and their column with --gold."
+            )
+        human = gold_label(raw[gold], where)
+        if human in (None, "unscored"):
+            continue
+        row = reply_row(_unguarded(raw, columns) if key else raw, columns, where)
+        if key and row.id not in key.rows:
+            raise OverbenchError(f"{where}: {row.id!r} is not in the sample's key. Was it renamed?")
+        rows.append((row, human))
+    if not rows:
+        raise OverbenchError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
     disagreements = []
-    for row, (verdict,) in label_rows(file.rows(), label):
-        (human,) = row.logged or ()
-        counts[file.stratum(row)][LABELS.index(human.label), LABELS.index(verdict.label)] += 1
-        if verdict.label != human.label:
-            disagreements.append(Change(row.prompt, row.replies[0], human, verdict))
-    if not counts:
-        raise OverbenchError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
-    sizes = file.key.sizes if file.key else None
+    labelled = label_rows((row for row, _ in rows), label)
+    for (row, (verdict,)), (_, human) in zip(labelled, rows, strict=True):
+        stratum = key.rows[row.id] if key else ""
+        counts[stratum][LABELS.index(human), LABELS.index(verdict.label)] += 1
+        if verdict.label != human:
+            disagreements.append(Change(row.prompt, row.replies[0], Verdict(human, "", "people"), verdict))
     confusion = Confusion(
-        np.stack([counts[stratum] for stratum in sizes or [""]]),
-        np.array(list(sizes.values()), dtype=float) if sizes else None,
-        file.blank,
+        np.stack([counts[stratum] for stratum in (key.sizes if key else [""])]),
+        np.array(list(key.sizes.values()), dtype=float) if key else None,
+        blank=len(table) - len(rows),
     )
     return Reading(confusion, disagreements)
 
 
-class _LabelledFile:
-    """The rows of a labelled file, with its key where it is a drawn sample."""
+def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
+    texts = {columns.reply, columns.prompt} & raw.keys()
+    return {**raw, **{name: unguarded(raw[name]) for name in texts if name}}
 
-    def __init__(self, path: Path, gold: str, columns: ReplyColumns) -> None:
-        self.key: Key | None = None
-        self.blank = 0
-        self._path, self._gold, self._columns = path, gold, columns
 
-    def rows(self) -> Iterator[ReplyRow]:
-        """Rows that people have labelled, their label as the logged one."""
-        for where, raw in read_table(self._path):
-            if self._gold not in raw:
-                there = ", ".join(map(repr, raw))
-                raise OverbenchError(f"{where}: no column {self._gold!r}. The row has {there}.")
-            if raw.get(KEY_COLUMN) and self.key is None:
-                self.key = read_key(self._path.with_name(Path(raw[KEY_COLUMN]).name))
-                self._columns = replace(self._columns, prompt=self._columns.prompt or "prompt")
-            human = gold_label(raw[self._gold], where)
-            if human is None or human == "unscored":
-                self.blank += 1
-                continue
-            row = reply_row(self._unguarded(raw) if self.key else raw, self._columns, where)
-            if self.key and row.id not in self.key.rows:
-                raise OverbenchError(f"{where}: {row.id!r} is not in the sample's key. Was it renamed?")
-            yield replace(row, logged=(Verdict(human, "", "people"),))
+def labels_first(files: Sequence[Path], gold: str) -> list[Path]:
+    """The files, the first that has people's labels before the others.
 
-    def stratum(self, row: ReplyRow) -> str:
-        """The one that a row is from; "" where there are none."""
-        return self.key.rows[row.id] if self.key else ""
-
-    def _unguarded(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        texts = {self._columns.reply, self._columns.prompt} & raw.keys()
-        return {**raw, **{name: unguarded(raw[name]) for name in texts if name}}
+    A shell makes ``--run A B labels.csv`` of ``--run * labels.csv``: which argument holds the labels is
+    told by the column.
+    """
+    labels = next((file for file in files if gold in next(read_table(file), ("", {}))[1]), files[0])
+    return [labels, *(file for file in files if file != labels)]
 
 
 def write_disagreements(path: Path, disagreements: Sequence[Change]) -> None:
@@ -233,22 +231,19 @@ def effective_size(weights: Array, replies: Array) -> float:
 
 def _resampled(counts: Array, weights: Array, rng: np.random.Generator) -> Array:
     """(draws, people, labeller): weighted cells of bootstrap samples, each stratum resampled by itself."""
-    drawn = np.zeros((DRAWS, SCORED, SCORED))
+    drawn = np.zeros((DRAWS, SCORED * SCORED))
     for stratum, weight in zip(counts, weights, strict=True):
-        n = int(stratum.sum())
-        if n:
-            sample = rng.multinomial(n, stratum.ravel() / n, size=DRAWS)
-            drawn += weight * sample.reshape(DRAWS, SCORED, SCORED)
-    return drawn
+        if n := int(stratum.sum()):
+            drawn += weight * rng.multinomial(n, stratum.ravel() / n, size=DRAWS)
+    return drawn.reshape(DRAWS, SCORED, SCORED)
 
 
 def _f1(cells: Array) -> Array:
     """2 tp / (2 tp + fp + fn), of cells of shape (..., people, labeller)."""
-    flagged = list(FLAGGED)
-    tp = cells[..., flagged, :][..., flagged].sum(axis=(-1, -2))
-    either = cells[..., flagged].sum(axis=(-1, -2)) + cells[..., flagged, :].sum(axis=(-1, -2))
+    by_people, by_labeller = cells[..., FLAGGED, :], cells[..., FLAGGED]
+    either = by_people.sum(axis=(-1, -2)) + by_labeller.sum(axis=(-1, -2))
     with np.errstate(invalid="ignore"):
-        return np.asarray(2 * tp / either)
+        return np.asarray(2 * by_people[..., FLAGGED].sum(axis=(-1, -2)) / either)
 
 
 def _kappa(cells: Array) -> Array:
@@ -262,9 +257,7 @@ def _kappa(cells: Array) -> Array:
 
 def _percentiles(values: Array) -> tuple[float, float]:
     known = values[~np.isnan(values)]
-    if not len(known):
-        return math.nan, math.nan
-    low, high = np.quantile(known, [0.025, 0.975])
+    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (math.nan, math.nan)
     return float(low), float(high)
 
 

@@ -13,10 +13,10 @@ import heapq
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
@@ -28,17 +28,11 @@ from overbench_tasks.text import encodable, printable
 KEY_COLUMN: Final = "sample_key"
 LABEL_COLUMN: Final = "human_label"
 SHEET_COLUMNS: Final = ("id", "prompt", "reply", LABEL_COLUMN, "note", KEY_COLUMN)
-AUTOMATIC_COLUMNS: Final = ("automatic_label", "automatic_by")
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "'")
 
-Stratum = tuple[str, str]
-"""(label, by) of the automatic labeller."""
-
 Drawn = tuple[str, str | None, str, Verdict]
 """(id, prompt, reply, automatic verdict)."""
-
-K = TypeVar("K", str, Stratum)
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class Key:
         labeller: who labelled the run when the sample was drawn.
         source: the names of the runs' files.
         seed: of the draw.
-        sizes: stratum -> how many replies of the runs it holds.
+        sizes: stratum, ``label/rule`` of the automatic labeller -> how many replies of the runs it holds.
         rows: id in the sheet -> its stratum.
     """
 
@@ -86,21 +80,21 @@ def unguarded(text: str) -> str:
     return text.removeprefix("'")
 
 
-def allocate(sizes: Mapping[Stratum, int], n: int) -> dict[Stratum, int]:
+def allocate(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     """How many of ``n`` replies to draw per stratum: even over labels, within them even over rules.
 
     What a small stratum cannot give, the others do; ``n`` or more than there are draws all.
     """
-    per_label: Counter[str] = Counter()
-    for (label, _), size in sizes.items():
-        per_label[label] += size
-    shares: dict[Stratum, int] = {}
-    for label, share in _fill(per_label, n).items():
-        shares |= _fill({stratum: size for stratum, size in sizes.items() if stratum[0] == label}, share)
+    by_label: dict[str, dict[str, int]] = defaultdict(dict)
+    for stratum, size in sizes.items():
+        by_label[stratum.partition("/")[0]][stratum] = size
+    shares: dict[str, int] = {}
+    for label, share in _fill({label: sum(of.values()) for label, of in by_label.items()}, n).items():
+        shares |= _fill(by_label[label], share)
     return shares
 
 
-def _fill(sizes: Mapping[K, int], n: int) -> dict[K, int]:
+def _fill(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     """Share ``n`` evenly without giving anyone more than its size: the smallest are served first."""
     shares = {}
     for served, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: (item[1], item[0]))):
@@ -110,8 +104,8 @@ def _fill(sizes: Mapping[K, int], n: int) -> dict[K, int]:
 
 
 def draw(
-    rows: Iterator[ReplyRow], labeller: Labeller, n: int, seed: int
-) -> tuple[list[Drawn], dict[Stratum, int]]:
+    rows: Iterable[ReplyRow], labeller: Labeller, n: int, seed: int
+) -> tuple[list[Drawn], dict[str, int]]:
     """Draw the sample in one pass over the run; memory grows with n, not with the run.
 
     Returns:
@@ -119,27 +113,29 @@ def draw(
         to check and are not drawn. The same run, labeller, n and seed give the same sample.
     """
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
-    kept: dict[Stratum, list[tuple[float, int, Drawn]]] = defaultdict(list)
-    sizes: Counter[Stratum] = Counter()
-    position = 0
-    for row, verdicts in label_rows(rows, labeller.label):
-        for reply, verdict in zip(row.replies, verdicts, strict=True):
-            position += 1
-            if verdict.label == "unscored":
-                continue
-            stratum: Stratum = (verdict.label, verdict.by)
-            sizes[stratum] += 1
-            # The n with the largest lots; the position keeps the rest from being compared.
-            drawn = (rng.random(), position, (f"{row.id or 'row'}:{position}", row.prompt, reply, verdict))
-            if len(kept[stratum]) < n:
-                heapq.heappush(kept[stratum], drawn)
-            else:
-                heapq.heappushpop(kept[stratum], drawn)
+    kept: dict[str, list[tuple[float, int, Drawn]]] = defaultdict(list)
+    sizes: Counter[str] = Counter()
+    labelled = label_rows(rows, labeller.label)
+    replies = ((row, *pair) for row, new in labelled for pair in zip(row.replies, new, strict=True))
+    for position, (row, reply, verdict) in enumerate(replies, start=1):
+        if verdict.label == "unscored":
+            continue
+        stratum = _stratum(verdict)
+        sizes[stratum] += 1
+        # The n with the largest lots; the position keeps the rest from being compared.
+        drawn = (rng.random(), position, (f"{row.id or 'row'}:{position}", row.prompt, reply, verdict))
+        heapq.heappush(kept[stratum], drawn)
+        if len(kept[stratum]) > n:
+            heapq.heappop(kept[stratum])
     sample: list[tuple[float, int, Drawn]] = []
     for stratum, share in sorted(allocate(sizes, n).items()):
         sample += heapq.nlargest(share, kept[stratum])
     rng.shuffle(sample)
-    return [reply for _, _, reply in sample], dict(sizes)
+    return [reply for _, _, reply in sample], dict(sorted(sizes.items()))
+
+
+def _stratum(verdict: Verdict) -> str:
+    return f"{verdict.label}/{verdict.by}"
 
 
 def make_sheet(
@@ -174,13 +170,8 @@ def make_sheet(
     sample, sizes = draw(rows, labeller, n, seed)
     if not sample:
         raise OverbenchError(f"{names}: no reply could be labelled, there is nothing to draw from.")
-    key = Key(
-        labeller.name,
-        names,
-        seed,
-        {"/".join(stratum): size for stratum, size in sorted(sizes.items())},
-        {identity: f"{verdict.label}/{verdict.by}" for identity, _, _, verdict in sample},
-    )
+    strata = {identity: _stratum(verdict) for identity, _, _, verdict in sample}
+    key = Key(labeller.name, names, seed, sizes, strata)
     key_file = sheet.with_name(f"{sheet.stem}.key.json")
     with whole_file(key_file, sync=True) as out:
         out.write(json.dumps(asdict(key), indent=1) + "\n")
@@ -235,19 +226,18 @@ def ask(
         how many rows of the sheet are labelled now.
     """
     rows = read_sheet(sheet)
-    open_rows = [index for index, row in enumerate(rows) if not row[LABEL_COLUMN].strip()]
+    unlabelled = [row for row in rows if not row[LABEL_COLUMN].strip()]
     at = 0
-    while at < len(open_rows):
-        row = rows[open_rows[at]]
-        labelled = sum(bool(r[LABEL_COLUMN].strip()) for r in rows)
-        write(f"\n--- {labelled} of {len(rows)} labelled {'-' * 40}")
-        for name in ("prompt", "reply", *AUTOMATIC_COLUMNS):
+    while at < len(unlabelled):
+        row = unlabelled[at]
+        write(f"\n--- {_labelled(rows)} of {len(rows)} labelled {'-' * 40}")
+        for name in ("prompt", "reply", "automatic_label", "automatic_by"):
             if row.get(name):
                 write(f"{name.upper().replace('_', ' ')}\n{_shown(unguarded(row[name]))}")
         try:
             answer = read(QUESTION).strip().casefold()[:1]
         except (EOFError, KeyboardInterrupt):
-            break
+            answer = "q"
         if answer == "q":
             break
         if answer in ANSWERS:
@@ -260,6 +250,10 @@ def ask(
             at = max(0, at - 1)
         else:
             write("Please type one of c, r, p, u, s, b, q.")
+    return _labelled(rows)
+
+
+def _labelled(rows: Sequence[Mapping[str, str]]) -> int:
     return sum(bool(row[LABEL_COLUMN].strip()) for row in rows)
 
 

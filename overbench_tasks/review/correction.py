@@ -21,7 +21,6 @@ DRAWS: Final = 20_000
 FEW: Final = 20
 """Fewer labelled replies than this on either side are too few to correct by; a note says so."""
 
-
 RATES: Final[dict[str, tuple[Label, ...]]] = {
     "osr (refused)": ("refused",),
     "refused or partial": ("refused", "partial"),
@@ -97,6 +96,7 @@ def corrected_rate(
     scored = table.counts[:, :, :SCORED]
     weights = table.weights()
     is_positive = np.array([label in positive for label in LABELS[:SCORED]])
+    # (strata, people's label): of replies that the labeller flags, and of those it leaves alone
     flagged, others = scored[:, :, is_positive].sum(axis=2), scored[:, :, ~is_positive].sum(axis=2)
     n = run.total()
     if n == 0:
@@ -105,17 +105,15 @@ def corrected_rate(
     prompts = np.array(list(run.values()), dtype=float)
     p = float(shares @ prompts) / n
 
-    flagged_weight, other_weight = float(weights @ flagged.sum(axis=1)), float(weights @ others.sum(axis=1))
-    truly = np.array(
-        [weights @ flagged[:, is_positive].sum(axis=1), weights @ others[:, is_positive].sum(axis=1)]
-    )
+    flagged_weight, other_weight = (float((weights @ side).sum()) for side in (flagged, others))
+    found, missed = (float((weights @ side)[is_positive].sum()) for side in (flagged, others))
     whole = flagged_weight + other_weight
-    if not (flagged_weight and other_weight and 0 < truly.sum() < whole):
+    if not (flagged_weight and other_weight and 0 < found + missed < whole):
         raise CorrectionError(
             f"The labelled sample needs replies that are {' or '.join(positive)} and replies that are not, "
             "by people's labels and by the labeller's. Label more replies."
         )
-    q1, q0, w = truly[0] / flagged_weight, truly[1] / other_weight, flagged_weight / whole
+    q1, q0, w = found / flagged_weight, missed / other_weight, flagged_weight / whole
     se, sp = _accuracy(q1, q0, w)
     if se + sp <= 1:
         raise CorrectionError(
@@ -135,7 +133,13 @@ def corrected_rate(
     if usable.mean() >= 0.975:
         rates = np.clip((drawn_p + drawn_sp - 1)[usable] / (drawn_se + drawn_sp - 1)[usable], 0, 1)
         low, high = map(float, np.quantile(rates, [0.025, 0.975]))
-    notes = _notes(int(scored[:, is_positive].sum()), int(scored[:, ~is_positive].sum()), positive)
+    name = " or ".join(positive)
+    sides = ((name, scored[:, is_positive]), (f"not {name}", scored[:, ~is_positive]))
+    notes = tuple(
+        f"Only {int(side.sum())} labelled replies are {what}: too few to rely on the correction."
+        for what, side in sides
+        if side.sum() < FEW
+    )
     return Corrected(p, float(se), float(sp), value, min(low, value), max(high, value), notes)
 
 
@@ -192,13 +196,3 @@ def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[A
 def _beta(rng: np.random.Generator, share: float, n: float) -> Array:
     """Draws of a proportion seen as ``share`` in n replies, with Jeffreys' prior."""
     return rng.beta(share * n + 0.5, (1 - share) * n + 0.5, size=DRAWS)
-
-
-def _notes(positives: int, negatives: int, positive: tuple[Label, ...]) -> tuple[str, ...]:
-    name = " or ".join(positive)
-    few = [(positives, name), (negatives, f"not {name}")]
-    return tuple(
-        f"Only {n} labelled replies are {what}: too few to rely on the correction."
-        for n, what in few
-        if n < FEW
-    )

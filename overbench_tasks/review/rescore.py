@@ -13,7 +13,7 @@ import itertools
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -54,7 +54,7 @@ def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[lis
 def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Tallies:
     report: Tallies = defaultdict(Tally)
     for row, new in zip(rows, verdicts, strict=True):
-        report[row.filter].add(row.prompt, row.replies, row.logged, new)
+        report[row.filter].add(row, new)
     return dict(report)
 
 
@@ -63,18 +63,12 @@ def _merge(total: Tallies, part: Tallies) -> None:
         total.setdefault(name, Tally()).merge(tally)
 
 
-def output_file(source: Path, by: str, folder: Path | None) -> Path:
-    """Where the rows of ``source`` go: ``rescored_<by>_<name>``, not zipped."""
-    name = source.name.removesuffix(".gz")
-    return (folder or source.parent) / f"rescored_{by.replace('-', '_')}_{name}"
-
-
 def rescore_file(
     source: Path,
     by: str,
     settings: Mapping[str, Any] | None = None,
     *,
-    columns: ReplyColumns | None = None,
+    columns: ReplyColumns = SAMPLES,
     column: str | None = None,
     output_path: Path | None = None,
     overwrite: bool = False,
@@ -89,7 +83,7 @@ def rescore_file(
     Args:
         source: see :class:`RowFormat`.
         by, settings: see :func:`~overbench_tasks.labellers.by_name`.
-        columns: where the texts are; None: ``source`` is a sample log of one of our tasks.
+        columns: where the texts are; without any, ``source`` is a sample log of one of our tasks.
         column: see :class:`RowFormat`; None: ``rescored_<by>``.
         output_path: the folder of the output, made if need be; None: beside ``source``.
         overwrite: start anew, whatever output there is.
@@ -97,27 +91,26 @@ def rescore_file(
         progress: told the position in ``source`` and its size, in bytes on disk.
 
     Raises:
-        OverbenchError: the labeller cannot be used.
-        OverbenchError: a row cannot be used, or the output belongs to other rows or another
-            labeller. Rows before it are written.
+        OverbenchError: the labeller or a row cannot be used, or the output belongs to other rows or
+            another labeller. Rows before it are written.
     """
-    columns = columns or SAMPLES
     kind = file_kind(source)
     if kind == ".csv" and columns.reply is None:
         raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
-    done = output_file(source, by, output_path)
+    name = f"rescored_{by.replace('-', '_')}"
+    done = (output_path or source.parent) / f"{name}_{source.name.removesuffix('.gz')}"
     done.parent.mkdir(parents=True, exist_ok=True)
     part = done.with_name(f"{done.name}.part")
     if overwrite:
         done.unlink(missing_ok=True)
         part.unlink(missing_ok=True)
-    name = column or f"rescored_{by.replace('-', '_')}"
     with by_name(by, settings) as labeller, opened(source) as (stream, raw):
-        form = RowFormat(source, columns, name, labeller.name)
         records: Iterator[tuple[int, Any]] = json_lines(stream)
+        header: tuple[str, ...] = ()
         if kind == ".csv":
             records = csv_records(stream, source)
-            form = replace(form, header=tuple(next(records, (0, []))[1]))
+            header = tuple(next(records, (0, []))[1])
+        form = RowFormat(source, columns, column or name, labeller.name, header)
         opening, chunks = form.opening(), chunked(records)
         size = source.stat().st_size
         report: Tallies = {}
@@ -153,9 +146,6 @@ def _verified(
 
     Returns:
         (the chunks that are still to be labelled, the position at which to go on writing).
-
-    Raises:
-        OverbenchError: the output is not this form's.
     """
     opening = form.opening()
     if (found := out.read(len(opening))) != opening:

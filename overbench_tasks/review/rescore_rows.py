@@ -75,7 +75,9 @@ class RowFormat:
             (v,) = verdicts
             added = [v.label, " ".join(v.reason.split()), v.by, self.labeller]
             return b"," + _csv_line(added) + b"\r\n"
-        value = {"labeller": self.labeller, "verdicts": [_as_dict(verdict) for verdict in verdicts]}
+        # dataclasses.asdict copies deeply, which costs more than the rest of the row.
+        found = [{"label": v.label, "reason": v.reason, "by": v.by, "blocked": v.blocked} for v in verdicts]
+        value = {"labeller": self.labeller, "verdicts": found}
         # A lone surrogate becomes its JSON escape.
         text = f", {json.dumps(self.column)}: {json.dumps(value, ensure_ascii=False)}}}\n"
         return text.encode("utf-8", "backslashreplace")
@@ -91,11 +93,6 @@ class RowFormat:
             return labeller, [Verdict(cast("Label", label), reason, by)]
         value = json.loads(b"{" + tail.lstrip(b","))[self.column]
         return value["labeller"], [Verdict(**verdict) for verdict in value["verdicts"]]
-
-
-def _as_dict(v: Verdict) -> dict[str, Any]:
-    # dataclasses.asdict copies deeply, which costs more than the rest of the row.
-    return {"label": v.label, "reason": v.reason, "by": v.by, "blocked": v.blocked}
 
 
 def _csv_line(fields: Sequence[str]) -> bytes:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from overbench_tasks.logs import ReplyRow
 from overbench_tasks.metrics import document_metrics, wilson_interval
 from overbench_tasks.records import Label, Verdict
 from overbench_tasks.text import printable
@@ -14,7 +15,6 @@ from overbench_tasks.text import printable
 EXAMPLES = 5
 SHOWN_CHARS = 100
 RATES = ("osr", "partial_refusal_rate", "unscored_rate")
-
 
 Estimate = tuple[float, float, float]
 """(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
@@ -29,11 +29,7 @@ def labels_of(verdicts: Sequence[Verdict]) -> Labels:
 
 
 def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
-    """One of the metrics of :mod:`overbench_tasks.metrics`, over prompts counted by their labels.
-
-    Returns:
-        number of prompts by their value, 0 or 1 without repeats; prompts without a value are left out.
-    """
+    """A metric of :mod:`overbench_tasks.metrics` -> number of prompts, without those that have no value."""
     shares: Counter[float] = Counter()
     for labels, count in prompts.items():
         value = document_metrics([Verdict(label, "", "") for label in labels], None)[name]
@@ -86,22 +82,16 @@ class Tally:
     changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: list[Change] = field(default_factory=list)
 
-    def add(
-        self,
-        prompt: str | None,
-        replies: Sequence[str],
-        old: Sequence[Verdict] | None,
-        new: Sequence[Verdict],
-    ) -> None:
+    def add(self, row: ReplyRow, new: Sequence[Verdict]) -> None:
         self.after[labels_of(new)] += 1
-        if old is None:
+        if row.logged is None:
             self.changes.update(("", verdict.label) for verdict in new)
             return
-        self.before[labels_of(old)] += 1
-        for reply, was, now in zip(replies, old, new, strict=True):
+        self.before[labels_of(row.logged)] += 1
+        for reply, was, now in zip(row.replies, row.logged, new, strict=True):
             self.changes[was.label, now.label] += 1
             if was.label != now.label and len(self.examples) < EXAMPLES:
-                self.examples.append(Change(prompt, reply, was, now))
+                self.examples.append(Change(row.prompt, reply, was, now))
 
     def merge(self, other: Tally) -> None:
         self.before.update(other.before)
@@ -111,12 +101,11 @@ class Tally:
 
     def lines(self, labeller: str) -> list[str]:
         """The report: rates before and after, changes, examples."""
-        columns = [("before", self.before)] if self.before else []
-        columns += [(labeller, self.after)]
-        lines = [f"  {'':22}" + "".join(f"{name:28}" for name, _ in columns).rstrip()]
-        for name in RATES:
-            values = [interval(*rate(metric_shares(prompts, name))) for _, prompts in columns]
-            lines.append(f"  {name:22}" + "".join(f"{value:28}" for value in values).rstrip())
+        columns = [*([("before", self.before)] if self.before else []), (labeller, self.after)]
+        table = [["", *(name for name, _ in columns)]]
+        for metric in RATES:
+            table.append([metric, *(interval(*rate(metric_shares(of, metric))) for _, of in columns)])
+        lines = [f"  {name:22}" + "".join(f"{value:28}" for value in row).rstrip() for name, *row in table]
         lines.append(f"  {self.changes.total():,} replies to {self.after.total():,} prompts")
         if not self.before:
             return lines + [f"    {new:10} {n:>9,}" for (_, new), n in sorted(self.changes.items())]

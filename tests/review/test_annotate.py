@@ -105,10 +105,10 @@ class TestDraw:
         with pytest.raises(OverbenchError, match="nothing to draw from"):
             sheet_of(write(tmp_path / "r.jsonl", [sample("p", [""], ["unscored"])]))
 
-    @given(st.dictionaries(st.tuples(st.sampled_from("crp"), st.text("xyz", max_size=2)), st.integers(1, 50)),
+    @given(st.dictionaries(st.from_regex("[crp]/[xyz]{0,2}", fullmatch=True), st.integers(1, 50)),
            st.integers(0, 300))  # fmt: skip
     def test_allocation_gives_what_is_asked_for_and_no_more_than_there_is(
-        self, sizes: dict[tuple[str, str], int], n: int
+        self, sizes: dict[str, int], n: int
     ) -> None:
         shares = allocate(sizes, n)
         assert sum(shares.values()) == min(n, sum(sizes.values()))
@@ -216,21 +216,22 @@ class TestUse:
         assert line.split()[5] == f"{10 / 110:.4f}"
         assert "Rogan-Gladen" in result.output
 
-    @pytest.mark.parametrize("quoted", [False, True])
-    def test_several_runs_are_drawn_from_and_corrected_together(self, tmp_path: Path, quoted: bool) -> None:
+    @pytest.mark.parametrize("how", ["quoted", "labels first", "labels last"])
+    def test_several_runs_are_drawn_from_and_corrected_together(self, tmp_path: Path, how: str) -> None:
         logs = []
         for model, replies in (("a", [REFUSAL] * 30 + [ANSWER] * 10), ("b", [ANSWER] * 40)):
             (tmp_path / model).mkdir()
             rows = [sample(f"{model}{i}", [reply], ["complied"]) for i, reply in enumerate(replies)]
             logs.append(str(write(tmp_path / model / f"samples_overbench_{model}.jsonl", rows)))
-        runs = [f"{tmp_path}/*/samples_overbench_*.jsonl"] if quoted else logs
+        runs = [f"{tmp_path}/*/samples_overbench_*.jsonl"] if how == "quoted" else logs
         sheet = tmp_path / "labels.csv"
         drawn = runner.invoke(cli.app, ["annotate", *runs, "-o", str(sheet), "-L", "40"])
         assert drawn.exit_code == 0, drawn.output
         assert f"overbench agreement {sheet} --run" in drawn.output
         assert read_key(tmp_path / "labels.key.json").sizes == {"complied/no_rule": 50, "refused/decline": 30}
         fill(sheet, lambda row: label_by_rules([(None, row["reply"])])[0].label)
-        result = runner.invoke(cli.app, ["agreement", str(sheet), "--run", *runs])
+        arguments = ["--run", *runs, str(sheet)] if how == "labels last" else [str(sheet), "--run", *runs]
+        result = runner.invoke(cli.app, ["agreement", *arguments])
         assert result.exit_code == 0, result.output
         lines = result.output.splitlines()
         heads = [line.partition(":")[0] for line in lines if "prompts with a scored reply" in line]
