@@ -16,8 +16,7 @@ COMMANDS: Final = {
     **dict.fromkeys(
         ("refresh", "label", "train", "attribute", "generate", "verify", "status"), "refresh_commands"
     ),
-    **dict.fromkeys(("aggregate", "diff", "push"), "release_commands"),
-    "report": "report_commands",
+    **dict.fromkeys(("aggregate", "diff", "push", "report"), "release_commands"),
 }
 """Every command, as ``--help`` lists them: a function in one of the modules of :mod:`generators.commands`."""
 

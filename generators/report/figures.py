@@ -35,16 +35,25 @@ class BarChart:
     Attributes:
         key: names the files.
         title: a heading for people.
-        alt: what it shows, in words, for those who can't see it.
         axis: what the values are.
     """
 
     key: str
     title: str
-    alt: str
     rows: tuple[str, ...]
     series: tuple[Series, ...]
     axis: str
+
+    @property
+    def alt(self) -> str:
+        """The whole figure in words where it is small, else its ends, for those who can't see it."""
+        told = []
+        for one in self.series:
+            pairs = [pair for pair in zip(self.rows, one.values, strict=True) if not math.isnan(pair[1])]
+            shown = pairs if len(pairs) <= 8 else [*pairs[:3], *pairs[-2:]]
+            values = ", ".join(f"{row} {100 * value:.0f} %" for row, value in shown)
+            told.append(f"{one.name}: {values or 'no values'}")
+        return f"{self.axis}. {'; '.join(told)}."
 
 
 @dataclass(frozen=True)
@@ -52,8 +61,9 @@ class HeatMap:
     """A grid of values from 0 to 100; NaN cells stay blank.
 
     Attributes:
-        row_title: what the rows are; ``column_title`` the same.
+        alt: what it shows, in words.
         values: one tuple per row.
+        row_title: what the rows are; ``column_title`` the same.
     """
 
     key: str
@@ -94,29 +104,22 @@ WIDE, NARROW = 8.4, 3.45
 def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
     """The figure, at least ``width`` inches wide; a heat map with many columns is wider."""
     with _style(theme):
-        return (
-            _bars(picture, theme, width)
-            if isinstance(picture, BarChart)
-            else _heat_map(picture, theme, width)
-        )
+        if isinstance(picture, BarChart):
+            return _bars(picture, theme, width)
+        return _heat_map(picture, theme, width)
 
 
-def svg(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> bytes:
-    """The figure as SVG: text as outlines, no date, nothing fetched."""
-    return sized_svg(picture, theme, width)[0]
-
-
-def sized_svg(picture: Picture, theme: Theme, width: float) -> tuple[bytes, float, float]:
-    """:func:`svg`, with its width and height in inches."""
+def svg(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> tuple[bytes, float, float]:
+    """The figure as SVG (text as outlines, no date, nothing fetched), its width and height in inches."""
     figure = draw(picture, theme, width)
     across, high = map(float, figure.get_size_inches())
     return _saved(figure, theme, "svg", metadata={"Date": None, "Title": picture.title}), across, high
 
 
-def png(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> bytes:
-    """The figure as PNG, 200 dots per inch."""
+def png(picture: Picture) -> bytes:
+    """The figure as PNG, light and wide, 200 dots per inch."""
     metadata = {"Software": None, "Title": picture.title, "Description": picture.alt}
-    return _saved(draw(picture, theme, width), theme, "png", dpi=200, metadata=metadata)
+    return _saved(draw(picture), LIGHT, "png", dpi=200, metadata=metadata)
 
 
 def _saved(figure: Figure, theme: Theme, kind: str, **options: Any) -> bytes:

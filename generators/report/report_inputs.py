@@ -7,10 +7,12 @@ lacks. A report then reads releases, and some replies to quote.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -25,6 +27,11 @@ from overbench_tasks.records import Label
 
 ALL, HARD = "overbench", "overbench_hard"
 
+SYSTEM_MARK = " +system"
+"""What marks a configuration with a system instruction, where all have the same one."""
+
+_SYSTEM = re.compile(r" \+system:([0-9a-f]{8})(?= |$)")
+
 
 @dataclass(frozen=True)
 class PromptSet:
@@ -32,6 +39,11 @@ class PromptSet:
 
     name: str
     matrix: ResponseMatrix
+
+    @property
+    def title(self) -> str:
+        """Name and size."""
+        return f"{self.name} ({len(self.matrix.prompt_ids):,} prompts)"
 
 
 @dataclass(frozen=True)
@@ -79,9 +91,34 @@ class Inputs:
     release: Release | None = None
 
     @property
+    def main(self) -> PromptSet:
+        """The set that most sections speak of."""
+        return self.sets[0]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Target -> its name in the report: of a local path the last part, and of a system instruction only
+        that there is one, where that stays unambiguous."""
+        targets = [target for one in self.sets for target in one.matrix.targets]
+        shown = {target: last_part(target) for target in targets}
+        if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
+            shown = {target: _SYSTEM.sub(SYSTEM_MARK, name) for target, name in shown.items()}
+        taken = Counter(shown.values())
+        return {target: name if taken[name] == 1 else target for target, name in shown.items()}
+
+    @property
     def checkpoints(self) -> dict[str, str]:
         """Target -> the weights that it shares with its other configurations."""
         return {setting.target.target: setting.target.checkpoint for setting in self.settings}
+
+
+def last_part(target: str) -> str:
+    """A target's name, of a local path the last part."""
+    path, comma, rest = target.partition(",")
+    path, system, added = (path, "", "") if comma else target.partition(SYSTEM_MARK)
+    if path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute():
+        path = PureWindowsPath(path).name
+    return f"{path}{comma}{rest}{system}{added}"
 
 
 def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:

@@ -115,7 +115,7 @@ def test_arrows_go_down() -> None:
         ("overbench_tasks.metrics", "generators.words"),
         ("generators.seeds.seeds", "generators.detector.detector"),
         ("generators.adversary.adversary", "generators.refresh.store"),
-        ("generators.release.card", "generators.report.page"),
+        ("generators.release.card", "generators.report.write_report"),
         ("overbench_tasks.refusal.rules", "overbench_tasks.labellers"),
     ],
 )

@@ -13,7 +13,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log
@@ -21,13 +20,12 @@ from report_fakes import HOSTILE, MODELS, prompts, write_release, write_results
 from tiny_releases import tiny_release
 from typer.testing import CliRunner
 
-from generators.commands.report_commands import register
+from generators.cli import app
 from generators.report import figures
-from generators.report.page import html, markdown
 from generators.report.report_inputs import read_inputs
-from generators.report.sections.prompt_sections import shade, shaded
+from generators.report.sections.evidence_sections import shade, shaded
 from generators.report.sections.section import Cell, Report, make, number, percent, text
-from generators.report.write_report import build, make_report
+from generators.report.write_report import build, html, make_report, markdown
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import BUNDLED
 from overbench_tasks.refusal import RULES_VERSION
@@ -329,9 +327,9 @@ def test_a_report_is_written_whole_or_not_at_all(
 
 
 def test_the_command(release: Path, tmp_path: Path) -> None:
-    app = typer.Typer()
-    register(app)
-    done = CliRunner().invoke(app, [str(release), "--out", str(tmp_path / "r.html"), "--title", "A <title>"])
+    done = CliRunner().invoke(
+        app, ["report", str(release), "--out", str(tmp_path / "r.html"), "--title", "A <title>"]
+    )
     assert done.exit_code == 0 and "r.md and 8 pictures beside it" in done.output
     assert "<h1>A &lt;title&gt;</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
@@ -351,7 +349,7 @@ def test_the_page_names_no_other_place_and_escapes_everything(release: Path, res
 
 
 def test_importing_the_modules_is_cheap() -> None:
-    modules = "generators.commands.report_commands, generators.report.write_report"
+    modules = "generators.commands.release_commands, generators.report.write_report"
     code = f"import sys, {modules}; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("numpy", "pyarrow", "duckdb", "matplotlib", "jinja2", "torch", "lm_eval"):
@@ -422,7 +420,7 @@ def test_markdown_has_the_figures_and_tables(release: Path) -> None:
 
 NO = math.nan
 BARS = figures.BarChart(
-    "osr", "T", "alt", ("$a_1$", "b"), (figures.Series("s", (0.5, NO), (0.4, NO), (0.6, NO)),), "x"
+    "osr", "T", ("$a_1$", "b"), (figures.Series("s", (0.5, NO), (0.4, NO), (0.6, NO)),), "x"
 )
 MAP = figures.HeatMap("m", "T", "alt", ("a", "b"), ("c",), ((5.0,), (math.nan,)), "x")
 
@@ -433,7 +431,7 @@ MAP = figures.HeatMap("m", "T", "alt", ("a", "b"), ("c",), ((5.0,), (math.nan,))
 def test_figures_are_drawn_for_every_screen(
     picture: figures.Picture, theme: figures.Theme, width: float
 ) -> None:
-    drawn = figures.svg(picture, theme, width)
+    drawn = figures.svg(picture, theme, width)[0]
     ElementTree.fromstring(drawn)
     assert theme.ground.encode() in drawn and b"<script" not in drawn
 
@@ -447,7 +445,7 @@ def test_numbers_on_a_heat_map_are_legible_and_blanks_have_none() -> None:
 
 def test_many_models_make_a_wider_heat_map_and_long_names_keep_both_ends() -> None:
     many = figures.HeatMap("m", "T", "alt", ("a",), tuple(map(str, range(40))), ((1.0,) * 40,), "x")
-    assert figures.sized_svg(many, figures.LIGHT, figures.WIDE)[1] > figures.WIDE
+    assert figures.svg(many)[1] > figures.WIDE
     assert figures._short("abcdefghij", 7) == "abc…hij" and figures._short("abc", 7) == "abc"
 
 

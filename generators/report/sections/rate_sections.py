@@ -1,33 +1,32 @@
-"""Oversensitivity rates: per model and set, per trigger word, per category (the paper's three figures)."""
+"""Oversensitivity rates: per model and set, trigger word, category and source, and pair by pair."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 
 from generators.report.figures import BarChart, HeatMap, Series
-from generators.report.report_inputs import HARD, Inputs, PromptSet
+from generators.report.report_inputs import HARD, SYSTEM_MARK, Inputs, last_part
 from generators.report.sections.section import (
-    SYSTEM_MARK,
+    NONE,
     Cell,
     ReportTable,
     Section,
-    alt_of_bars,
     category_name,
     highest_first,
     make,
     percent,
-    set_name,
 )
-from generators.report.stats.comparisons import ranking_agreement
+from generators.report.stats.comparisons import compare_pairs, ranking_agreement
 from generators.report.stats.matrix import MISSING, REFUSED
 from generators.report.stats.rates import (
     MIN_FEATURE_PROMPTS,
     feature_percentiles,
+    leave_source_out,
     osr,
     osr_by_category,
     osr_by_feature,
+    transfer,
 )
 from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
@@ -36,26 +35,23 @@ FEW_FEATURES = 10
 """With fewer words of enough prompts, rarer words are shown too."""
 
 
-def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
-    rates = [osr(one.matrix) for one in inputs.sets]
-    order = highest_first(rates[0])
-    order += sorted({target for of_set in rates for target in of_set}.difference(order))
-    nothing = Rate(0, 0)
+def rates_section(inputs: Inputs) -> Section:
+    of_sets = [osr(one.matrix) for one in inputs.sets]
+    order = highest_first(of_sets[0])
+    order += sorted({target for of_set in of_sets for target in of_set}.difference(order))
+    rates = [[of_set.get(target, Rate(0, 0)) for target in order] for of_set in of_sets]
+    models = tuple(inputs.names[target] for target in order)
     series = tuple(
         Series(
-            set_name(one),
-            tuple(of_set.get(target, nothing).value for target in order),
-            tuple(of_set.get(target, nothing).low for target in order),
-            tuple(of_set.get(target, nothing).high for target in order),
+            one.title,
+            tuple(rate.value for rate in of_set),
+            tuple(rate.low for rate in of_set),
+            tuple(rate.high for rate in of_set),
         )
         for one, of_set in zip(inputs.sets, rates, strict=True)
     )
-    paragraphs = [
-        "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, over the "
-        "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %."
-    ]
     below = []
-    if any(SYSTEM_MARK in name for name in names.values()):
+    if any(SYSTEM_MARK in name for name in inputs.names.values()):
         below.append(
             f"“{SYSTEM_MARK.strip()}” marks models that were asked with a system instruction; its text is "
             "among the settings."
@@ -66,41 +62,43 @@ def rates_section(inputs: Inputs, names: Mapping[str, str]) -> Section:
             "look worse on it than others would."
         )
     for one in inputs.sets[1:]:
-        agreement = ranking_agreement(inputs.sets[0].matrix, one.matrix)
+        agreement = ranking_agreement(inputs.main.matrix, one.matrix)
         if not math.isnan(agreement.tau):
             below.append(
-                f"Do {inputs.sets[0].name} and {one.name} rank the {len(agreement.targets)} models alike? "
+                f"Do {inputs.main.name} and {one.name} rank the {len(agreement.targets)} models alike? "
                 f"Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
                 f"{agreement.low:.2f} to {agreement.high:.2f}); 1 is the same order, 0 none in common."
             )
-    picture = BarChart(
-        "osr",
-        "Oversensitivity rate per model",
-        alt_of_bars("Oversensitivity rate", [names[target] for target in order], series),
-        tuple(names[target] for target in order),
-        series,
-        "Oversensitivity rate",
-    )
     table = make(
         "osr",
         "Oversensitivity rate per model and set, with 95 % interval (in %) and number of scored prompts",
         ("Model", *(one.name for one in inputs.sets)),
-        ((names[target], *(of_set.get(target, nothing) for of_set in rates)) for target in order),
+        zip(models, *rates, strict=True),
         ordered_by=(1, False),
     )
-    return Section("osr", "Oversensitivity rate", tuple(paragraphs), (picture,), (table,), below=tuple(below))
+    return Section(
+        "osr",
+        "Oversensitivity rate",
+        (
+            "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, over the "
+            "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %.",
+        ),
+        (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
+        (table,),
+        below=tuple(below),
+    )
 
 
-def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | None:
+def features_section(inputs: Inputs) -> Section | None:
+    matrix = inputs.main.matrix
     # Small sets have few words in common: words of two prompts then, and the text says so.
     for at_least in (MIN_FEATURE_PROMPTS, 2):
-        top = feature_percentiles(main.matrix, min_prompts=at_least)
+        top = feature_percentiles(matrix, min_prompts=at_least)
         if len(top.features) >= FEW_FEATURES:
             break
     if not top.features:
         return None
-    targets = tuple(names[target] for target in top.targets)
-    values = tuple(tuple(float(value) for value in row) for row in top.percentiles)
+    targets = tuple(inputs.names[target] for target in matrix.targets)
     picture = HeatMap(
         "features",
         f"Top {len(top.features)} trigger words by percentile within each model",
@@ -108,21 +106,20 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
         f"{', '.join(top.features[:5])}. The table below has the refusal rates.",
         top.features,
         targets,
-        values,
+        tuple(map(tuple, top.percentiles.tolist())),
         "Percentile within the model",
         "Trigger word",
-    )
-    rows = (
-        (one.feature, one.prompts, one.overall, *(one.by_target[target] for target in main.matrix.targets))
-        for one in osr_by_feature(main.matrix, at_least)
     )
     table = make(
         "features",
         f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
         "interval and number of scored prompts. Over all models, a prompt counts by the share of models "
         "that refuse it.",
-        ("Trigger word", "Prompts", "All models", *(names[target] for target in main.matrix.targets)),
-        rows,
+        ("Trigger word", "Prompts", "All models", *targets),
+        (
+            (one.feature, one.prompts, one.overall, *(one.by_target[target] for target in matrix.targets))
+            for one in osr_by_feature(matrix, at_least)
+        ),
     )
     return Section(
         "features",
@@ -132,61 +129,55 @@ def features_section(main: PromptSet, names: Mapping[str, str]) -> Section | Non
             "ranked by how many prompts with them it refuses; words with equally many share a rank. The "
             "figure shows the words that rank highest on average: which words matter to a model, on the "
             "same scale for all of them, and not how often it refuses. For that see the table. "
-            f"Set: {main.name}.",
+            f"Set: {inputs.main.name}.",
         ),
         (picture,),
         (table,),
     )
 
 
-def categories_section(inputs: Inputs, names: Mapping[str, str]) -> Section | None:
-    main = inputs.sets[0]
-    shares = {one.name: Counter(one.matrix.categories) for one in inputs.sets}
-    found = [category for category in CATEGORIES if any(share[category] for share in shares.values())]
-    others = {c for share in shares.values() for c in share if c is not None and c not in CATEGORIES}
-    order: list[str | None] = [*found, *sorted(others)]
-    if not order:
+def categories_section(inputs: Inputs) -> Section | None:
+    shares = [Counter(one.matrix.categories) for one in inputs.sets]
+    found = {category for share in shares for category in share if category is not None}
+    if not found:
         return None
-    if any(share[None] for share in shares.values()):
-        order.append(None)
+    order: list[str | None] = [one for one in CATEGORIES if one in found]
+    order += sorted(found.difference(CATEGORIES))
+    order += [None] if any(share[None] for share in shares) else []
+    rows = tuple(map(category_name, order))
+    prompts = [len(one.matrix.prompt_ids) for one in inputs.sets]
     series = tuple(
-        Series(set_name(one), tuple(shares[one.name][c] / len(one.matrix.prompt_ids) for c in order))
-        for one in inputs.sets
+        Series(one.title, tuple(share[category] / n for category in order))
+        for one, share, n in zip(inputs.sets, shares, prompts, strict=True)
     )
-    rows = tuple(category_name(category) for category in order)
-    picture = BarChart(
-        "categories",
-        "Categories of the prompts",
-        alt_of_bars("Share of prompts", rows, series),
-        rows,
-        series,
-        "Share of prompts",
-    )
-
-    def counted(one: PromptSet, category: str | None) -> tuple[int, Cell]:
-        n = shares[one.name][category]
-        return n, percent(n / len(one.matrix.prompt_ids))
-
     counts = make(
         "categories",
         "Prompts per category: the risk that a prompt only seems to carry",
         ("Category", *(part for one in inputs.sets for part in (one.name, f"{one.name}, share"))),
         (
-            (category_name(category), *(part for one in inputs.sets for part in counted(one, category)))
+            (
+                category_name(category),
+                *(
+                    part
+                    for share, n in zip(shares, prompts, strict=True)
+                    for part in (share[category], percent(share[category] / n))
+                ),
+            )
             for category in order
         ),
     )
-    by_category = osr_by_category(main.matrix)
+    by_category = osr_by_category(inputs.main.matrix)
     rates = make(
         "category-rates",
-        f"Oversensitivity rate per model and category on {main.name}, with 95 % interval and number of "
-        "scored prompts",
-        ("Model", *(category_name(category) for category in by_category)),
+        f"Oversensitivity rate per model and category on {inputs.main.name}, with 95 % interval and number "
+        "of scored prompts",
+        ("Model", *map(category_name, by_category)),
         (
-            (names[target], *(rates[target] for rates in by_category.values()))
-            for target in highest_first(osr(main.matrix))
+            (inputs.names[target], *(of_category[target] for of_category in by_category.values()))
+            for target in highest_first(osr(inputs.main.matrix))
         ),
     )
+    picture = BarChart("categories", "Categories of the prompts", rows, series, "Share of prompts")
     tables = (counts, rates, *filter(None, [_or_bench_table(inputs)]))
     return Section("categories", "Categories", (), (picture,), tables)
 
@@ -198,7 +189,7 @@ def _or_bench_table(inputs: Inputs) -> ReportTable | None:
     found = {category for count in counts for category in count if category is not None}
     if not found:
         return None
-    values = inputs.sets[0].matrix.values
+    values = inputs.main.matrix.values
     rows = []
     for category in [*sorted(found, key=lambda one: (-counts[0][one], one)), None]:
         if not any(count[category] for count in counts):
@@ -209,7 +200,101 @@ def _or_bench_table(inputs: Inputs) -> ReportTable | None:
     return make(
         "or-bench",
         "The same prompts by OR-Bench's ten categories (Cui et al. 2024). Refused: of all models' scored "
-        f"replies to those of {inputs.sets[0].name}",
+        f"replies to those of {inputs.main.name}",
         ("OR-Bench category", *(one.name for one in inputs.sets), "Refused"),
         rows,
     )
+
+
+def transfer_section(inputs: Inputs) -> Section | None:
+    matrix, names = inputs.main.matrix, inputs.names
+    if not any(matrix.source_targets):
+        return None
+    moved = transfer(matrix)
+    sources = tuple(names.get(source, last_part(source)) for source in moved.sources)
+    targets = tuple(names[target] for target in matrix.targets)
+    picture = HeatMap(
+        "transfer",
+        "Prompts made for one model, refused by another",
+        f"Heat map of {len(sources)} source models by {len(targets)} models asked: the share of prompts made "
+        "for the row's model that the column's model refuses. The table below has the numbers.",
+        sources,
+        targets,
+        tuple(tuple(100 * rate.value for rate in row) for row in moved.rates),
+        "Refused, %",
+        "Made for",
+        "Asked",
+    )
+    table = make(
+        "transfer",
+        "Share of prompts made for the row's model that the column's model refuses, with 95 % interval "
+        "and number of scored prompts",
+        ("Made for", "Prompts", *targets),
+        ((one, n, *row) for one, n, row in zip(sources, moved.prompts, moved.rates, strict=True)),
+    )
+    plain, own = osr(matrix), leave_source_out(matrix)
+    kin = leave_source_out(matrix, inputs.checkpoints)
+    fair = make(
+        "leave-source-out",
+        "Leave-source-out: the oversensitivity rate without the prompts that were made for the model "
+        "itself, or for any configuration of its checkpoint",
+        ("Model", "All prompts", "Without its own", "Without its checkpoint's"),
+        ((names[target], plain[target], own[target], kin[target]) for target in highest_first(plain)),
+        ordered_by=(1, False),
+    )
+    return Section(
+        "transfer",
+        "Transfer and leave-source-out",
+        (
+            "A prompt that was made for a model, and kept because that model refused it, is no fair "
+            "question to that model. Where row and column are the same model the rate is high by "
+            "construction. Prompts that were made for both count only there.",
+        ),
+        (picture,),
+        (table, fair),
+    )
+
+
+def significance_section(inputs: Inputs) -> Section | None:
+    pairs = compare_pairs(inputs.main.matrix)
+    if not pairs:
+        return None
+    table = make(
+        "significance",
+        "Pairs of models on the prompts that both have a scored reply to. Difference: OSR of the first "
+        "minus OSR of the second, in percentage points, with 95 % interval",
+        (
+            *("First", "Second", "Common prompts", "Only first", "Only second"),
+            *("Difference", "p", "p (Holm)", "Clear?"),
+        ),
+        (
+            (
+                *(inputs.names[pair.first], inputs.names[pair.second]),
+                *(pair.n, pair.only_first, pair.only_second),
+                *(_points(pair.difference, *pair.interval), _p_value(pair.p), _p_value(pair.p_holm)),
+                "yes" if pair.p_holm < 0.05 else "no",
+            )
+            for pair in pairs
+        ),
+    )
+    return Section(
+        "significance",
+        "Which differences are more than chance",
+        (
+            f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {len(pairs)} pairs differ clearly: exact "
+            "McNemar test on common prompts, corrected for all pairs by Holm's method, below 0.05. “Only "
+            "first” counts prompts that the first refuses and the second answers. "
+            f"Set: {inputs.main.name}.",
+        ),
+        tables=(table,),
+    )
+
+
+def _points(difference: float, low: float, high: float) -> Cell:
+    if math.isnan(difference):
+        return Cell(NONE, difference)
+    return Cell(f"{100 * difference:+.1f}", difference, detail=f"{100 * low:+.1f} to {100 * high:+.1f}")
+
+
+def _p_value(p: float) -> Cell:
+    return Cell(NONE if math.isnan(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}", p)

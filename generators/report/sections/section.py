@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath, PureWindowsPath
+from dataclasses import dataclass
 
-from generators.report.figures import Picture, Series
-from generators.report.report_inputs import Inputs, PromptSet
+from generators.report.figures import Picture
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import visible
-
-SYSTEM_MARK = " +system"
-"""What marks a configuration with a system instruction, where all have the same one."""
-
-_SYSTEM = re.compile(r" \+system:([0-9a-f]{8})(?= |$)")
 
 CATEGORY_NAMES = {
     "illegal_activities": "Illegal activities",
@@ -60,27 +51,6 @@ class Report:
     sections: tuple[Section, ...]
 
 
-def short_names(inputs: Inputs) -> dict[str, str]:
-    """Target -> its name in the report: of a local path the last part, and of a system instruction only that
-    there is one, where that stays unambiguous."""
-    targets = [target for one in inputs.sets for target in one.matrix.targets]
-    shown = {target: last_part(target) for target in dict.fromkeys(targets)}
-    if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
-        shown = {target: _SYSTEM.sub(SYSTEM_MARK, name) for target, name in shown.items()}
-    taken = Counter(shown.values())
-    return {target: name if taken[name] == 1 else target for target, name in shown.items()}
-
-
-def last_part(target: str) -> str:
-    path, comma, rest = target.partition(",")
-    path, system, added = (path, "", "") if comma else target.partition(" +system")
-    if path.startswith(("/", "~")):
-        path = PurePosixPath(path).name
-    elif PureWindowsPath(path).is_absolute():
-        path = PureWindowsPath(path).name
-    return f"{path}{comma}{rest}{system}{added}"
-
-
 def category_name(category: str | None) -> str:
     """A category in words."""
     return CATEGORY_NAMES.get(category or "", category or "none given")
@@ -88,21 +58,6 @@ def category_name(category: str | None) -> str:
 
 def highest_first(rates: Mapping[str, Rate]) -> list[str]:
     return sorted(rates, key=lambda target: (math.isnan(rates[target].value), -rates[target].value, target))
-
-
-def set_name(one: PromptSet) -> str:
-    return f"{one.name} ({len(one.matrix.prompt_ids):,} prompts)"
-
-
-def alt_of_bars(what: str, rows: Sequence[str], series: Sequence[Series]) -> str:
-    """The whole figure in words where it is small, else its ends; the table has all of it."""
-    told = []
-    for one in series:
-        pairs = [(row, value) for row, value in zip(rows, one.values, strict=True) if not math.isnan(value)]
-        shown = pairs if len(pairs) <= 8 else [*pairs[:3], *pairs[-2:]]
-        values = ", ".join(f"{row} {100 * value:.0f} %" for row, value in shown)
-        told.append(f"{one.name}: {values or 'no values'}")
-    return f"{what}. {'; '.join(told)}."
 
 
 NONE = "–"
@@ -157,7 +112,7 @@ class ReportTable:
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    numeric: frozenset[int] = field(default=frozenset())
+    numeric: frozenset[int] = frozenset()
     ordered_by: tuple[int, bool] | None = None
     wide: bool = False
 
@@ -189,11 +144,6 @@ def percent(value: float, low: float = math.nan, high: float = math.nan, n: int 
     return Cell(f"{100 * value:.1f} %", value, detail=", ".join(details))
 
 
-def rate_cell(rate: Rate) -> Cell:
-    """A rate as a percentage, with its interval and its number of prompts below."""
-    return percent(rate.value, rate.low, rate.high, rate.n)
-
-
 def make(
     key: str,
     caption: str,
@@ -214,5 +164,5 @@ def _cell(value: object) -> Cell:
     if isinstance(value, Cell):
         return value
     if isinstance(value, Rate):
-        return rate_cell(value)
+        return percent(value.value, value.low, value.high, value.n)
     return number(value) if isinstance(value, int) else text(value)

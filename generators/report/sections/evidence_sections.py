@@ -1,0 +1,291 @@
+"""What stands behind the rates: the prompts refused most, the labels and gaps, the runs, the release."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from generators.release.read import GAPS_FILE
+from generators.report.report_inputs import Inputs, last_part
+from generators.report.sections.section import (
+    Cell,
+    Piece,
+    ReportTable,
+    Section,
+    category_name,
+    make,
+    percent,
+    text,
+)
+from generators.report.stats.matrix import ANSWERED, MISSING, REFUSED
+from generators.report.stats.rates import feature_key, osr_by_feature
+from generators.targets.naming import public_arguments
+from overbench_tasks.metrics import Rate
+from overbench_tasks.text import visible
+
+MOST_REFUSED = 200
+"""Prompts in the table over all models: searched and turned over in a browser without delay."""
+PER_MODEL = 15
+
+STEPS = {
+    "read": "prompts read",
+    "exact_duplicates": "dropped: the same text once more",
+    "near_duplicates": "dropped: near duplicates",
+    "refused_by_none": "dropped: answered by all targets, refused by none",
+    "kept": "prompts in overbench",
+    "hard": "prompts in overbench_hard",
+    "verdicts": "verdicts behind the cells",
+    "cells": "cells: a prompt and a model that replied",
+    "refused": "cells: refused",
+    "unscored": "cells: unscored",
+    "conflicts": "cells with differing verdicts",
+    "replies_to_other_prompts": "replies to prompts that are not in the release",
+}
+"""The counts of a release in their order, in words."""
+
+SHADES = 5
+"""From 1, hardly ever refused, to this, always refused."""
+
+
+def prompts_section(inputs: Inputs) -> Section | None:
+    """The most refused prompts of the first set, trigger words shaded; None where nothing is refused."""
+    import numpy as np
+
+    matrix, names = inputs.main.matrix, inputs.names
+    refused = matrix.values == REFUSED
+    votes, answers = refused.sum(axis=1), (matrix.values >= ANSWERED).sum(axis=1)
+    # Most refusals first, then the larger share of those asked, then by id: the same page each time.
+    order = [int(row) for row in np.lexsort((matrix.prompt_ids, answers, -votes)) if votes[row]]
+    if not order:
+        return None
+    rates = osr_by_feature(matrix, min_prompts=1)
+
+    def prompt(row: int, of_words: Mapping[str, float]) -> Cell:
+        shown = inputs.texts[matrix.prompt_ids[row]]
+        words = {word: of_words.get(feature_key(word), math.nan) for word in matrix.features[row]}
+        return Cell(shown, pieces=shaded(shown, words))
+
+    overall = {one.feature: one.overall.low for one in rates}
+    table = make(
+        "prompts",
+        f"The {min(len(order), MOST_REFUSED)} prompts that most models refuse, of {len(order):,} refused "
+        "at all",
+        ("Prompt", "Refused by", "Category", "Trigger words", "Models"),
+        (
+            (
+                prompt(row, overall),
+                Cell(f"{votes[row]} of {answers[row]}", float(votes[row])),
+                category_name(matrix.categories[row]),
+                ", ".join(matrix.features[row]),
+                _who([names[target] for target in matrix.targets], refused[row]),
+            )
+            for row in order[:MOST_REFUSED]
+        ),
+        ordered_by=(1, False),
+        wide=True,
+    )
+    folded = []
+    for column, target in enumerate(matrix.targets):
+        if not (own := [row for row in order if refused[row, column]]):
+            continue
+        of_target = {one.feature: one.by_target[target].low for one in rates}
+        shown = make(
+            f"model-{column + 1}",
+            f"Prompts that {names[target]} refuses, the most refused by all models first",
+            ("Prompt", "Reply", "Models that refuse it"),
+            (
+                (
+                    prompt(row, of_target),
+                    inputs.quotes.get((matrix.prompt_ids[row], target)),
+                    int(votes[row]),
+                )
+                for row in own[:PER_MODEL]
+            ),
+            wide=True,
+        )
+        folded.append((f"{names[target]}: {len(own):,} refused", shown))
+    return Section(
+        "prompts",
+        "The most refused prompts",
+        (
+            "Trigger words are shaded by how often prompts with them are refused at the least: by the "
+            "lower end of the 95 % interval of that rate. A word of few prompts stays pale. Further down, "
+            "for each model the prompts that it refuses and most others refuse too, shaded by its own "
+            f"rates, with its reply where a log has it. Set: {inputs.main.name}.",
+        ),
+        tables=(table,),
+        folded=tuple(folded),
+        shades=shade_key(),
+    )
+
+
+def _who(targets: list[str], refused: Iterable[bool]) -> str:
+    """The targets that refuse; where most do, those that don't."""
+    chosen = [target for target, no in zip(targets, refused, strict=True) if no]
+    others = [target for target in targets if target not in chosen]
+    if len(targets) > 1 and not others:
+        return "all"
+    if len(chosen) > 2 and len(others) * 2 < len(chosen):
+        return f"all but {', '.join(others)}"
+    return ", ".join(chosen)
+
+
+def shade(rate: float) -> int:
+    """1 to :data:`SHADES` for a rate in [0, 1], in even steps; 1 for NaN, a word nobody has measured."""
+    return 1 if math.isnan(rate) else min(SHADES, 1 + int(rate * SHADES))
+
+
+def shade_key() -> tuple[Piece, ...]:
+    """A sample of each shade: the rates that it stands for."""
+    step = 100 // SHADES
+    return tuple((f"{step * n}–{step * (n + 1)} %", n + 1) for n in range(SHADES))
+
+
+def shaded(prompt: str, rates: Mapping[str, float]) -> tuple[Piece, ...]:
+    """The prompt in pieces, its trigger words shaded.
+
+    Args:
+        prompt: any text. Characters that steer a page or a terminal come out as visible symbols.
+        rates: trigger word or phrase -> refusal rate of the prompts that carry it. A word is found
+            whole, in any case, with any white space between its parts; where two overlap, the one that
+            starts first, then the longer one.
+
+    Returns:
+        the pieces, which together are ``visible(prompt)``.
+    """
+    by_key = {_key(word): rate for word, rate in rates.items() if word.strip()}
+    longest_first = sorted(by_key, key=lambda word: (-len(word), word))
+    if not longest_first:
+        return ((visible(prompt), 0),)
+    phrases = "|".join(r"\s+".join(map(re.escape, word.split())) for word in longest_first)
+    pieces: list[Piece] = []
+    after = 0
+    for match in re.finditer(rf"(?<!\w)(?:{phrases})(?!\w)", prompt, re.IGNORECASE):
+        if match.start() > after:
+            pieces.append((visible(prompt[after : match.start()]), 0))
+        pieces.append((visible(match[0]), shade(by_key.get(_key(match[0]), math.nan))))
+        after = match.end()
+    if after < len(prompt) or not pieces:
+        pieces.append((visible(prompt[after:]), 0))
+    return tuple(pieces)
+
+
+def _key(word: str) -> str:
+    return " ".join(word.casefold().split())
+
+
+def labels_section(inputs: Inputs) -> Section:
+    rows = []
+    for count in inputs.labels:
+        total = sum(count.labels.values())
+        rate = Rate(count.labels["unscored"], total)
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
+        rows.append(
+            (
+                *(inputs.names.get(count.target, count.target), count.set_name, count.labelled_by, total),
+                *(count.labels[label] for label in ("refused", "partial", "complied", "unscored")),
+                *(percent(rate.value, rate.low, rate.high), reasons, count.conflicts),
+            )
+        )
+    table = make(
+        "labels",
+        "Labels per model and set, and who gave them",
+        (
+            *("Model", "Set", "Labelled by", "Prompts", "Refused", "Partial", "Complied"),
+            *("Unscored", "Unscored rate", "Why unscored", "Conflicts"),
+        ),
+        rows,
+        ordered_by=(0, True),
+    )
+    where_gaps_are_filled = (
+        f"{GAPS_FILE} in the release has the commands that ask the models what is missing. Its "
+        "overbench_hard is part of overbench, and so are its gaps."
+    )
+    return Section(
+        "labels",
+        "Labels and gaps",
+        (
+            "A partial reply declines one part and answers another; it is scored, and no refusal. An "
+            "unscored reply (empty, unfinished reasoning, a judge that failed) is in no rate. Where "
+            "several replies of one model to one prompt are there the majority decides, and differing "
+            "ones count as a conflict.",
+        ),
+        tables=(table, _gaps_table(inputs)),
+        below=(where_gaps_are_filled,) if inputs.release else (),
+    )
+
+
+def _gaps_table(inputs: Inputs) -> ReportTable:
+    """Per model and set that labels are counted for: what is asked, what is scored, what is open."""
+    unscored: Counter[tuple[str, str]] = Counter()
+    for count in inputs.labels:
+        unscored[count.set_name, count.target] += count.labels["unscored"]
+    counted = {name for name, _ in unscored}
+    rows = []
+    for one in sorted(inputs.sets, key=lambda one: one.name):
+        prompts = len(one.matrix.prompt_ids)
+        for target in one.matrix.targets if one.name in counted else ():
+            still_open = int((one.matrix.column(target) == MISSING).sum())
+            no_label = unscored[one.name, target]
+            asked = (prompts, prompts - still_open, still_open - no_label, no_label)
+            rows.append((inputs.names[target], one.name, *asked, percent(still_open / prompts)))
+    return make(
+        "gaps",
+        "Gaps: the prompts of each set that a model was not asked, or gave no reply to that could be scored",
+        ("Model", "Set", "Prompts", "Scored", "Not asked", "Unscored", "Open"),
+        rows,
+        ordered_by=(6, False),
+    )
+
+
+def settings_section(inputs: Inputs) -> Section:
+    rows = []
+    for setting in inputs.settings:
+        target = setting.target
+        template = {True: "applied", False: "not applied", None: None}[target.apply_chat_template]
+        rows.append(
+            (
+                inputs.names.get(target.target, target.target),
+                *(last_part(target.checkpoint), target.model, public_arguments(target.model_args)),
+                *(target.system_instruction, template, text(target.max_gen_toks), setting.decoding),
+                *(target.label_version, target.lm_eval_version, setting.tasks),
+                None if setting.seconds is None else f"{setting.seconds:,.0f} s",
+            )
+        )
+    table = make(
+        "settings",
+        "How each model was run; a dash where it is not known, or where its runs differ",
+        (
+            *("Model", "Checkpoint", "Backend", "Arguments", "System instruction", "Chat template"),
+            *("New tokens", "Decoding", "Labelled by", "lm-eval", "Tasks", "Time"),
+        ),
+        rows,
+        ordered_by=(0, True),
+        wide=True,
+    )
+    return Section("settings", "Settings of the runs", tables=(table,))
+
+
+def release_section(inputs: Inputs) -> Section | None:
+    """Name, version, and what each step of aggregation left; None without a release."""
+    if (release := inputs.release) is None:
+        return None
+    counts, settings = (
+        found if isinstance(found := release.facts.get(part), dict) else {} for part in ("counts", "settings")
+    )
+    steps = [name for name in (*STEPS, *counts) if isinstance(counts.get(name), int)]
+    table = make(
+        "release",
+        "What each step of the aggregation left or found",
+        ("Step", "Number"),
+        ((STEPS.get(name, name.replace("_", " ")), counts[name]) for name in dict.fromkeys(steps)),
+    )
+    lines = [f"{release.name}, version {release.version}."]
+    if (least := settings.get("min_rejections")) is not None:
+        lines.append(
+            f"A prompt is in overbench_hard if at least {least} models refuse it, of at least "
+            f"{settings.get('min_checkpoints', 1)} different checkpoints."
+        )
+    return Section("release", "The release", tuple(map(visible, lines)), tables=(table,))
