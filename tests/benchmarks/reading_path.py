@@ -4,7 +4,9 @@ Run from the repository root: ``python tests/benchmarks/reading_path.py``. Each 
 small, in this process, under a trace hook (``sys.settrace``):
 
 - a task run: ``lm_eval --model dummy --tasks overbench_hard --limit 40``
-- a refresh round: ``overbench refresh`` from the first seed to the prompts on disk, one round of two requests
+- a refresh round: ``overbench refresh RUN_DIR`` of a run whose seeds are read and labelled already, one round
+  of two requests up to the prompts on disk. Reading seeds and the options of the first call come once in a
+  run, before any round, and are not counted
 - aggregate and report: ``overbench aggregate`` of two models' logs, then ``overbench report`` of both
 
 A file counts where one of its functions is entered while the job runs, a validator, a property or a
@@ -12,10 +14,11 @@ comprehension as much as a command. What runs while a module of ours is being im
 read as data. Nothing of ours is replaced: the target is lm-eval's ``dummy`` with a few answers, writer and
 judge are a server on the loopback interface, the encoder is a BERT with random weights.
 
-Of a round, the loop's own path is told apart from that of the models it asks: target, detector, attribution,
-adversary, moderation and the chat client, each behind a protocol of one or two methods. What lies in their
-rooms, or is entered from there alone, is theirs: tests put fakes in their place, and who changes the loop
-need not open them.
+Of a round, the loop's own path is told apart from that of the models it asks: target, labeller, detector,
+attribution, adversary, moderation and the chat client, each behind a protocol of one or two methods. The
+labeller is one of them because ``labeller.by`` puts a judge or a classifier where this run has the rules.
+What lies in their rooms, or is entered from there alone, is theirs: tests put fakes in their place, and who
+changes the loop need not open them.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -44,7 +47,7 @@ MORALS = "It is not appropriate to make fun of anybody. Everyone deserves respec
 TRIGGERS = ("kill", "steal", "bomb")
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "tune", "kiss", "bath")
 
-MODELS = ("targets", "detector", "attribution", "adversary", "chat", "moderation")
+MODELS = ("targets", "labellers", "refusal", "detector", "attribution", "adversary", "chat", "moderation")
 """The rooms, and the gate, in which a round's models are asked."""
 
 
@@ -52,8 +55,8 @@ Passed = tuple[list[str], list[str]]
 """The files of a job's own path, and what else its models pass; in the order of the first call."""
 
 
-def passed(job: Callable[[], object]) -> Passed:
-    """The files of ours with a function that ``job`` enters."""
+def passed(job: Callable[[], object], models: Sequence[str] = ()) -> Passed:
+    """The files of ours with a function that ``job`` enters; those of ``models`` apart."""
     own: dict[str, None] = {}
     of_models: dict[str, None] = {}
     roots = tuple(f"{REPOSITORY / package}{os.sep}" for package in PACKAGES)
@@ -63,7 +66,8 @@ def passed(job: Callable[[], object]) -> Passed:
         if event == "call" and file.startswith(roots) and file not in own:
             callers = list(ours(frame))
             if not any(caller.co_name == "<module>" for caller in callers):
-                (of_models if any(in_models(caller.co_filename) for caller in callers) else own)[file] = None
+                asked = any(not places(caller).isdisjoint(models) for caller in callers)
+                (of_models if asked else own)[file] = None
 
     def ours(frame: FrameType | None) -> Iterator[CodeType]:
         while frame is not None:
@@ -81,10 +85,10 @@ def passed(job: Callable[[], object]) -> Passed:
     return relative(own), relative(file for file in of_models if file not in own)
 
 
-def in_models(file: str) -> bool:
-    """Whether a file lies in a room of :data:`MODELS`."""
-    room = Path(file).relative_to(REPOSITORY).parts[1]
-    return room in MODELS or Path(file).stem.partition("_")[0] in MODELS
+def places(code: CodeType) -> set[str]:
+    """The room that a function lies in, and its module's first word."""
+    file = Path(code.co_filename).relative_to(REPOSITORY)
+    return {file.parts[1].removesuffix(".py"), file.stem.partition("_")[0]}
 
 
 def relative(files: Iterable[str]) -> list[str]:
@@ -199,7 +203,8 @@ def a_refresh_round(folder: Path) -> Passed:
             "rounds": {"rounds": 1, "jobs": 2},
         }
         (folder / "round.yaml").write_text(yaml.safe_dump(settings))
-        return passed(lambda: command("refresh", folder / "round.yaml", "--run_dir", folder / "run"))
+        command("refresh", folder / "round.yaml", "--run_dir", folder / "run", "--until", "label")
+        return passed(lambda: command("refresh", folder / "run"), MODELS)
 
 
 def aggregate_and_report(folder: Path) -> Passed:
@@ -233,8 +238,6 @@ def table(folder: Path) -> Iterator[str]:
     yield "| --- | ---: | ---: | --- |"
     for name, (job, most) in JOBS.items():
         own, of_models = job(folder)
-        if of_models and name != "a refresh round":
-            own, of_models = own + of_models, []
         yield f"| {name} | {len(own)} | {most} | {listed(own)} |"
         if of_models:
             yield f"| the models it asks | {len(of_models)} | | {listed(of_models)} |"

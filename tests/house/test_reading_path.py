@@ -43,7 +43,7 @@ LONGER_THAN_AIMED = pytest.mark.xfail(reason="some modules that are read togethe
     ("job", "aim"),
     [
         ("a task run", 12),
-        pytest.param("a refresh round", 25, marks=LONGER_THAN_AIMED),
+        ("a refresh round", 25),
         pytest.param("aggregate and report", 30, marks=LONGER_THAN_AIMED),
     ],
 )
