@@ -34,7 +34,7 @@ from generators.release.release_inputs import (
     decoding_differences,
     decoding_notes,
     find_logs,
-    find_sources,
+    find_source,
     one_labeller,
     release_source,
 )
@@ -45,8 +45,6 @@ from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
     from generators.categories.category_judge import CategoryJudgeSettings
-
-__all__ = ["AggregateSettings", "EngineSettings", "aggregate"]
 
 
 def aggregate(
@@ -93,7 +91,7 @@ def aggregate(
 
         check_judge(category_judge, default_cache_file())
     aliases = Aliases(settings.aliases)
-    sources = find_sources(list(runs), settings.prompts, aliases)
+    sources = [find_source(path, settings.prompts, aliases) for path in runs]
     logs = find_logs(responses_folders, aliases)
     targets = _targets(sources, logs, aliases)
     labelled_by = one_labeller(sources, logs, settings.relabel)

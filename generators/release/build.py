@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from generators.near_duplicates import near_duplicates
 from generators.release.prompt_records import PromptRecord, records
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from generators.categories.category_judge import CategoryJudgeSettings
 
 Say = Callable[[str], None]
+Item = TypeVar("Item")
 BATCH: Final = 50_000
 
 
@@ -41,8 +42,6 @@ class Workspace:
 
     Attributes:
         connection: DuckDB with the tables records, prompts, cells and, at the end, kept.
-        sources: what was given.
-        logs: the sample logs.
         targets: those with a verdict, by name; their number is their place.
         labelled_by: who labelled all replies; None where there are none.
         earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
@@ -91,6 +90,13 @@ class Workspace:
         self.connection.unregister("new")
 
 
+def chunks(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The rows, ``size`` at a time."""
+    rows = iter(rows)
+    while chunk := list(islice(rows, size)):
+        yield chunk
+
+
 def open_database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnection:
     import duckdb
 
@@ -125,11 +131,10 @@ def read_prompts(work: Workspace, say: Say) -> None:
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, reply VARCHAR,
             source INTEGER)""")
-    schema = _records_schema(connection.sql("FROM records").columns)
+    schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(work.sources):
-        rows = records(source, work.aliases)
-        while batch := list(islice(rows, BATCH)):
+        for batch in chunks(records(source, work.aliases), BATCH):
             by_column = zip(*batch, strict=True)
             columns: dict[str, Any] = dict(zip(PromptRecord._fields, by_column, strict=True))
             columns |= {
@@ -157,18 +162,6 @@ def read_prompts(work: Workspace, say: Say) -> None:
     say(f"{position:,} prompts read from {len(work.sources)} sources, {distinct:,} different ones.")
 
 
-def _records_schema(names: Sequence[str]) -> Any:
-    import pyarrow
-
-    special = {
-        "position": pyarrow.int64(),
-        "source": pyarrow.int32(),
-        "round": pyarrow.int32(),
-        **dict.fromkeys(("features", "sources", "source_targets"), pyarrow.list_(pyarrow.string())),
-    }
-    return pyarrow.schema([(name, special.get(name, pyarrow.string())) for name in names])
-
-
 def drop_near_duplicates(work: Workspace, say: Say) -> None:
     """Fill ``kept``, the numbers of the prompts that stay; of like ones, the one that most targets answered.
 
@@ -193,13 +186,12 @@ def drop_refused_by_none(work: Workspace, say: Say) -> None:
     work.counts["refused_by_none"] = 0
     if not work.settings.refused_only or not work.targets:
         return
-    before = work.counts["kept"]
     work.connection.execute(
         """DELETE FROM kept WHERE number IN (
                SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
                HAVING count(*) = ? AND count(*) FILTER (label = 'refused') = 0)""",
         [len(work.targets)],
     )
-    work.counts["kept"] = work.one("SELECT count(*) FROM kept")
-    work.counts["refused_by_none"] = before - work.counts["kept"]
-    say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {work.counts['kept']:,} kept.")
+    kept = work.one("SELECT count(*) FROM kept")
+    work.counts |= {"refused_by_none": work.counts["kept"] - kept, "kept": kept}
+    say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")

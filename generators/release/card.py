@@ -1,14 +1,33 @@
-"""The data card of a release: a README.md that people read and the Hugging Face hub understands."""
+"""What a release says to people: its data card, which the Hugging Face hub understands, and its gaps.
+
+A gap is a prompt that a target has not answered. A missing reply is never an answer: it is in no rate. An
+``unscored`` one counts as not answered, too.
+"""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, TARGETS_FILE
+from generators.release.read import (
+    GAPS_FILE,
+    GAPS_FOLDER,
+    HARD_FILE,
+    MATRIX_FILE,
+    PROMPTS_FILE,
+    TARGETS_FILE,
+)
+from generators.release.release_inputs import described
 from generators.targets.naming import TargetRecord
+from overbench_tasks.prompts.refreshed import readable
 from overbench_tasks.text import markdown_cell, markdown_line
+
+if TYPE_CHECKING:
+    from generators.release.build import Workspace
 
 _CONFIGS: Final = {
     "overbench": PROMPTS_FILE,
@@ -17,19 +36,36 @@ _CONFIGS: Final = {
     "targets": TARGETS_FILE,
 }
 _SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
+_USE: Final = """## Use
+
+```bash
+lm_eval ... --tasks overbench --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
+lm_eval ... --tasks overbench_hard --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
+```
+
+```python
+from datasets import load_dataset
+
+load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets
+```"""
+_COLUMNS: Final = """## Columns of a prompt
+
+`id` (from the text), `prompt`, `category`, `category_evidence` (what decided it), `or_bench_category`,
+`features` (the words that set models off), `sources`, `seed_id`, `round`, `source_targets` (made for),
+`generator`, `moderation` (the votes, JSON), `refused_by`, `answered_by` (targets with a
+scored reply), `data_version`."""
 
 
-def text(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str | None = None) -> str:
-    """The card.
+def card(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str | None = None) -> str:
+    """The data card, Markdown.
 
     Args:
         facts: what ``release.json`` holds.
         targets: all targets, by name.
         about: Markdown that goes behind the opening as it is.
     """
-    parts = [_front_matter(facts), _opening(facts), *([about.strip()] if about else [])]
-    parts += [_use(), _counts(facts), _hard(facts)]
-    parts += [_targets(targets), _matrix(facts), _limits(facts), _columns()]
+    parts = [_front_matter(facts), _opening(facts), *([about.strip()] if about else []), _USE]
+    parts += [_counts(facts), _hard(facts), _targets(targets), _matrix(facts), _limits(facts), _COLUMNS]
     return "\n\n".join(parts) + "\n"
 
 
@@ -67,49 +103,33 @@ Harmless prompts that language models refuse because they look harmful, with who
 scored with `--metadata '{{"overbench_source": "overbench_all.jsonl"}}'` from one's own download."""
 
 
-def _use() -> str:
-    return """## Use
-
-```bash
-lm_eval ... --tasks overbench --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
-lm_eval ... --tasks overbench_hard --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
-```
-
-```python
-from datasets import load_dataset
-
-load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets
-```"""
-
-
 def _counts(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
-    rows = [
-        ("read from the sources", counts["read"]),
-        ("the same text once more", -counts["exact_duplicates"]),
-        ("near duplicates", -counts["near_duplicates"]),
-        ("answered by all targets, refused by none", -counts["refused_by_none"]),
-        ("`overbench`", counts["kept"]),
-        ("`overbench_hard`", counts["hard"]),
-    ]
-    lines = ["## Prompts", "", "| step | prompts |", "| --- | ---: |"]
-    lines += [f"| {step} | {n:,} |" for step, n in rows]
-    lines += ["", "| category | overbench | overbench_hard |", "| --- | ---: | ---: |"]
-    lines += [
+    categories = "\n".join(
         f"| {markdown_cell(name)} | {_share(n['overbench'], counts['kept'])} "
         f"| {_share(n['overbench_hard'], counts['hard'])} |"
         for name, n in facts["categories"].items()
-    ]
-    lines += [
-        "",
-        "Sources: " + ", ".join(f"{markdown_cell(s['name'])} ({s['kind']})" for s in facts["sources"]) + ".",
-    ]
-    lines += [
-        "",
-        "Two prompts are near duplicates where the Jaccard similarity of their runs of four characters, "
-        f"without the words of the frame, is {facts['settings']['near_duplicates']} or more.",
-    ]
-    return "\n".join(lines)
+    )
+    sources = ", ".join(f"{markdown_cell(one['name'])} ({one['kind']})" for one in facts["sources"])
+    return f"""## Prompts
+
+| step | prompts |
+| --- | ---: |
+| read from the sources | {counts["read"]:,} |
+| the same text once more | {-counts["exact_duplicates"]:,} |
+| near duplicates | {-counts["near_duplicates"]:,} |
+| answered by all targets, refused by none | {-counts["refused_by_none"]:,} |
+| `overbench` | {counts["kept"]:,} |
+| `overbench_hard` | {counts["hard"]:,} |
+
+| category | overbench | overbench_hard |
+| --- | ---: | ---: |
+{categories}
+
+Sources: {sources}.
+
+Two prompts are near duplicates where the Jaccard similarity of their runs of four characters, \
+without the words of the frame, is {facts["settings"]["near_duplicates"]} or more."""
 
 
 def _hard(facts: Mapping[str, Any]) -> str:
@@ -164,14 +184,119 @@ def _limits(facts: Mapping[str, Any]) -> str:
 - Categories come from a list of keywords unless `category_evidence` says otherwise.{notes}"""
 
 
-def _columns() -> str:
-    return """## Columns of a prompt
-
-`id` (from the text), `prompt`, `category`, `category_evidence` (what decided it), `or_bench_category`,
-`features` (the words that set models off), `sources`, `seed_id`, `round`, `source_targets` (made for),
-`generator`, `moderation` (the votes, JSON), `refused_by`, `answered_by` (targets with a
-scored reply), `data_version`."""
-
-
 def _share(n: int, total: int) -> str:
     return f"{n:,} ({n / total:.1%})" if total else "0"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What one target has left open.
+
+    Attributes:
+        missing: prompts that it was not asked.
+        unscored: prompts whose replies have no label.
+        file: the prompts of both kinds, relative to the release; None where there are none.
+    """
+
+    target: str
+    missing: int
+    unscored: int
+    file: str | None
+
+
+def find_gaps(work: Workspace) -> list[Gap]:
+    """The gaps of every target, also of those that prompts were made for but that nobody asked."""
+    names = list(work.targets)
+    strangers = work.connection.execute(
+        """SELECT DISTINCT unnest(source_targets) AS name FROM prompts SEMI JOIN kept USING (number)
+           ORDER BY name"""
+    ).fetchall()
+    found = [_gap(work, number, name) for number, name in enumerate(names)]
+    kept = work.counts["kept"]
+    return found + [Gap(name, kept, 0, None) for (name,) in strangers if name not in names]
+
+
+def _gap(work: Workspace, number: int, name: str) -> Gap:
+    [(missing, unscored)] = work.connection.execute(
+        """SELECT count(*) FILTER (label IS NULL), count(*) FILTER (label = 'unscored')
+           FROM kept LEFT JOIN (SELECT * FROM cells WHERE target = ?) USING (number)""",
+        [number],
+    ).fetchall()
+    file = f"{GAPS_FOLDER}/{number + 1:02}-{readable(name)}.jsonl" if missing + unscored else None
+    return Gap(name, missing, unscored, file)
+
+
+def write_gaps(work: Workspace, folder: Path, found: Sequence[Gap]) -> None:
+    """``gaps.md`` and a prompt file per target with gaps."""
+    for number, gap in enumerate(found):
+        if gap.file is not None:
+            (folder / GAPS_FOLDER).mkdir(exist_ok=True)
+            _write_open_prompts(work, number, folder / gap.file)
+    (folder / GAPS_FILE).write_text(_gaps(work, found), encoding="utf-8", newline="\n")
+
+
+def _write_open_prompts(work: Workspace, number: int, file: Path) -> None:
+    query = """
+        SELECT id, prompt FROM prompts SEMI JOIN kept USING (number)
+        ANTI JOIN (SELECT number FROM cells WHERE target = ? AND label != 'unscored') USING (number)
+        ORDER BY id"""
+    with file.open("w", encoding="utf-8", newline="\n") as lines:
+        for rows in work.batches(query, [number]):
+            for identity, prompt in rows:
+                lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
+
+
+def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
+    lines = [
+        "# Gaps",
+        "",
+        "Prompts that a target has not answered. They are in no rate of that target: a missing reply is no "
+        "answer, and neither is one without a label (unscored). Run a command in this folder, then aggregate "
+        "again with `../responses` as one more `--responses`.",
+        "",
+    ]
+    open_gaps = [gap for gap in found if gap.missing + gap.unscored]
+    if not open_gaps:
+        return "\n".join([*lines, "None: every target has answered every prompt.", ""])
+    lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
+    lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
+    for gap in open_gaps:
+        target = work.targets.get(gap.target)
+        lines += ["", f"## {markdown_line(gap.target)}", ""]
+        if target is None or target.model is None or gap.file is None:
+            lines.append(
+                "Prompts were made for it, or an earlier release names it, but how lm-eval asks it is not "
+                "known here: no run and no log of it was given. Give its refresh run, or a log of it."
+            )
+            continue
+        if target.model_args is None:
+            lines += [
+                "Its logs differ in their model arguments; complete the command with those you want.",
+                "",
+            ]
+        if differing := work.decoding.get(gap.target):
+            lines += [
+                f"Its replies were made with different decoding settings: {described(differing)}. "
+                "Complete the command with those you want, in --gen_kwargs.",
+                "",
+            ]
+        lines += ["```bash", _command(target, gap.file, work.labelled_by), "```"]
+    return "\n".join([*lines, ""])
+
+
+def _command(target: TargetRecord, prompts: str, labelled_by: str | None) -> str:
+    """The lm_eval command that asks ``target`` the prompts of a file as it was asked before."""
+    judged = labelled_by is not None and not labelled_by.startswith(("rules", "classifier"))
+    words = ["lm_eval", "--model", str(target.model)]
+    if target.model_args:
+        words += ["--model_args", target.model_args]
+    words += ["--tasks", "overbench_judge" if judged else "overbench"]
+    words += ["--metadata", json.dumps({"overbench_source": prompts}, ensure_ascii=False)]
+    if target.apply_chat_template:
+        words += ["--apply_chat_template"]
+    if target.system_instruction:
+        words += ["--system_instruction", target.system_instruction]
+    if target.max_gen_toks is not None:
+        words += ["--gen_kwargs", f"max_gen_toks={target.max_gen_toks}"]
+    words += ["--log_samples", "--output_path", "../responses"]
+    return shlex.join(words)

@@ -14,11 +14,10 @@ Works target by target, so that only one target's verdicts are in hand at a time
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from generators.release.build import BATCH, Say, Workspace
+from generators.release.build import BATCH, Say, Workspace, chunks
 from generators.release.read import MATRIX_FILE
 from generators.release.release_inputs import Log, PromptSource
 from overbench_tasks.labellers import label_by_rules
@@ -33,6 +32,7 @@ LONGEST_QUOTE: Final = 600
 
 _LARGEST_LINE: Final = 1 << 28
 _CHUNK: Final = 2_000
+"""Replies that one process labels at once."""
 
 Reply = tuple[str, str, str | None, str | None]
 """Prompt, label, and where they are wanted the reason of the label and the reply itself."""
@@ -87,8 +87,7 @@ def read_verdicts(work: Workspace, say: Say) -> None:
             _read_given(work, number, name)
         work.connection.execute(_CELLS, [number])
         work.connection.execute("TRUNCATE verdicts")
-        n = work.one(f"SELECT count(*) FROM cells WHERE target = {number}")
-        say(f"{name}: {n:,} prompts answered.")
+        say(f"{name}: {work.one(f'SELECT count(*) FROM cells WHERE target = {number}'):,} prompts answered.")
     others = work.strangers.total()
     work.counts |= {"replies_to_other_prompts": others, "cells_replaced": sum(replaced)}
     if others:
@@ -116,25 +115,29 @@ def _read_given(work: Workspace, number: int, name: str) -> None:
 
 
 def _read_log(work: Workspace, log: Log) -> None:
+    file = log.run.file
     if work.settings.relabel:
-        for rows in _relabelled(log.run.file, work.workers):
+        pairs = (pair for row in read_replies(file) for pair in row.pairs())
+        processes = work.workers if file.stat().st_size > WORTH_A_POOL else 1
+        for _, rows in in_order(_labelled, chunks(pairs, _CHUNK), processes):
             _insert(work, rows)
-    else:
-        _read_samples(work, log)
+    elif not _read_samples(work, log):
+        work.connection.execute("TRUNCATE replies")
+        for rows in chunks(_sample_rows(file), BATCH):
+            _insert(work, rows)
     found = work.one("SELECT count(*) FROM replies")
     if log.run.expected and found < log.run.expected:
         work.notes.append(
-            f"{log.run.file.name} of {log.target.target} holds {found:,} replies to the {log.run.expected:,} "
+            f"{file.name} of {log.target.target} holds {found:,} replies to the {log.run.expected:,} "
             "prompts that its results file speaks of. Was it cut off, or run with --samples?"
         )
 
 
-def _read_samples(work: Workspace, log: Log) -> None:
-    """Fill ``replies`` from a sample log.
+def _read_samples(work: Workspace, log: Log) -> bool:
+    """Fill ``replies`` from a sample log, in parallel; whether that worked.
 
-    DuckDB reads the file in parallel and keeps two or three columns of it. Of the verdicts, which are JSON
-    in a string, it parses what is wanted only. What it stumbles over is read again line by line, which
-    either works or names the line.
+    DuckDB keeps two or three columns of it. Of the verdicts, which are JSON in a string, it parses what is
+    wanted only. What it stumbles over is to be read line by line, which works or names the line.
     """
     import duckdb
 
@@ -154,16 +157,11 @@ def _read_samples(work: Workspace, log: Log) -> None:
             [str(log.run.file), log.run.filter],
         )
         labels = ", ".join(f"'{label}'" for label in LABELS)
-        sound = not work.one(
+        return not work.one(
             f"SELECT count(*) FROM replies WHERE prompt IS NULL OR coalesce(label, '') NOT IN ({labels})"
         )
     except duckdb.Error:
-        sound = False
-    if not sound:
-        work.connection.execute("TRUNCATE replies")
-        rows = _sample_rows(log.run.file)
-        while some := list(islice(rows, BATCH)):
-            _insert(work, some)
+        return False
 
 
 def _sample_rows(file: Path) -> Iterator[Reply]:
@@ -171,19 +169,6 @@ def _sample_rows(file: Path) -> Iterator[Reply]:
         for reply, verdict in zip(row.replies, row.logged or (), strict=True):
             prompt, reason = encodable(row.prompt or ""), encodable(verdict.reason)
             yield prompt, verdict.label, reason, encodable(reply[:LONGEST_QUOTE])
-
-
-def _relabelled(file: Path, workers: int) -> Iterator[list[Reply]]:
-    """Every reply of a log by today's rules, in processes where the log is worth starting them."""
-    processes = workers if file.stat().st_size > WORTH_A_POOL else 1
-    for _, labels in in_order(_labelled, _reply_chunks(file), processes):
-        yield labels
-
-
-def _reply_chunks(file: Path) -> Iterator[list[Pair]]:
-    pairs = (pair for row in read_replies(file) for pair in row.pairs())
-    while chunk := list(islice(pairs, _CHUNK)):
-        yield chunk
 
 
 def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
@@ -248,7 +233,7 @@ def _learn_new_spellings(work: Workspace) -> None:
 def _read_release(work: Workspace, source: PromptSource, name: str) -> None:
     """The cells of an earlier release; its verdicts of one cell count as so many of its label."""
     long_names = [long for long in source.long_names if work.aliases.name(long) == name]
-    if source.release is not None and long_names:
+    if source.release and long_names:
         work.connection.execute(
             """INSERT INTO read_now SELECT number, label, verdicts, conflict
                FROM read_parquet(?) AS matrix JOIN prompts USING (id) WHERE list_contains(?, target)""",

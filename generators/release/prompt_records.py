@@ -72,13 +72,15 @@ def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
             if prompt not in seen and row.filter == log.run.filter:
                 seen.add(prompt)
                 features = [encodable(str(word)) for word in doc.get("features") or ()]
-                yield PromptRecord(prompt, _text(doc.get("category")), features=features)
+                category = doc.get("category")
+                yield PromptRecord(prompt, str(category) if category else None, features=features)
 
 
 def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: Aliases) -> PromptRecord:
-    prompt = raw.get("prompt")
+    told = {column: value for column, value in raw.items() if value is not None and value != ""}
+    prompt = told.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > MAX_PROMPT_CHARS:
-        found = "none" if "prompt" not in raw else f"{str(prompt)[:60]!r}"
+        found = "none" if prompt is None else f"{str(prompt)[:60]!r}"
         raise OverbenchError(
             f"{where}: expected a 'prompt' with text, at most {MAX_PROMPT_CHARS:,} characters, found "
             f"{found}. Mend or remove the row."
@@ -86,89 +88,75 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
     if not prompt.isascii():
         # Lone surrogates can stand in JSON escapes but are no Unicode text, which Parquet holds.
         prompt = encodable(prompt)
-    label = raw.get("label") if source.target else None
+    label = told.get("label") if source.target else None
     if source.target and label not in LABELS:
         raise OverbenchError(
             f"{where}: expected a 'label' out of {', '.join(LABELS)}, as a refresh run exports it, found "
             f"{label!r}. Export the run again: overbench refresh {source.file.parent.parent}."
         )
-    given = _given_category(raw.get("category"), where)
-    evidence = _text(raw.get("category_evidence")) or (GIVEN if given else None)
-    or_bench_category = _text(raw.get("or_bench_category"))
+    category = told.get("category")
+    if category not in (None, *CATEGORIES):
+        raise OverbenchError(
+            f"{where}: expected 'category' to be one of {', '.join(CATEGORIES)}, or none, got {category!r}. "
+            "Map it to one of these or drop the column; aggregate then assigns one."
+        )
+    evidence = _text(told, "category_evidence") or (GIVEN if category else None)
+    or_bench_category = _text(told, "or_bench_category")
     if (source.release or source.target) and not str(evidence).startswith((GIVEN, "judge:")):
         # By keywords, when the run or the release was written: today's list, or a judge, decides.
-        given = evidence = or_bench_category = None
+        category = evidence = or_bench_category = None
+    if source.target:
+        made_for = [source.target.target]
+    else:
+        column = "source_targets" if "source_targets" in told else "source_target"
+        made_for = [aliases.name(target) for target in _words(told, column, where)]
     return PromptRecord(
         prompt=prompt,
-        category=given,
+        category=category,
         category_evidence=evidence,
         or_bench_category=or_bench_category,
-        features=_words(raw.get("features"), "features", where),
-        sources=_words(raw.get("sources"), "sources", where) if source.release else [source.name],
-        seed_id=_text(raw.get("seed_id")),
-        round=_number(raw.get("round"), where),
-        source_targets=_source_targets(raw, where, source, aliases),
-        generator=_text(raw.get("generator")),
-        moderation=_json(raw.get("moderation")),
+        features=_words(told, "features", where),
+        sources=_words(told, "sources", where) if source.release else [source.name],
+        seed_id=_text(told, "seed_id"),
+        round=_round(told, where),
+        source_targets=made_for,
+        generator=_text(told, "generator"),
+        moderation=_moderation(told),
         label=label,
-        reply=_text(raw.get("reply")) or "",
+        reply=_text(told, "reply") or "",
     )
 
 
-def _source_targets(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: Aliases) -> list[str]:
-    if source.target is not None:
-        return [source.target.target]
-    several = raw.get("source_targets")
-    named = _words(raw.get("source_target") if several is None else several, "source_targets", where)
-    return [aliases.name(target) for target in named]
+def _text(told: Mapping[str, Any], column: str) -> str | None:
+    return str(told[column]) if column in told else None
 
 
-def _given_category(value: object, where: str) -> str | None:
-    if value is None or value == "":
-        return None
-    if value not in CATEGORIES:
-        raise OverbenchError(
-            f"{where}: expected 'category' to be one of {', '.join(CATEGORIES)}, or none, got {value!r}. "
-            "Map it to one of these or drop the column; aggregate then assigns one."
-        )
-    return str(value)
-
-
-def _words(value: object, column: str, where: str) -> list[str]:
-    if value is None or value == "":
-        return []
+def _words(told: Mapping[str, Any], column: str, where: str) -> list[str]:
+    value = told.get(column, [])
     if isinstance(value, str):
-        return (
-            [word.strip() for word in value.split(";") if word.strip()] if column == "features" else [value]
-        )
+        parts = map(str.strip, value.split(";")) if column == "features" else [value]
+        return list(filter(None, parts))
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return list(value)
     raise OverbenchError(f"{where}: expected {column!r} to be a list of texts, got {value!r}. Mend the row.")
 
 
-def _number(value: object, where: str) -> int | None:
-    if value is None or value == "":
-        return None
+def _round(told: Mapping[str, Any], where: str) -> int | None:
     try:
-        return int(str(value))
+        return int(str(told["round"])) if "round" in told else None
     except ValueError:
         raise OverbenchError(
-            f"{where}: expected 'round' to be a whole number, got {value!r}. Mend the row."
+            f"{where}: expected 'round' to be a whole number, got {told['round']!r}. Mend the row."
         ) from None
 
 
-def _text(value: object) -> str | None:
-    return None if value is None or value == "" else str(value)
-
-
-def _json(value: object) -> str | None:
+def _moderation(told: Mapping[str, Any]) -> str | None:
     """As JSON text; text that is JSON already stays as it is."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, str):
+    votes = told.get("moderation")
+    if isinstance(votes, str):
         try:
-            json.loads(value)
-            return value
+            json.loads(votes)
+            return votes
         except ValueError:
             pass
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return None if votes is None else json.dumps(votes, ensure_ascii=False, sort_keys=True)

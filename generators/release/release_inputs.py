@@ -14,7 +14,8 @@ differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -77,33 +78,28 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
     Raises:
         OverbenchError: see :func:`overbench_tasks.logs.find_runs`.
     """
-    logs = [_log(run, aliases) for run in find_runs(folders)]
+    logs = []
+    for run in find_runs(folders):
+        target = name_target(
+            run.model,
+            run.model_args,
+            run.system_instruction,
+            run.chat_template,
+            max_gen_toks=run.generation.get("max_gen_toks"),
+            lm_eval_version=run.lm_eval_version,
+            label_version=run.labelled_by,
+        )
+        logs.append(Log(run, aliases.target(target), target.target))
     return sorted(logs, key=lambda log: (log.target.target, str(log.run.file)))
 
 
-def _log(run: LoggedRun, aliases: Aliases) -> Log:
-    target = name_target(
-        run.model,
-        run.model_args,
-        run.system_instruction,
-        run.chat_template,
-        max_gen_toks=run.generation.get("max_gen_toks"),
-        lm_eval_version=run.lm_eval_version,
-        label_version=run.labelled_by,
-    )
-    return Log(run, aliases.target(target), target.target)
-
-
-def find_sources(paths: list[Path], which: Which, aliases: Aliases) -> list[PromptSource]:
-    """What each path is.
+def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
+    """What a path is.
 
     Raises:
         OverbenchError: nothing there, or nothing that holds prompts.
     """
-    return [_source(path.expanduser(), which, aliases) for path in paths]
-
-
-def _source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
+    path = path.expanduser()
     if is_release(path):
         return release_source(read_release(path))
     if (path / "run.sqlite").is_file():
@@ -123,11 +119,7 @@ def release_source(release: Release) -> PromptSource:
     labellers = tuple(sorted(set(cells["labelled_by"].unique().to_pylist()) - {None}))
     names = tuple(target.target for target in release.targets())
     file = release.folder / PROMPTS_FILE
-    return PromptSource(_name(release.folder), file, None, names, labellers, release)
-
-
-def _name(path: Path) -> str:
-    return path.resolve().name
+    return PromptSource(release.folder.resolve().name, file, None, names, labellers, release)
 
 
 def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
@@ -151,8 +143,7 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
         max_gen_toks=asked.get("max_gen_toks"),
         label_version=labellers[0] if len(labellers) == 1 else None,
     )
-    short = aliases.target(target)
-    return PromptSource(_name(folder), file, short, (target.target,), labellers)
+    return PromptSource(folder.resolve().name, file, aliases.target(target), (target.target,), labellers)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -177,16 +168,12 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
     Raises:
         OverbenchError: several did, so that their labels do not compare.
     """
-    examples: dict[str, str] = {}
-    for source in sources:
-        if relabel and not source.release:
-            continue
-        for name in source.labelled_by:
-            examples.setdefault(name, source.name)
-    for log in logs if not relabel else ():
-        examples.setdefault(log.run.labelled_by, str(log.run.file))
-    if relabel and (logs or any(source.target for source in sources)):
-        examples.setdefault(f"rules {RULES_VERSION}", "the replies labelled now")
+    found = [(name, one.name) for one in sources if one.release or not relabel for name in one.labelled_by]
+    if not relabel:
+        found += [(log.run.labelled_by, str(log.run.file)) for log in logs]
+    elif logs or any(source.target for source in sources):
+        found.append((f"rules {RULES_VERSION}", "the replies labelled now"))
+    examples = dict(reversed(found))  # the first of each
     if len(examples) > 1:
         listed = "; ".join(f"{name} ({example})" for name, example in sorted(examples.items()))
         help_ = (
@@ -205,8 +192,6 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
 Differences = dict[str, dict[str, list[Any]]]
 """target -> setting -> its values, in the order in which they were met; None: a log does not set it."""
 
-_TOKENS: Final = "max_gen_toks"
-
 
 def decoding_differences(
     logs: Sequence[Log], sources: Sequence[PromptSource], aliases: Aliases
@@ -219,38 +204,27 @@ def decoding_differences(
     Returns:
         those targets and settings that differ only, by name.
     """
-    seen: Differences = {}
-    complete: dict[str, list[Mapping[str, Any]]] = {}
+    told = defaultdict(list)
     for log in logs:
-        complete.setdefault(log.target.target, []).append(log.run.generation)
-    for target, told in complete.items():
-        names = sorted({name for one in told for name in one})
-        seen[target] = {name: _distinct(one.get(name) for one in told) for name in names}
-    for target, tokens in _known_tokens(sources, aliases):
-        values = seen.setdefault(target, {}).setdefault(_TOKENS, [])
-        values[:] = _distinct([*values, tokens])
-    found = {
-        target: {name: values for name, values in settings.items() if len(values) > 1}
-        for target, settings in sorted(seen.items())
-    }
-    return {target: settings for target, settings in found.items() if settings}
-
-
-def _known_tokens(sources: Iterable[PromptSource], aliases: Aliases) -> list[tuple[str, int]]:
-    targets = [source.target for source in sources if source.target]
+        told[log.target.target].append(log.run.generation)
+    seen: Differences = defaultdict(dict)
+    for target, settings in told.items():
+        for name in sorted({name for one in settings for name in one}):
+            seen[target][name] = [one.get(name) for one in settings]
+    known = [source.target for source in sources if source.target]
     for source in sources:
-        if source.release is not None:
-            targets += [aliases.target(target) for target in source.release.targets()]
-    return [(one.target, one.max_gen_toks) for one in targets if one.max_gen_toks is not None]
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    """Without repetition; 0 and 0.0 are one, and lists are compared as well."""
-    distinct: list[Any] = []
-    for value in values:
-        if value not in distinct:
-            distinct.append(value)
-    return distinct
+        known += [aliases.target(one) for one in source.release.targets()] if source.release else []
+    for one in known:
+        if one.max_gen_toks is not None:
+            seen[one.target].setdefault("max_gen_toks", []).append(one.max_gen_toks)
+    found: Differences = {}
+    for target, values_of in sorted(seen.items()):
+        for name, values in values_of.items():
+            # 0 and 0.0 are one, and lists are compared as well.
+            distinct = [value for place, value in enumerate(values) if value not in values[:place]]
+            if len(distinct) > 1:
+                found.setdefault(target, {})[name] = distinct
+    return found
 
 
 def described(settings: Mapping[str, Sequence[Any]]) -> str:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.categories.category_columns import category_columns
-from generators.release import card, gaps
+from generators.categories.keywords import Categorised, categorise
+from generators.release.card import card, find_gaps, write_gaps
 from generators.release.read import (
     CARD_FILE,
     CHECKSUMS_FILE,
@@ -59,8 +58,8 @@ def write_release(
         work.notes.append(
             f"{unreadable:,} answers of the category judge were none; these prompts went by keywords."
         )
-    missing = gaps.find(work)
-    gaps.write(work, folder, missing)
+    missing = find_gaps(work)
+    write_gaps(work, folder, missing)
     facts = {
         "name": name,
         "version": work.settings.version,
@@ -85,7 +84,7 @@ def write_release(
         },
     }
     _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
-    _write_text(folder / CARD_FILE, card.text(facts, list(work.targets.values()), work.settings.about))
+    _write_text(folder / CARD_FILE, card(facts, list(work.targets.values()), work.settings.about))
     _write_checksums(folder)
     say(f"{work.counts['hard']:,} prompts in overbench_hard. Release: {out}")
     for note in work.notes:
@@ -168,11 +167,31 @@ def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: b
 
 
 def _categories(work: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[str | None]]:
-    filed = category_columns(batch.to_pydict(), work.category_judge)
-    if work.category_judge is not None:
-        for name, n in (("judge_asked", filed.asked), ("judge_filed", filed.filed)):
-            work.counts[name] = work.counts.get(name, 0) + n
-    return filed.columns
+    """The columns of categories: as the sources have them, else by a judge, else by keywords."""
+    found: dict[str, list[str | None]] = {
+        name: [] for name in ("category", "category_evidence", "or_bench_category")
+    }
+    rows = list(zip(*(batch[name].to_pylist() for name in ("prompt", "features", *found)), strict=True))
+    judged = iter(_judged(work, [(prompt, features) for prompt, features, given, *_ in rows if not given]))
+    for prompt, features, category, evidence, or_bench in rows:
+        ours = categorise(prompt, features) if category or work.category_judge is None else next(judged)
+        found["category"].append(category or ours.category)
+        found["category_evidence"].append(evidence if category else ours.evidence)
+        found["or_bench_category"].append(or_bench or ours.or_bench_category)
+    return found
+
+
+def _judged(work: Workspace, rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Categorised]:
+    if (judge := work.category_judge) is None:
+        return ()
+    from generators.categories.category_judge import default_cache_file, evidence_of, judge_categories
+
+    prompts, features = [prompt for prompt, _ in rows], [words for _, words in rows]
+    found = judge_categories(prompts, features, judge, default_cache_file()) if rows else []
+    filed = sum(one.evidence == evidence_of(judge) for one in found)
+    for name, n in (("judge_asked", len(found)), ("judge_filed", filed)):
+        work.counts[name] = work.counts.get(name, 0) + n
+    return found
 
 
 def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:
@@ -210,11 +229,10 @@ def write_matrix(work: Workspace, folder: Path) -> None:
             matrix.write_table(pyarrow.table(columns).cast(schema))
 
     schema = arrow_schema(TARGET_COLUMNS)
+    public = {"label_version": work.labelled_by}
     rows = [
-        asdict(
-            replace(target, model_args=public_arguments(target.model_args), label_version=work.labelled_by)
-        )
-        for target in work.targets.values()
+        asdict(one) | public | {"model_args": public_arguments(one.model_args)}
+        for one in work.targets.values()
     ]
     with _parquet(folder / TARGETS_FILE, schema) as targets:
         targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
@@ -234,12 +252,10 @@ def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pyarro
     yield from connection.cursor().sql(query).to_arrow_reader(BATCH)
 
 
-@contextmanager
-def _parquet(file: Path, schema: pyarrow.Schema) -> Iterator[pyarrow.parquet.ParquetWriter]:
+def _parquet(file: Path, schema: pyarrow.Schema) -> pyarrow.parquet.ParquetWriter:
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        yield writer
+    return pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
 
 
 def _write_text(file: Path, text: str) -> None:

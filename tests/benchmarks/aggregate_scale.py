@@ -99,7 +99,8 @@ def make_log(folder: Path, name: str, target: int, prompts: list[tuple[str, str]
 
 
 def by_overbench(folder: Path, threads: int) -> None:
-    from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
+    from generators.release.aggregate import aggregate
+    from generators.release.release_settings import AggregateSettings, EngineSettings
 
     begun = time.perf_counter()
 

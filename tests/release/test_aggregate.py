@@ -15,8 +15,9 @@ import pytest
 import yaml
 from release_fakes import write_log, write_prompts, write_run
 
-from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
+from generators.release.aggregate import aggregate
 from generators.release.read import Release, read_release
+from generators.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import load_prompts
 from overbench_tasks.records import LABELS

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from release_fakes import DATE, write_log, write_prompts, write_run
 
 from generators.release import read
-from generators.release.aggregate import AggregateSettings, EngineSettings, aggregate
+from generators.release.aggregate import aggregate
 from generators.release.prompt_records import records
 from generators.release.read import read_release
-from generators.release.release_inputs import find_sources
+from generators.release.release_inputs import find_source
+from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.targets.naming import Aliases, TargetRecord, joined, name_target, public_arguments
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
@@ -236,7 +237,7 @@ class TestSources:
     def test_a_csv_of_prompts(self, tmp_path: Path) -> None:
         file = tmp_path / "p.csv"
         file.write_text(f"prompt,features,round\n{KILL},kill;process,2\n")
-        [source] = find_sources([file], "accepted", Aliases())
+        source = find_source(file, "accepted", Aliases())
         [record] = records(source, Aliases())
         assert (record.prompt, record.features, record.round) == (KILL, ["kill", "process"], 2)
 
@@ -346,13 +347,10 @@ class TestRead:
 
 class TestCommand:
     def test_aggregate(self, tmp_path: Path, prompts: Path) -> None:
-        import typer
         from typer.testing import CliRunner
 
-        from generators.commands import release_commands as cli_release
+        from generators.cli import app
 
-        app = typer.Typer()
-        cli_release.register(app)
         write_log(tmp_path / "responses", [(KILL, ["refused"])])
         out, folder = str(tmp_path / "out"), str(tmp_path / "responses")
         words = ["aggregate", str(prompts), "--responses", folder, "--out", out, "--min_rejections", "1"]

@@ -10,7 +10,8 @@ from typing import Any
 
 from release_fakes import write_log, write_prompts
 
-from generators.release.aggregate import AggregateSettings, aggregate
+from generators.release.aggregate import aggregate
+from generators.release.release_settings import AggregateSettings
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 HOSTILE = "<img src=x onerror=alert(1)> kill </script><script>alert(2)</script> | `x` $x_2$ \u202e"
