@@ -220,9 +220,8 @@ class Judge:
         self.asked, self.cached, self.tokens = 0, 0, Counter()
         try:
             outcomes = self._client.ask(list(requests.values())) if requests else []
-        except Exception as error:
-            logger.warning("The judge could not go on: %s.", type(error).__name__)
-            outcomes = [Failure(NOT_ASKED)] * len(requests)
+        except OverbenchError as error:
+            outcomes = [Failure(f"{NOT_ASKED}: {error}")] * len(requests)
         for outcome in outcomes:
             if isinstance(outcome, ChatReply) and outcome.cached:
                 self.cached += 1

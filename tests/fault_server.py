@@ -67,9 +67,12 @@ class FaultServer:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     models: list[str] | Fault = field(default_factory=lambda: ["gpt-4o-mini"])
     """What GET /models answers."""
+    wait_for: int = 0
+    """No reply before so many requests have been in flight at once."""
     verdicts_sent: int = 0
     in_flight: int = 0
     max_in_flight: int = 0
+    _all_there: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.in_flight += 1
@@ -86,6 +89,9 @@ class FaultServer:
         self.times.append(time.monotonic())
         self.headers.append(dict(request.headers))
         self.bodies.append(sent)
+        if self.in_flight >= self.wait_for:
+            self._all_there.set()
+        await self._all_there.wait()
         if self.latency_sec:
             await asyncio.sleep(self.latency_sec)
         what = self.behave(text, self.asked.count(text) if len(self.asked) < 5000 else 1)

@@ -239,7 +239,7 @@ def _reply(row: dict[str, Any]) -> ChatReply | None:
         status, body = response["status_code"], json.dumps(response.get("body")).encode()
         if status == 200:
             return read_completion(body)
-        raise failed_response(status, None, body, closed={}, key=None)
+        raise failed_response(status, body)
     if error:
         code = error.get("code") if isinstance(error, dict) else error
         raise AttemptError(str(code)[:100], "passing")  # batch_expired, batch_cancelled

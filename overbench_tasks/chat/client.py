@@ -10,13 +10,13 @@ import asyncio
 import difflib
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
 from tqdm import tqdm
 
 from overbench_tasks.chat.cache import ReplyCache
@@ -34,7 +34,7 @@ from overbench_tasks.chat.outcome import (
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
-    import httpx2
+    from openai import AsyncOpenAI
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class ChatClient:
             KeyboardInterrupt: what had arrived is kept.
         """
         self.stopped_because = None
-        key = self._settings.key()
+        self._settings.key()
         distinct = {request.key: request for request in requests}
         with ReplyCache(self._cache_file, self._settings.model, required=self._required) as cache:
             kept = cache.replies(list(distinct))
@@ -115,7 +115,7 @@ class ChatClient:
                 name: reply for name, reply in kept.items() if self._objection(reply) is None
             }
             if missing := [request for name, request in distinct.items() if name not in outcomes]:
-                self._ask_missing(missing, key, cache, outcomes, should_stop)
+                self._ask_missing(missing, cache, outcomes, should_stop)
         not_asked = Failure(f"{NOT_ASKED}: {self.stopped_because}" if self.stopped_because else NOT_ASKED)
         found = []
         for request in requests:
@@ -126,7 +126,6 @@ class ChatClient:
     def _ask_missing(
         self,
         missing: list[Request],
-        key: SecretStr | None,
         cache: ReplyCache,
         outcomes: dict[str, Outcome],
         should_stop: Callable[[], bool],
@@ -143,74 +142,67 @@ class ChatClient:
                 cache.add(request.key, outcome)
             bar.update()
 
-        def allowed() -> Iterator[Request]:
-            for request in missing:
-                if should_stop():
-                    return
-                yield request
-
         async def work() -> None:
-            import httpx2
-
-            settings = self._settings
-            url = httpx2.URL(f"{settings.url()}/chat/completions")
-            async with _http(settings, key) as http:
-                in_flight = InFlight(partial(_attempt, http, url, settings, key), settings)
-                await in_flight.ask_all(allowed(), keep)
+            async with _sdk(self._settings) as sdk:
+                in_flight = InFlight(partial(_attempt, sdk, self._settings), self._settings)
+                await in_flight.ask_all(takewhile(lambda _: not should_stop(), missing), keep)
             self.stopped_because = in_flight.stopped_because
 
         with bar:
-            run_in_thread(work())
+            try:
+                run_in_thread(work())
+            except OverbenchError:
+                raise
+            except Exception as error:
+                # Nothing known ends here, but the replies that arrived are paid for.
+                logger.debug("Asking broke off.", exc_info=True)
+                self.stopped_because = f"asking broke off with {type(error).__name__}"
 
 
-async def _attempt(
-    http: httpx2.AsyncClient,
-    url: httpx2.URL,
-    settings: EndpointSettings,
-    key: SecretStr | None,
-    request: Request,
-) -> ChatReply:
+async def _attempt(sdk: AsyncOpenAI, settings: EndpointSettings, request: Request) -> ChatReply:
     """Send a request once. Raises AttemptError."""
     import aiohttp
-    import httpx2
+    import openai
 
     try:
-        # The body goes out as it was hashed, by the shortest way: AsyncOpenAI itself would take as long as
-        # all the rest together, and fail on bodies that we can still read.
         async with asyncio.timeout(settings.timeout_sec):
-            response = await http.send(
-                httpx2.Request("POST", url, headers=http.headers, content=request.data)
-            )
+            # The body as it was hashed, and any answer at all, for our own strict reading: chat.completions
+            # takes longer than all the rest together, and fails on answers that can still be read.
+            answer = await sdk.post("/chat/completions", content=request.data, cast_to=bytes)
     except TimeoutError as error:
         raise AttemptError(
             f"no answer within {settings.timeout_sec:g} s; a slow endpoint wants a lower concurrency or a "
             "higher timeout_sec",
             "passing",
         ) from error
-    except (httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
+    except openai.APIStatusError as error:
+        response, closed = error.response, _closed(settings)
+        raise failed_response(
+            response.status_code,
+            response.content,
+            retry_after=response.headers.get("Retry-After"),
+            closed=closed,
+            key=settings.key(),
+        ) from error
+    except (openai.APIConnectionError, aiohttp.ClientError, OSError) as error:
         raise AttemptError(f"connection failed: {_cause(error)}", "passing") from error
-    if response.status_code == 200:
-        return read_completion(response.content)
-    retry_after = response.headers.get("Retry-After")
-    closed = _closed(settings)
-    raise failed_response(response.status_code, retry_after, response.content, closed=closed, key=key)
+    return read_completion(answer)
 
 
-def _http(settings: EndpointSettings, key: SecretStr | None) -> httpx2.AsyncClient:
-    """The SDK's HTTP client with its aiohttp transport; close it."""
-    import httpx2
-    from openai import DefaultAioHttpClient
+def _sdk(settings: EndpointSettings) -> AsyncOpenAI:
+    """The SDK's client of the endpoint; close it."""
+    from openai import AsyncOpenAI, DefaultAioHttpClient
 
-    loopback = (urlsplit(settings.url()).hostname or "") in ("localhost", "127.0.0.1", "::1")
-    bearer = key.get_secret_value() if key else NO_KEY
-    return DefaultAioHttpClient(
-        headers={"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"},
-        # A redirect would carry the request to another host; a proxy does not lead to this machine.
-        follow_redirects=False,
-        trust_env=not loopback,
-        # Of one read, where ours is of the whole.
+    key, url = settings.key(), settings.url()
+    loopback = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+    return AsyncOpenAI(
+        api_key=key.get_secret_value() if key else NO_KEY,
+        base_url=url,
+        # Its retries know nothing of the other requests, and its time-out is that of one read.
+        max_retries=0,
         timeout=None,
-        limits=httpx2.Limits(max_connections=settings.concurrency),
+        # A redirect would carry the request to another host; a proxy does not lead to this machine.
+        http_client=DefaultAioHttpClient(follow_redirects=False, trust_env=not loopback),
     )
 
 
@@ -237,25 +229,20 @@ async def _check_model(settings: EndpointSettings) -> None:
 async def _listed_models(settings: EndpointSettings) -> list[str]:
     import openai
 
-    key, url = settings.key(), settings.url()
-    bearer = key.get_secret_value() if key else NO_KEY
-    async with openai.AsyncOpenAI(
-        api_key=bearer, base_url=url, max_retries=0, http_client=_http(settings, key)
-    ) as sdk:
-        try:
-            listing = sdk.models.with_raw_response.list()
-            response = await asyncio.wait_for(listing, min(_PROBE_TIMEOUT_SEC, settings.timeout_sec))
-        except (openai.APIConnectionError, TimeoutError) as error:
-            raise OverbenchError(
-                f"No model server answers at {url} ({_cause(error)}). Start it, or correct base_url "
-                f"or {URL_VARIABLE}."
-            ) from error
-        except openai.APIStatusError as error:
-            if error.status_code in (401, 403):
-                raise OverbenchError(f"{url}: {_closed(settings)[error.status_code]}.") from error
-            return []
+    url = settings.url()
     try:
-        return [str(model["id"]) for model in json.loads(response.content)["data"]]
+        async with _sdk(settings) as sdk, asyncio.timeout(min(_PROBE_TIMEOUT_SEC, settings.timeout_sec)):
+            listing = json.loads(await sdk.get("/models", cast_to=bytes))
+        return [str(model["id"]) for model in listing["data"]]
+    except (openai.APIConnectionError, TimeoutError) as error:
+        raise OverbenchError(
+            f"No model server answers at {url} ({_cause(error)}). Start it, or correct base_url "
+            f"or {URL_VARIABLE}."
+        ) from error
+    except openai.APIStatusError as error:
+        if error.status_code in (401, 403):
+            raise OverbenchError(f"{url}: {_closed(settings)[error.status_code]}.") from error
+        return []
     except (ValueError, LookupError, TypeError, RecursionError):
         return []  # not OpenAI's format
 

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
@@ -172,21 +171,26 @@ def run_in_thread(work: Coroutine[Any, Any, None]) -> None:
             finally:
                 ended.set()
 
+    def cancel() -> None:
+        with suppress(RuntimeError):  # it has ended
+            loop.call_soon_threadsafe(task.cancel)
+
     thread = threading.Thread(target=run, name="overbench-asking", daemon=True)
     interruption: BaseException | None = None
-    todo: list[Callable[[], object]] = [thread.start]
+    step: Callable[[], object] | None = thread.start
     waits = 0
     while True:
         try:
-            while todo:
-                todo.pop()()
+            if step is not None:
+                step()
+                step = None
             # A thread that was not even begun is not waited for for ever.
             if ended.wait(0.2) or (thread.ident is None and waits > 10):
                 break
             waits += 1
         except BaseException as error:
-            if interruption is None:
-                interruption, todo = error, [partial(loop.call_soon_threadsafe, task.cancel)]
+            # Another Ctrl-C may have come in the middle of cancelling.
+            interruption, step = interruption or error, cancel
     if interruption is not None:
         raise interruption
     if failures:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from pydantic import SecretStr
@@ -98,7 +99,12 @@ def read_completion(body: bytes) -> ChatReply:
 
 
 def failed_response(
-    status: int, retry_after: str | None, body: bytes, *, closed: Mapping[int, str], key: SecretStr | None
+    status: int,
+    body: bytes,
+    *,
+    retry_after: str | None = None,
+    closed: Mapping[int, str] = MappingProxyType({}),
+    key: SecretStr | None = None,
 ) -> AttemptError:
     """What a response that is no success means for its request.
 
@@ -106,8 +112,8 @@ def failed_response(
 
     Args:
         status: the HTTP status.
-        retry_after: the header of that name.
         body: of the response.
+        retry_after: the header of that name.
         closed: the statuses after which nothing will be answered, each with what to say of it.
         key: never repeated, even where the endpoint does.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import itertools
 import json
@@ -138,8 +137,20 @@ class TestAsk:
     @pytest.mark.parametrize("concurrency", [1, 5, 40])
     def test_requests_in_flight_stay_within_the_setting(self, concurrency: int, tmp_path: Path) -> None:
         with fault_server(say, latency_sec=0.02) as server:
-            client(server, tmp_path, concurrency=concurrency).ask(requests(server, range(50)))
+            server.wait_for = concurrency
+            asked = client(server, tmp_path, concurrency=concurrency, timeout_sec=30.0)
+            assert lost(asked.ask(requests(server, range(50)))) == []
             assert server.max_in_flight == concurrency
+
+    def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(self, tmp_path: Path) -> None:
+        with fault_server(say) as server:
+            asked = client(server, tmp_path, concurrency=1)
+            said = texts(
+                asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
+            )
+        reason = "asking broke off with ZeroDivisionError"
+        assert asked.stopped_because == reason
+        assert said == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
 
     def test_should_stop_sends_no_more(self, tmp_path: Path) -> None:
         with fault_server(say) as server:
@@ -379,6 +390,10 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+def press_ctrl_c() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
 CHILDREN = {
     "judge": """
 from overbench_tasks.judge import Judge, JudgeSettings
@@ -418,17 +433,18 @@ def finish(child: subprocess.Popen[str]) -> None:
 class TestInterruptions:
     @pytest.mark.usefixtures("interruptible")
     def test_ctrl_c_keeps_what_arrived(self, tmp_path: Path) -> None:
-        once = itertools.count()  # two requests may see one number, and none another
+        calls = itertools.count(1)
 
-        def behave(text: str, _: int) -> str:
-            if len(server.asked) >= 20 and next(once) == 0:
-                _thread.interrupt_main()
-            return say(text)
+        def behave(text: str, _: int) -> str | Fault:
+            call = next(calls)
+            if call == 20:
+                press_ctrl_c()
+            return say(text) if call < 20 else STALL
 
-        with fault_server(behave, latency_sec=0.02) as server:
+        with fault_server(behave, latency_sec=0.002) as server:
             with pytest.raises(KeyboardInterrupt):
                 client(server, tmp_path, concurrency=2).ask(requests(server, range(100)))
-            assert len(server.asked) < 60
+            assert len(server.asked) <= 20 + 1
             server.behave = say
             outcomes = client(server, tmp_path).ask(requests(server, range(100)))
             assert texts(outcomes) == [f"reply {n}" for n in range(100)]
@@ -438,9 +454,6 @@ class TestInterruptions:
     @pytest.mark.usefixtures("interruptible")
     def test_a_second_ctrl_c_leaves_no_work_behind(self) -> None:
         ended = threading.Event()
-
-        def press_ctrl_c() -> None:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
         async def work() -> None:
             press_ctrl_c()
@@ -454,6 +467,26 @@ class TestInterruptions:
         with pytest.raises(KeyboardInterrupt):
             run_in_thread(work())
         assert ended.is_set()
+
+    @pytest.mark.usefixtures("interruptible")
+    def test_a_second_ctrl_c_in_the_middle_of_the_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        presses = iter("12")
+
+        class Loop(asyncio.SelectorEventLoop):
+            def call_soon_threadsafe(self, *arguments: Any, **more: Any) -> asyncio.Handle:
+                if next(presses, None):
+                    raise KeyboardInterrupt
+                return super().call_soon_threadsafe(*arguments, **more)
+
+        async def work() -> None:
+            press_ctrl_c()
+            await asyncio.sleep(60)
+
+        monkeypatch.setattr(asyncio, "new_event_loop", Loop)
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            run_in_thread(work())
+        assert time.monotonic() - started < 30
 
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
     @pytest.mark.parametrize(("kind", "concurrency"), [("judge", 1), ("judge", 8), ("adversary", 4)])

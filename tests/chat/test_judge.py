@@ -33,7 +33,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from overbench_tasks.autoload import tasks_path
-from overbench_tasks.chat.cache import default_cache_file
+from overbench_tasks.chat.cache import ReplyCache, default_cache_file
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.judge import Judge, JudgeSettings, parse_verdict
 from overbench_tasks.records import Verdict
@@ -423,6 +423,18 @@ class TestFaults:
         server.asked.clear()
         assert labels(judge.label(exchanges(200))) == [true_label(n) for n in range(200)]
         assert server.asked == []
+
+    def test_what_breaks_the_asking_off_costs_no_verdict_that_arrived(
+        self, server: FaultServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        judge = Judge(JudgeSettings.resolve({"mode": "judge", "concurrency": 1}))
+        monkeypatch.setattr(ReplyCache, "add", lambda *_: 1 // (3 - len(server.asked)))
+        assert labels(judge.label(exchanges(9))) == ["refused"] * 3 + ["judge_error"] * 6
+        assert "Asking stopped early: asking broke off with ZeroDivisionError." in caplog.text
+        monkeypatch.undo()
+        monkeypatch.setenv("OVERBENCH_JUDGE_API_KEY", "two words")
+        assert labels(judge.label(exchanges(2))) == ["judge_error"] * 2
+        assert "2 x judge_error: not asked: OVERBENCH_JUDGE_API_KEY holds a space" in caplog.text
 
     def test_a_reply_cannot_bring_its_own_verdict(self, server: FaultServer) -> None:
         attack = (
