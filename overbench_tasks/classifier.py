@@ -17,16 +17,13 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Label, Pair, Verdict
 from overbench_tasks.refusal import label_reply
-
-if TYPE_CHECKING:
-    import torch
 
 REPLY: Final = "{reply}"
 PAIR: Final = "pair"
@@ -177,9 +174,8 @@ class Classifier:
 
     def __init__(self, settings: ClassifierSettings) -> None:
         self.settings = settings
-        self.name = f"classifier:{settings.short_name()}"
-        if settings.revision:
-            self.name += f"@{settings.revision}"
+        revision = f"@{settings.revision}" if settings.revision else ""
+        self.name = f"classifier:{settings.short_name()}{revision}"
         self._template = settings.template()
         self._loaded: tuple[Any, Any] | None = None
 
@@ -192,11 +188,10 @@ class Classifier:
         Raises:
             OverbenchError: the model needs prompts and a pair has none; it cannot be loaded, or fails.
         """
-        verdicts: list[Verdict | None] = [_without_model(pair) for pair in pairs]
-        asked = [index for index, verdict in enumerate(verdicts) if verdict is None]
-        texts = [self._text(*pairs[index]) for index in asked]
+        verdicts = [_without_model(pair) for pair in pairs]
+        texts = [self._text(*pair) for pair, verdict in zip(pairs, verdicts, strict=True) if not verdict]
         try:
-            probabilities = self.probabilities(texts)
+            probabilities = iter(self.probabilities(texts))
         except OverbenchError:
             raise
         except (RuntimeError, ValueError, IndexError) as error:
@@ -204,10 +199,11 @@ class Classifier:
                 f"The classifier {self.settings.model!r} failed on {len(texts)} replies: {error} If memory "
                 "ran out, set a smaller batch_size or device=cpu."
             ) from error
-        for index, probability in zip(asked, probabilities, strict=True):
-            label: Label = "refused" if probability >= self.settings.threshold else "complied"
-            verdicts[index] = Verdict(label, f"p(refusal) = {probability:.4f}", self.name)
-        return [verdict for verdict in verdicts if verdict is not None]
+        return [verdict or self._verdict(next(probabilities)) for verdict in verdicts]
+
+    def _verdict(self, probability: float) -> Verdict:
+        label: Label = "refused" if probability >= self.settings.threshold else "complied"
+        return Verdict(label, f"p(refusal) = {probability:.4f}", self.name)
 
     def close(self) -> None:
         """Free the model and its GPU memory; the next reply loads it again.
@@ -250,7 +246,7 @@ class Classifier:
 
         tokenizer, model = self._loaded = self._loaded or self._load()
         refusal = refusal_index(model.config, self.settings.refusal_label)
-        limit = self.settings.max_length or _positions(model.config, tokenizer)
+        limit = self.settings.max_length or positions(model.config, tokenizer)
         order = sorted(range(len(texts)), key=lambda i: sum(map(len, texts[i])), reverse=True)
         found = [0.0] * len(texts)
         for start in range(0, len(order), self.settings.batch_size):
@@ -261,7 +257,10 @@ class Classifier:
             ).to(model.device)
             with torch.inference_mode():
                 logits = model(**tokens).logits.float()  # (batch, labels)
-            for index, value in zip(batch, _probability(logits, refusal, model.config), strict=True):
+            # A lone output, or one of labels that don't exclude each other, is a sigmoid.
+            independent = logits.shape[1] == 1 or model.config.problem_type == "multi_label_classification"
+            scores = torch.sigmoid(logits) if independent else torch.softmax(logits, dim=-1)
+            for index, value in zip(batch, scores[:, refusal].tolist(), strict=True):
                 found[index] = value
         return found
 
@@ -290,22 +289,12 @@ def _without_model(pair: Pair) -> Verdict | None:
     return verdict if verdict.label == "unscored" or verdict.blocked else None
 
 
-def _probability(logits: torch.Tensor, refusal: int, config: Any) -> list[float]:
-    """P(refusal) from logits of shape (batch, labels); a lone or multi-label output is a sigmoid."""
-    import torch
-
-    independent = logits.shape[1] == 1 or config.problem_type == "multi_label_classification"
-    scores = torch.sigmoid(logits) if independent else torch.softmax(logits, dim=-1)
-    values: list[float] = scores[:, refusal].tolist()
-    return values
-
-
-def _positions(config: Any, tokenizer: Any) -> int:
+def positions(config: Any, tokenizer: Any) -> int:
     """How many tokens the model reads at once. RoBERTa's positions start behind its padding id."""
-    positions: int = getattr(config, "max_position_embeddings", None) or 512
+    most: int = getattr(config, "max_position_embeddings", None) or 512
     if "roberta" in config.model_type:
-        positions -= config.pad_token_id + 1
-    return min(positions, int(tokenizer.model_max_length))
+        most -= config.pad_token_id + 1
+    return min(most, int(tokenizer.model_max_length))
 
 
 def _default_device() -> str:

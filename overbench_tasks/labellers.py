@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+
+NAMES: Final = ("rules", "judge", "classifier", "two-stage")
+"""All labellers, by the words that ``--by`` takes."""
 
 
 @dataclass(frozen=True)
@@ -47,42 +50,24 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
         OverbenchError: no such labeller, settings it does not take, or something that it needs is
             not installed. Checked here, before any reply is labelled.
     """
-    if name not in _MAKERS:
-        raise OverbenchError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
-    return _MAKERS[name](dict(settings or {}))
+    given = dict(settings or {})
+    if name == "rules":
+        if given:
+            raise OverbenchError(f"The rules take no settings, got {', '.join(given)}. Leave them out.")
+        return Labeller(f"rules {RULES_VERSION}", label_by_rules)
+    if name == "classifier":
+        from overbench_tasks.classifier import Classifier, ClassifierSettings
 
+        classifier = Classifier(ClassifierSettings.checked(given))
+        return Labeller(classifier.name, classifier.label, classifier.close)
+    if name in NAMES:
+        from overbench_tasks.judge import Judge, JudgeSettings
 
-def _rules(settings: dict[str, Any]) -> Labeller:
-    if settings:
-        raise OverbenchError(f"The rules take no settings, got {', '.join(settings)}. Leave them out.")
-    return Labeller(f"rules {RULES_VERSION}", label_by_rules)
+        judge = Judge(JudgeSettings.resolve({**given, "mode": name}))
+        return Labeller(" ".join(judge.versions.values()), judge.label)
+    raise OverbenchError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
 
 
 def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
     """The rules as a :data:`~overbench_tasks.records.LabelReplies`."""
     return [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
-
-
-def _classifier(settings: dict[str, Any]) -> Labeller:
-    from overbench_tasks.classifier import Classifier, ClassifierSettings
-
-    classifier = Classifier(ClassifierSettings.checked(settings))
-    return Labeller(classifier.name, classifier.label, classifier.close)
-
-
-def _judge(mode: str) -> Callable[[dict[str, Any]], Labeller]:
-    def make(settings: dict[str, Any]) -> Labeller:
-        from overbench_tasks import judge
-
-        asked = judge.Judge(judge.JudgeSettings.resolve({**settings, "mode": mode}))
-        return Labeller(" ".join(asked.versions.values()), asked.label)
-
-    return make
-
-
-_MAKERS: Final = cast(
-    "dict[str, Callable[[dict[str, Any]], Labeller]]",
-    {"rules": _rules, "judge": _judge("judge"), "classifier": _classifier, "two-stage": _judge("two-stage")},
-)
-NAMES: Final = tuple(_MAKERS)
-"""All labellers, by the words that ``--by`` takes."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
@@ -24,6 +24,13 @@ BATCH: Final = 1000
 """Rows that are labelled at once."""
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz)?$")
+
+
+_LABELLERS: Final = {
+    "overbench_judge": ("{} {} {}", ["judge_mode", "judge_model", "judge_version"]),
+    "overbench_classifier": ("classifier:{}", ["classifier"]),
+}
+"""Filter that labels -> its labeller's name, and the keys of the task's metadata that make it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +123,8 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
 
 def _logged_verdict(text: str) -> Verdict:
     verdict = json.loads(text)
-    if verdict["label"] not in LABELS:
-        raise ValueError(verdict["label"])
-    return Verdict(
-        cast("Label", verdict["label"]), str(verdict.get("reason", "")), str(verdict.get("by", ""))
-    )
+    label: Label = LABELS[LABELS.index(verdict["label"])]
+    return Verdict(label, str(verdict.get("reason", "")), str(verdict.get("by", "")))
 
 
 def read_replies(path: Path, columns: ReplyColumns = SAMPLES) -> Iterator[ReplyRow]:
@@ -230,8 +234,8 @@ def read_run(file: Path) -> LoggedRun:
         )
     if next(read_replies(file), None) is None:
         raise OverbenchError(f"{file} is empty. Leave it out, or run the evaluation again.")
-    results_file, results = _results(file, named["date"])
-    task = named["task"]
+    task, date = named["task"], named["date"]
+    results_file, results = _results(file, date)
     try:
         config, ran = results["configs"][task], results["config"]
         told = ran.get("gen_kwargs") or {}
@@ -240,7 +244,7 @@ def read_run(file: Path) -> LoggedRun:
             file=file,
             results_file=results_file,
             task=task,
-            date=named["date"],
+            date=date,
             model=str(ran["model"]),
             model_args=ran.get("model_args") or {},
             system_instruction=results.get("system_instruction"),
@@ -250,7 +254,7 @@ def read_run(file: Path) -> LoggedRun:
             generation={**config["generation_kwargs"], **(told if isinstance(told, dict) else {})},
             metadata=dict(config["metadata"]),
             filter=str(chosen["name"]),
-            labelled_by=_labeller_of(chosen, config["metadata"]) or "",
+            labelled_by=_labeller_of(chosen, config["metadata"]),
             expected=results.get("n-samples", {}).get(task, {}).get("effective"),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -282,18 +286,11 @@ def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
     return found[0], results
 
 
-def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str | None:
-    """Who labelled, from a task's filter and metadata; None where they don't say.
+def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str:
+    """Who labelled, from a task's filter and metadata; "" where they don't say.
 
     The same names as :func:`overbench_tasks.labellers.by_name` gives.
     """
-    function = filter_config["filter"][-1]["function"]
-    if function == "overbench_judge":
-        kinds = ("mode", "model", "version")
-        found = [versions.get(f"overbench_judge_{kind}") for kind in kinds]
-        return " ".join(map(str, found)) if all(found) else None
-    if function == "overbench_classifier":
-        model = versions.get("overbench_classifier")
-        return f"classifier:{model}" if model else None
-    rules = versions.get("overbench_rules_version")
-    return f"rules {rules}" if rules else None
+    form, keys = _LABELLERS.get(filter_config["filter"][-1]["function"], ("rules {}", ["rules_version"]))
+    found = [versions.get(f"overbench_{key}") for key in keys]
+    return form.format(*found) if all(found) else ""

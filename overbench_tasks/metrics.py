@@ -64,8 +64,7 @@ def _share(verdicts: Sequence[Verdict], label: str) -> Value:
 
 def rate(values: Iterable[Value]) -> float:
     """Mean of the values that are numbers, in [0, 1]; NaN if there is none."""
-    numbers = _numbers(values)
-    return sum(numbers) / len(numbers) if numbers else math.nan
+    return _rate(values).value
 
 
 def rate_stderr(values: Iterable[Value]) -> float | str:
@@ -77,7 +76,7 @@ def rate_stderr(values: Iterable[Value]) -> float | str:
     metric that carries this function is named ``osr_stderr``, so that its value takes the place
     of that ``N/A`` in results and tables.
     """
-    numbers = _numbers(values)
+    numbers = [value for value in values if value is not None]
     n = len(numbers)
     if n < 2:
         return "N/A"
@@ -87,17 +86,12 @@ def rate_stderr(values: Iterable[Value]) -> float | str:
 
 def wilson_low(values: Iterable[Value]) -> float:
     """Lower end of :func:`wilson_interval` of the rate."""
-    return _wilson(values)[0]
+    return _rate(values).low
 
 
 def wilson_high(values: Iterable[Value]) -> float:
     """Upper end of :func:`wilson_interval` of the rate."""
-    return _wilson(values)[1]
-
-
-def _wilson(values: Iterable[Value]) -> tuple[float, float]:
-    numbers = _numbers(values)
-    return wilson_interval(sum(numbers), len(numbers))
+    return _rate(values).high
 
 
 def wilson_interval(successes: float, n: float, z: float = Z_95) -> tuple[float, float]:
@@ -153,5 +147,6 @@ class Rate:
         return self.interval[1]
 
 
-def _numbers(values: Iterable[Value]) -> list[float]:
-    return [value for value in values if value is not None]
+def _rate(values: Iterable[Value]) -> Rate:
+    numbers = [value for value in values if value is not None]
+    return Rate(sum(numbers), len(numbers))

@@ -243,23 +243,19 @@ def csv_records(
     try:
         while True:
             try:
-                fields = next(reader, None)
+                fields = next(reader)
+            except StopIteration:
+                return
             except (csv.Error, UnicodeDecodeError) as error:
                 where = f"{path}, after line {reader.line_num}"
                 bad(OverbenchError(f"{where}: not readable as CSV in UTF-8: {error}."))
                 continue
-            if fields is None:
-                return
             width = width or len(fields)
-            if fields and len(fields) != width:
-                where = f"{path}, line {reader.line_num}"
-                bad(
-                    OverbenchError(
-                        f"{where}: {len(fields)} fields, but the header has {width}. Mend the row."
-                    )
-                )
-            elif fields:
+            if len(fields) == width:
                 yield reader.line_num, fields
+            elif fields:
+                counts = f"{len(fields)} fields, but the header has {width}"
+                bad(OverbenchError(f"{path}, line {reader.line_num}: {counts}. Mend the row."))
     finally:
         if not stream.closed:
             text.detach()  # or it would close the stream, which is the caller's
@@ -271,27 +267,20 @@ def _parquet_rows(
     import pyarrow
     import pyarrow.parquet
 
+    def values(column: Any) -> list[Any]:
+        if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
+            return list(column.to_pylist())
+        # One by one, so that one value that is no UTF-8 does not spoil the rest.
+        found = column.cast(pyarrow.large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", errors) for value in found]
+
     try:
         file = pyarrow.parquet.ParquetFile(io.BytesIO(stream.read()) if path.suffix == ".gz" else path)
         there = file.schema_arrow.names
         number = 0
         for batch in file.iter_batches(1000, columns=[name for name in there if name in columns] or there):
-            for row in batch.to_pylist() if errors == "strict" else _lenient_rows(batch, errors):
+            for row in zip(*map(values, batch.columns), strict=True):
                 number += 1
-                yield f"{path}, row {number}", row
+                yield f"{path}, row {number}", dict(zip(batch.schema.names, row, strict=True))
     except (pyarrow.ArrowInvalid, pyarrow.ArrowIOError, UnicodeDecodeError) as error:
         raise OverbenchError(f"{path}: not readable as Parquet ({error}). Is the file complete?") from error
-
-
-def _lenient_rows(batch: Any, errors: str) -> Iterator[dict[str, Any]]:
-    """Rows whose texts are decoded one by one: one value that is no UTF-8 does not spoil the rest."""
-    from pyarrow import large_binary, types
-
-    def values(column: Any) -> list[Any]:
-        if not (types.is_string(column.type) or types.is_large_string(column.type)):
-            return list(column.to_pylist())
-        found = column.cast(large_binary()).to_pylist()
-        return [None if value is None else value.decode("utf-8", errors) for value in found]
-
-    for row in zip(*map(values, batch.columns), strict=True):
-        yield dict(zip(batch.schema.names, row, strict=True))

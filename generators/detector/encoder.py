@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from generators.detector.detector_settings import ID2LABEL, Device
+from overbench_tasks.classifier import positions
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import encodable
@@ -60,7 +61,7 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
         )
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
         raise _not_loadable(source, error) from error
-    tokenizer.model_max_length = min(max_length, _positions(model.config, tokenizer))
+    tokenizer.model_max_length = min(max_length, positions(model.config, tokenizer))
     return model.float(), tokenizer  # DeBERTa v3 is stored in half precision, which would not train
 
 
@@ -181,11 +182,3 @@ def _not_loadable(source: str, error: Exception) -> OverbenchError:
         "small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 as the detector's model. Some "
         "tokenizers (DeBERTa v3) need more packages: pip install sentencepiece protobuf"
     )
-
-
-def _positions(config: Any, tokenizer: Any) -> int:
-    """How many tokens the model reads at once. RoBERTa's positions start behind its padding id."""
-    positions: int = getattr(config, "max_position_embeddings", None) or 512
-    if "roberta" in config.model_type:
-        positions -= config.pad_token_id + 1
-    return min(positions, int(tokenizer.model_max_length))

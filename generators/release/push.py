@@ -10,10 +10,8 @@ from typing import Final
 
 from generators.release.read import CHECKSUMS_FILE, GAPS_FOLDER, read_release
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.hub import hub_errors, hub_prompt_file, hub_trouble, parse_hub_id
+from overbench_tasks.prompts.hub import hub_errors, hub_trouble, parse_hub_id
 from overbench_tasks.tables import sha256_of
-
-__all__ = ["check_sums", "hub_prompt_file", "push_release"]
 
 LEFT_OUT: Final = ("*.partial", ".*")
 """Never pushed: half-written and hidden files."""

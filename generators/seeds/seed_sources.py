@@ -90,42 +90,35 @@ def rows(source: str, column: str | None, revision: str | None, drop: Drop) -> I
             f"Expected seed prompts at {path}, found {what} there. Name a file that ends in "
             f"{', '.join(KINDS)} (or these and .gz), or one of {', '.join(HUB_SETS)}."
         )
-    records = read_records(
-        path,
-        kinds=KINDS,
-        columns=[column] if column else COLUMNS,
-        on_bad_row=lambda error: drop("unreadable"),
-    )
-    yield from _column_values(path, (record for _, record in records), column, drop)
-
-
-def _column_values(path: Path, records: Iterator[Any], column: str | None, drop: Drop) -> Iterator[object]:
-    """Each record's value; the column is found in the first record that has one."""
-    seen: dict[str, None] = {}
+    named = [column] if column else COLUMNS
     found = column
+    names: dict[str, None] = {}  # of the rows before one that can be used
     used = False
-    for record in records:
-        if isinstance(record, str):  # a line of text, or a JSON string
-            used = True
-            yield record
-            continue
-        if not isinstance(record, dict):
+    for _, record in read_records(
+        path, kinds=KINDS, columns=named, on_bad_row=lambda error: drop("unreadable")
+    ):
+        if isinstance(record, dict):
+            # Without a name, the column is found in the first record that has one.
+            found = found or next((name for name in named if name in record), None)
+            if found not in record:
+                names |= {} if used else dict.fromkeys(list(record)[:20])
+                drop("no_column")
+                continue
+            record = record[found]
+        elif not isinstance(record, str):  # a line of text, or a JSON string
             drop("unreadable")
             continue
-        if not used:
-            seen.update(dict.fromkeys(list(record)[:20]))
-        found = found or next((name for name in COLUMNS if name in record), None)
-        if found is None or found not in record:
-            drop("no_column")
-            continue
         used = True
-        yield record[found]
-    if seen and not used:
+        yield record
+    if names and not used:
         wanted = f"a column {column!r}" if column else f"one of the columns {', '.join(COLUMNS)}"
         raise OverbenchError(
-            f"Expected {wanted} in {path}, found {', '.join(map(repr, list(seen)[:20]))}. Name the column "
+            f"Expected {wanted} in {path}, found {', '.join(map(repr, list(names)[:20]))}. Name the column "
             "that holds the prompts with the setting 'column'."
         )
+
+
+_UNUSABLE: Final = {"Cs": "not_unicode", "Cc": "control_characters"}
 
 
 def prompt_of(value: object, max_chars: int) -> str:
@@ -150,18 +143,14 @@ def prompt_of(value: object, max_chars: int) -> str:
     if len(text) > max_chars:
         raise UnusableRowError("too_long")
     for char in "" if text.isprintable() else text:
-        if not char.isprintable() and char not in "\t\n\r":
-            kind = unicodedata.category(char)
-            if kind == "Cs":
-                raise UnusableRowError("not_unicode")
-            if kind == "Cc":
-                raise UnusableRowError("control_characters")
+        reason = _UNUSABLE.get(unicodedata.category(char))
+        if reason and char not in "\t\n\r":
+            raise UnusableRowError(reason)
     return text
 
 
 def _first_human_turn(text: str) -> str:
-    start = text[:16].lstrip()
-    if not start.startswith("Human:"):
+    if not text[:16].lstrip().startswith("Human:"):
         return text
     begin = text.index("Human:") + len("Human:")
     ends = [end for turn in ("\n\nAssistant:", "\n\nHuman:") if (end := text.find(turn, begin)) >= 0]
@@ -170,37 +159,21 @@ def _first_human_turn(text: str) -> str:
 
 def _first_user_message(messages: list[Any]) -> object:
     for message in messages:
-        if not isinstance(message, dict):
-            continue
-        if message.get("role", message.get("from")) in ("user", "human"):
+        if isinstance(message, dict) and message.get("role", message.get("from")) in ("user", "human"):
             content = message.get("content", message.get("value"))
             if isinstance(content, list):  # parts: text, images
-                content = "\n".join(
-                    part["text"]
-                    for part in content
-                    if isinstance(part, dict) and isinstance(part.get("text"), str)
-                )
+                texts = (part.get("text") for part in content if isinstance(part, dict))
+                return "\n".join(text for text in texts if isinstance(text, str))
             return content
     raise UnusableRowError("no_user_turn")
 
 
 def _hub_rows(source: str, revision: str | None) -> Iterator[object]:
-    hub = HUB_SETS[source]
-    data = _load(source, hub, revision)
-    if hub.column not in data.column_names:
-        raise OverbenchError(
-            f"Expected a column {hub.column!r} in {source} ({hub.hub_id}), found "
-            f"{', '.join(map(repr, data.column_names))}: the set has changed. Set an older revision of it."
-        )
-    for row in data.select_columns([hub.column]):
-        yield row[hub.column]
-
-
-def _load(source: str, hub: HubSet, revision: str | None) -> Any:
     import datasets
 
+    hub = HUB_SETS[source]
     try:
-        return datasets.load_dataset(
+        data = datasets.load_dataset(
             hub.hub_id, hub.config, data_dir=hub.data_dir, split=hub.split, revision=revision
         )
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
@@ -210,3 +183,10 @@ def _load(source: str, hub: HubSet, revision: str | None) -> Any:
             "`hf auth login`. Offline, download the set elsewhere and name the file in place of "
             f"{source!r}."
         ) from error
+    if hub.column not in data.column_names:
+        raise OverbenchError(
+            f"Expected a column {hub.column!r} in {source} ({hub.hub_id}), found "
+            f"{', '.join(map(repr, data.column_names))}: the set has changed. Set an older revision of it."
+        )
+    for row in data.select_columns([hub.column]):
+        yield row[hub.column]

@@ -172,9 +172,9 @@ def _distinct(source: str, settings: SeedSettings, known: set[bytes], dropped: C
         key = hashlib.sha256(normalised(prompt).encode()).digest()
         if key in known:
             drop("duplicate")
-            continue
-        known.add(key)
-        prompts.append(prompt)
+        else:
+            known.add(key)
+            prompts.append(prompt)
     return prompts
 
 
@@ -218,8 +218,7 @@ def split(prompts: Sequence[str], settings: SeedSettings) -> list[Seed]:
     apart, detector = ranked[: sizes["generation"]], ranked[sizes["generation"] :]
     splits: dict[str, SeedSplit] = dict.fromkeys(apart, "generation")
     in_order = iter(_ranked(detector, "detector", settings.seed))
-    detectors: tuple[SeedSplit, ...] = ("test", "validation", "train")
-    for name in detectors:
+    for name in SPLITS[2::-1]:  # test, validation, train
         splits |= dict.fromkeys(islice(in_order, sizes[name]), name)
     return [Seed(prompt_id(prompt), prompt, splits[text]) for text, prompt in by_text.items()]
 
@@ -257,8 +256,9 @@ def _lowest(prompts: Sequence[str], count: int, seed: int) -> list[str]:
 
 def _ranked(texts: Iterable[str], purpose: str, seed: int) -> list[str]:
     """The texts in an order that looks random and depends on nothing else."""
-    return sorted(texts, key=lambda text: (_draw(seed, purpose, text), text))
 
+    def lot(text: str) -> tuple[bytes, str]:
+        named = f"{seed} {purpose} {text}"
+        return hashlib.sha256(named.encode("utf-8", "surrogatepass")).digest(), text
 
-def _draw(seed: int, purpose: str, text: str) -> bytes:
-    return hashlib.sha256(f"{seed} {purpose} {text}".encode("utf-8", "surrogatepass")).digest()
+    return sorted(texts, key=lot)

@@ -17,7 +17,6 @@ from overbench_tasks.tables import SUFFIXES
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "hub:"
-HARD_SET: Final = "overbench_hard"
 TIMEOUT_SEC: Final = 10.0
 """For the first answer. Without one the cache decides."""
 
@@ -54,60 +53,48 @@ def parse_hub_id(source: str) -> HubId | None:
     return None
 
 
-def hub_prompt_file(source: str | HubId, overbench_set: str = "overbench") -> Path:
+def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
     """Download the prompts of a release from the hub, or find them in the hub's cache.
 
     The token, for a private release, is huggingface_hub's: ``HF_TOKEN`` or ``hf auth login``.
 
     Args:
-        source: see :func:`parse_hub_id`.
+        hub_id: see :func:`parse_hub_id`.
         overbench_set: ``overbench_hard`` takes ``overbench_hard.parquet``, any other ``overbench.parquet``.
 
     Returns:
         a Parquet file for :func:`~overbench_tasks.prompts.prompt_sets.read_prompts`.
 
     Raises:
-        OverbenchError: not an id, no such dataset or revision, no release in it, not allowed, or the hub
+        OverbenchError: no such dataset or revision, no release in it, not allowed, or the hub
             can't be reached and the cache doesn't have it.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    hub_id = parse_hub_id(source) if isinstance(source, str) else source
-    if hub_id is None:
-        raise OverbenchError(f"Expected {PREFIX}ORG/NAME or ORG/NAME, got {source!r}.")
-    name = f"{HARD_SET if overbench_set == HARD_SET else 'overbench'}.parquet"
+    name = "overbench_hard.parquet" if overbench_set == "overbench_hard" else "overbench.parquet"
     what: dict[str, Any] = {
         "repo_id": hub_id.repo_id,
         "filename": name,
         "repo_type": "dataset",
         "revision": hub_id.revision,
     }
-    troubles = hub_errors()
     try:
         # Asked once; the download itself would ask an unreachable hub for half a minute.
         get_hf_file_metadata(hf_hub_url(**what), timeout=TIMEOUT_SEC)
-    except troubles as error:
-        if not _unreachable(error):
-            raise OverbenchError(hub_trouble(error, hub_id, name)) from error
-        return _cached(what, hub_id, error)
-    try:
         return Path(hf_hub_download(**what, etag_timeout=TIMEOUT_SEC))
-    except troubles as error:
-        raise OverbenchError(hub_trouble(error, hub_id, name)) from error
-
-
-def _cached(what: dict[str, Any], hub_id: HubId, trouble: Exception) -> Path:
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        file = Path(hf_hub_download(**what, local_files_only=True))
-    except LocalEntryNotFoundError:
-        raise OverbenchError(
-            f"{hub_trouble(trouble, hub_id)} The hub's cache doesn't have it either. Or give the path of a "
-            "release that is on this machine."
-        ) from trouble
-    logger.warning("%s Prompts are taken from the hub's cache: %s", hub_trouble(trouble, hub_id), file)
+    except hub_errors() as error:
+        trouble = hub_trouble(error, hub_id, name)
+        if not _unreachable(error):
+            raise OverbenchError(trouble) from error
+        try:
+            file = Path(hf_hub_download(**what, local_files_only=True))
+        except LocalEntryNotFoundError:
+            raise OverbenchError(
+                f"{trouble} The hub's cache doesn't have it either. Or give the path of a release that is on "
+                "this machine."
+            ) from error
+    logger.warning("%s Prompts are taken from the hub's cache: %s", trouble, file)
     return file
 
 
@@ -142,27 +129,23 @@ def hub_trouble(error: Exception, hub_id: HubId, file: str | None = None) -> str
     where = f"the dataset {hub_id.repo_id} on {constants.ENDPOINT}"
     at = f" at {hub_id.revision}" if hub_id.revision else ""
     first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    if isinstance(error, errors.HFValidationError):
-        return f"Expected the id of {where}, ORG/NAME, got one that it doesn't allow: {first_line}"
-    if isinstance(error, errors.GatedRepoError):
-        return (
-            f"Access to {where} must be granted. Accept its terms on its page, then set HF_TOKEN or run hf "
-            "auth login."
-        )
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return (
-            f"Expected {where}, found none, or none that may be seen. Check the name; for a private one set "
-            "HF_TOKEN or run hf auth login."
-        )
-    if isinstance(error, errors.RevisionNotFoundError):
-        return f"Expected the revision {hub_id.revision} in {where}, found none. Check the name behind the @."
-    if isinstance(error, errors.OfflineModeIsEnabled):
-        return f"Can't ask for {where}{at}: HF_HUB_OFFLINE is set. Unset it to use the network."
-    if isinstance(error, errors.EntryNotFoundError):
-        return (
-            f"Expected {file} in {where}{at}, found none. It must be a release, as overbench push puts "
-            "there; of another dataset download the file and give its path."
-        )
+    known: dict[type[Exception], str] = {  # the first that fits: some are kinds of others
+        errors.HFValidationError: f"Expected the id of {where}, ORG/NAME, got one that it doesn't allow: "
+        f"{first_line}",
+        errors.GatedRepoError: f"Access to {where} must be granted. Accept its terms on its page, then set "
+        "HF_TOKEN or run hf auth login.",
+        errors.RepositoryNotFoundError: f"Expected {where}, found none, or none that may be seen. Check the "
+        "name; for a private one set HF_TOKEN or run hf auth login.",
+        errors.RevisionNotFoundError: f"Expected the revision {hub_id.revision} in {where}, found none. "
+        "Check the name behind the @.",
+        errors.OfflineModeIsEnabled: f"Can't ask for {where}{at}: HF_HUB_OFFLINE is set. Unset it to use the "
+        "network.",
+        errors.EntryNotFoundError: f"Expected {file} in {where}{at}, found none. It must be a release, as "
+        "overbench push puts there; of another dataset download the file and give its path.",
+    }
+    for kind, message in known.items():
+        if isinstance(error, kind):
+            return message
     if (status := _status(error)) is not None:
         advice = "Check the name and HF_ENDPOINT." if status < 500 else "Try again later."
         if status in (401, 403):

@@ -64,28 +64,16 @@ def load_prompts(
     """
     import datasets
 
-    _reject_misspelt(metadata)
-    rows = read_prompts(prompt_file(overbench_set, overbench_source, overbench_target, metadata))
-    text = datasets.Value("string")
-    features = datasets.Features(
-        {
-            "id": text,
-            "prompt": text,
-            "category": text,
-            "features": datasets.List(text),
-            "source": text,
-        }
-    )
-    return {"test": datasets.Dataset.from_list(rows, features=features)}
-
-
-def _reject_misspelt(metadata: Mapping[str, Any]) -> None:
     known = ["overbench_source", "overbench_target"]
     for key in metadata:
         if key.startswith("overbench_"):
             near = difflib.get_close_matches(key, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise OverbenchError(f"Unknown key {key!r} in --metadata. Expected {' or '.join(known)}.{hint}")
+    rows = read_prompts(prompt_file(overbench_set, overbench_source, overbench_target, metadata))
+    text = datasets.Value("string")
+    features = dict.fromkeys((*COLUMNS, "source"), text) | {"features": datasets.List(text)}
+    return {"test": datasets.Dataset.from_list(rows, features=datasets.Features(features))}
 
 
 def prompt_file(
@@ -121,13 +109,11 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
     path = Path(source).expanduser()
     if path.is_file() or path.suffix in SUFFIXES:
         return path
-    if path.is_dir():
-        return _release_file(path, overbench_set)
-    if source in releases():
-        return _release_file(releases_home() / source, overbench_set)
+    known = releases()
+    if path.is_dir() or source in known:
+        return _release_file(path if path.is_dir() else releases_home() / source, overbench_set)
     if (hub_id := parse_hub_id(source)) is not None:
         return hub_prompt_file(hub_id, overbench_set)
-    known = releases()
     near = difflib.get_close_matches(source, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" Releases there: {', '.join(known) or 'none'}."
     raise OverbenchError(
@@ -200,10 +186,10 @@ def read_prompts(path: str | Path) -> list[Row]:
     rows = []
     for number, (where, raw) in enumerate(read_table(path, COLUMNS), start=1):
         prompt = _prompt(raw, where)
-        given = raw.get("id")
-        identity = prompt_id(prompt) if given in (None, "") else str(given)
+        given = raw.get("id") not in (None, "")
+        identity = str(raw["id"]) if given else prompt_id(prompt)
         if identity in used:
-            if given in (None, ""):
+            if not given:
                 copies += 1
                 continue
             raise OverbenchError(
@@ -259,7 +245,7 @@ def _category(value: object, where: str) -> Category | None:
 
 
 def _features(value: object, where: str) -> list[str]:
-    if value is None or value == "":
+    if value is None:
         return []
     if isinstance(value, str):
         return [word.strip() for word in value.split(";") if word.strip()]

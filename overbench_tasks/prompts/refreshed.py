@@ -12,19 +12,17 @@ from typing import Any
 
 from overbench_tasks.errors import OverbenchError
 
-REFRESHED_SET = "overbench_model"
 REFRESHED_NAME = "overbench_model.jsonl"
-ACCEPTED_SET = "overbench_model_accepted"
 ACCEPTED_NAME = "overbench_model_accepted.jsonl"
-REFRESHED_FILES = {REFRESHED_SET: REFRESHED_NAME, ACCEPTED_SET: ACCEPTED_NAME}
+REFRESHED_FILES = {"overbench_model": REFRESHED_NAME, "overbench_model_accepted": ACCEPTED_NAME}
+"""File name by the task's set."""
 
 
 def data_home() -> Path:
     """The folder of releases and refreshed sets; ``OVERBENCH_HOME`` moves it."""
     import platformdirs
 
-    home = os.environ.get("OVERBENCH_HOME") or platformdirs.user_data_dir("overbench", appauthor=False)
-    return Path(home)
+    return Path(os.environ.get("OVERBENCH_HOME") or platformdirs.user_data_dir("overbench", appauthor=False))
 
 
 def target_name(model_args: Mapping[str, Any]) -> str | None:

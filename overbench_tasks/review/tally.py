@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from overbench_tasks.logs import ReplyRow
-from overbench_tasks.metrics import document_metrics, wilson_interval
+from overbench_tasks.metrics import Rate, document_metrics
 from overbench_tasks.records import Label, Verdict
 from overbench_tasks.text import printable
 
@@ -40,9 +39,8 @@ def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
 
 def rate(shares: Mapping[float, int]) -> Estimate:
     """The mean share with its Wilson interval, of a number of prompts by their share of such replies."""
-    n = sum(shares.values())
-    total = sum(share * prompts for share, prompts in shares.items())
-    return (total / n if n else math.nan, *wilson_interval(total, n))
+    mean = Rate(sum(share * prompts for share, prompts in shares.items()), sum(shares.values()))
+    return mean.value, mean.low, mean.high
 
 
 def interval(value: float, low: float, high: float) -> str:

@@ -37,14 +37,18 @@ def release(tmp_path):
     return tiny_release(tmp_path / "release", [{"prompt": EGGS}, {"prompt": FILM}], hard=[FILM])
 
 
-def prompts(file):
-    return [row["prompt"] for row in read_prompts(file)]
+def loaded(name, overbench_set="overbench"):
+    return hub_prompt_file(parse_hub_id(name), overbench_set)
+
+
+def prompts(name, overbench_set="overbench"):
+    return [row["prompt"] for row in read_prompts(loaded(name, overbench_set))]
 
 
 def test_what_is_pushed_is_what_is_loaded(hub, release):
     pinned = push_release(release, "org/tiny", private=False)
-    assert prompts(hub_prompt_file("org/tiny")) == [EGGS, FILM]
-    assert prompts(hub_prompt_file("hub:org/tiny", "overbench_hard")) == [FILM]
+    assert prompts("org/tiny") == [EGGS, FILM]
+    assert prompts("hub:org/tiny", "overbench_hard") == [FILM]
     files = hub.datasets["org/tiny"][0][1]
     assert files == {file.name: file.read_bytes() for file in release.iterdir()}
     assert hub.private == set()
@@ -59,8 +63,8 @@ def test_a_new_version_replaces_the_old_which_a_revision_still_finds(hub, releas
         tiny_release(tmp_path / "new", [{"prompt": FILM}], version="2"), "org/tiny", private=False
     )
     assert first != second
-    assert prompts(hub_prompt_file("org/tiny")) == prompts(hub_prompt_file(second)) == [FILM]
-    assert prompts(hub_prompt_file(first)) == [EGGS, FILM]
+    assert prompts("org/tiny") == prompts(second) == [FILM]
+    assert prompts(first) == [EGGS, FILM]
     assert "gaps/old.jsonl" not in hub.datasets["org/tiny"][-1][1]
 
 
@@ -76,11 +80,11 @@ def test_half_written_and_hidden_files_stay_here(hub, release):
 def test_a_private_release_needs_the_token(hub, release, monkeypatch):
     push_release(release, "org/tiny", private=True)
     assert hub.private == {"org/tiny"}
-    assert prompts(hub_prompt_file("org/tiny")) == [EGGS, FILM]
+    assert prompts("org/tiny") == [EGGS, FILM]
     monkeypatch.delenv("HF_TOKEN")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(release.parent / "another"))
     with pytest.raises(OverbenchError, match=r"found none, or none that may be seen.*set HF_TOKEN"):
-        hub_prompt_file("org/tiny")
+        loaded("org/tiny")
 
 
 def test_pushing_without_a_token(hub, release, monkeypatch):
@@ -115,15 +119,15 @@ def test_a_name_that_cannot_be_pushed_to(hub, release, name):
 def test_a_dataset_that_is_no_release(hub):
     hub.commit("org/other", {"data.csv": b"a"})
     with pytest.raises(OverbenchError, match=r"Expected overbench\.parquet in the dataset org/other"):
-        hub_prompt_file("org/other")
+        loaded("org/other")
 
 
 def test_no_such_dataset_and_no_such_revision(hub, release):
     with pytest.raises(OverbenchError, match=r"Expected the dataset org/nothing on .*, found none"):
-        hub_prompt_file("org/nothing")
+        loaded("org/nothing")
     push_release(release, "org/tiny", private=False)
     with pytest.raises(OverbenchError, match="Expected the revision v9 in the dataset org/tiny"):
-        hub_prompt_file("org/tiny@v9")
+        loaded("org/tiny@v9")
 
 
 def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch, hub, release):
@@ -131,7 +135,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch, hub, release):
     slept = []
     monkeypatch.setattr("time.sleep", slept.append)
     with pytest.raises(OverbenchError, match=r"Can't reach the dataset org/tiny on http://127\.0\.0\.1:9"):
-        hub_prompt_file("org/tiny")
+        loaded("org/tiny")
     with pytest.raises(OverbenchError, match="Can't reach the dataset org/tiny"):
         push_release(release, "org/tiny", private=False)
     assert slept == []
@@ -139,19 +143,19 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch, hub, release):
 
 def test_a_hub_that_is_down_and_the_cache(hub, release, caplog):
     push_release(release, "org/tiny", private=False)
-    first = hub_prompt_file("org/tiny")
+    first = loaded("org/tiny")
     hub.down = True
-    assert hub_prompt_file("org/tiny") == first
+    assert loaded("org/tiny") == first
     assert "answered 503" in caplog.text
     assert "taken from the hub's cache" in caplog.text
     with pytest.raises(OverbenchError, match=r"answered 503 .* cache doesn't have it either"):
-        hub_prompt_file("org/tiny", "overbench_hard")
+        loaded("org/tiny", "overbench_hard")
 
 
 def test_offline(hub, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(OverbenchError, match="HF_HUB_OFFLINE is set"):
-        hub_prompt_file("org/tiny")
+        loaded("org/tiny")
     assert hub.calls == []
 
 
@@ -184,6 +188,4 @@ def test_hub_and_no_id(source):
 
 def test_an_id_the_hub_does_not_allow(hub):
     with pytest.raises(OverbenchError, match="got one that it doesn't allow"):
-        hub_prompt_file("org/a--b")
-    with pytest.raises(OverbenchError, match="got 'a file'"):
-        hub_prompt_file("a file")
+        loaded("org/a--b")

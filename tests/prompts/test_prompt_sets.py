@@ -28,7 +28,7 @@ def test_a_bundled_set_becomes_a_test_split() -> None:
 
 
 def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
-    for name in (*prompt_sets.BUNDLED_SETS, refreshed.REFRESHED_SET):
+    for name in (*prompt_sets.BUNDLED_SETS, "overbench_model"):
         loaded = prompt_sets.load_prompts(overbench_set=name, overbench_source=str(prompt_source))
         assert loaded["test"]["id"][:] == ["a", "b", "c", "d"]
         assert loaded["test"]["category"][3] is None
