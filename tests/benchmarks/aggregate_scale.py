@@ -4,10 +4,9 @@
     python tests/benchmarks/aggregate_scale.py FOLDER --prompts 45000 --targets 25 --pandas
 
 Makes, in FOLDER, one prompt file and one lm-eval run per target with the fields of real logs (about 1.1 KB
-a line: 12 GB at full size; made once, kept). Then aggregates them in a process of its own and prints
-seconds and peak memory; with --pandas, the same matrix by pandas beside it. What is compared with
-pandas is the matrix alone (read all logs, one label per prompt and target, refusals per prompt): no
-near duplicates, no categories, no files.
+a line: 12 GB at full size; made once, kept). Then aggregates them in a process of its own and prints seconds
+and peak memory. With --pandas the matrix alone by pandas beside it (read all logs, one label per prompt and
+target, refusals per prompt): no near duplicates, no categories, no files.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from made_up import DATE, peak_megabytes, sample, write_results
+from shared import DATE, peak_megabytes, sample, seconds, write_results
 
 from overbench_tasks.prompts import prompt_id
 
-VERBS = [
+VERBS = (
     "kill",
     "shoot",
     "blow",
@@ -39,12 +38,9 @@ VERBS = [
     "poison",
     "stab",
     "drown",
-]
-REPLIES = {
-    "complied": "Certainly. Here is what to do, step by step, so that it works the first time you try it. "
-    * 3,
-    "refused": "I'm sorry, but I can't assist with that request. " * 2,
-}
+)
+COMPLIED = "Certainly. Here is what to do, step by step, so that it works the first time you try it. " * 3
+REFUSED = "I'm sorry, but I can't assist with that request. " * 2
 
 
 def make_inputs(folder: Path, n: int, targets: int) -> None:
@@ -92,8 +88,9 @@ def make_log(folder: Path, name: str, target: int, prompts: list[tuple[str, str]
         for number, (identity, prompt) in enumerate(prompts):
             if draw.random() < 0.02:
                 continue  # a gap
-            label = "refused" if draw.random() < rate else "complied"
-            row = sample(number, identity, prompt, REPLIES[label], label)
+            refused = draw.random() < rate
+            said = (REFUSED, "refused") if refused else (COMPLIED, "complied")
+            row = sample(number, identity, prompt, *said)
             lines.write(json.dumps(row) + "\n")
     write_results(folder, name)
 
@@ -139,19 +136,18 @@ def by_pandas(folder: Path, threads: int) -> None:
 
 
 def measured(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:
-    """Run a job in a process of its own; print its seconds and its peak memory."""
-    begun = time.perf_counter()
+    """Run a job in a process of its own, so that its peak memory is its own; print what it took."""
     process = multiprocessing.get_context("spawn").Process(target=_peak, args=(job, folder, threads))
     process.start()
     process.join()
-    print(f"{job.__name__}: {time.perf_counter() - begun:.1f} s, exit code {process.exitcode}", flush=True)
+    if process.exitcode:
+        raise SystemExit(f"{job.__name__} ended with {process.exitcode}")
 
 
 def _peak(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:
-    job(folder, threads)
-    used = resource.getrusage(resource.RUSAGE_SELF)
+    wall, used = seconds(lambda: job(folder, threads)), resource.getrusage(resource.RUSAGE_SELF)
     cpu, peak = used.ru_utime + used.ru_stime, peak_megabytes() / 1000
-    print(f"{job.__name__}: {cpu:.1f} s of CPU, peak memory {peak:.2f} GB", flush=True)
+    print(f"{job.__name__}: {wall:.1f} s, {cpu:.1f} s of CPU, peak memory {peak:.2f} GB", flush=True)
 
 
 def main() -> None:
@@ -163,10 +159,9 @@ def main() -> None:
     parser.add_argument("--pandas", action="store_true")
     arguments = parser.parse_args()
     folder = arguments.folder / f"{arguments.prompts}x{arguments.targets}"
-    begun = time.perf_counter()
-    make_inputs(folder, arguments.prompts, arguments.targets)
+    made = seconds(lambda: make_inputs(folder, arguments.prompts, arguments.targets))
     size = sum(file.stat().st_size for file in folder.glob("responses/*/*.jsonl")) / 1e9
-    print(f"inputs: {size:.2f} GB in {time.perf_counter() - begun:.0f} s", flush=True)
+    print(f"inputs: {size:.2f} GB in {made:.0f} s", flush=True)
     measured(by_overbench, folder, arguments.threads)
     if arguments.pandas:
         measured(by_pandas, folder, arguments.threads)

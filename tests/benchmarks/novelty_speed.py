@@ -1,20 +1,20 @@
 """Print how fast the novelty gate reads prompts, and how much memory it takes, on made-up prompts.
 
-Run from the repository root: ``python tests/benchmarks/novelty_speed.py [PROMPTS]`` (default 100,000;
-under a minute). Each prompt is looked up, then added. The baseline, timed in the same run on a sample, is
-the loop that anyone would write first: compare with every known prompt. Its time grows with the
-square of their number, so the ratio at full size is that of the sample scaled up.
+    python tests/benchmarks/novelty_speed.py [PROMPTS]
 
-Also prints which share of all pairs above the threshold the gate finds, against that baseline.
+100,000 where no number is given (under a minute). Each prompt is looked up, then added. The baseline, timed
+in the same run on a sample, is the loop that anyone would write first: compare with every known prompt. Its
+time grows with the square of their number, so the ratio at full size is that of the sample scaled up. Also
+printed: the share of near duplicates that the gate finds, against that baseline.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-import time
+from collections.abc import Callable
 
-from made_up import peak_megabytes
+from shared import peak_megabytes, seconds
 
 from generators.gates.novelty import Novelty, NoveltySettings
 from generators.near_duplicates import core_of, jaccard, shingles_of
@@ -55,22 +55,20 @@ def make_prompts(count: int) -> list[str]:
     return prompts
 
 
-def gate(prompts: list[str]) -> tuple[float, set[int]]:
-    """(seconds, the prompts that repeat an earlier one)."""
+def gate(prompts: list[str]) -> set[int]:
+    """The prompts that repeat an earlier one."""
     novelty = Novelty(NoveltySettings())
-    start = time.perf_counter()
     repeats = set()
     for number, prompt in enumerate(prompts):
         if novelty.problem(prompt) is not None:
             repeats.add(number)
         novelty.add(str(number), prompt)
-    return time.perf_counter() - start, repeats
+    return repeats
 
 
-def naive(prompts: list[str]) -> tuple[float, set[int]]:
-    """The baseline."""
+def naive(prompts: list[str]) -> set[int]:
+    """The same by the baseline."""
     threshold = NoveltySettings().threshold
-    start = time.perf_counter()
     known: list[set[str]] = []
     repeats = set()
     for number, prompt in enumerate(prompts):
@@ -78,7 +76,13 @@ def naive(prompts: list[str]) -> tuple[float, set[int]]:
         if any(jaccard(shingles, other) >= threshold for other in known):
             repeats.add(number)
         known.append(shingles)
-    return time.perf_counter() - start, repeats
+    return repeats
+
+
+def timed(find: Callable[[list[str]], set[int]], prompts: list[str]) -> tuple[float, set[int]]:
+    """(seconds, what was found)."""
+    found: set[int] = set()
+    return seconds(lambda: found.update(find(prompts))), found
 
 
 def main() -> None:
@@ -87,19 +91,19 @@ def main() -> None:
     prompts = make_prompts(count)
     gate(prompts[:100])  # the imports
     before = peak_megabytes()
-    seconds, repeats = gate(prompts)
+    whole, repeats = timed(gate, prompts)
     used = peak_megabytes() - before
     print(
-        f"{count:,} prompts: {seconds:.1f} s, {count / seconds:,.0f} prompts/s, {used:,.0f} MB more "
+        f"{count:,} prompts: {whole:.1f} s, {count / whole:,.0f} prompts/s, {used:,.0f} MB more "
         f"({1000 * used / count:.2f} KB a prompt); {len(repeats):,} repeat an earlier one"
     )
     sample = prompts[:SAMPLE]
-    own_seconds, own = gate(sample)
-    naive_seconds, truly = naive(sample)
-    scaled = naive_seconds * (count / len(sample)) ** 2
+    own_sec, own = timed(gate, sample)
+    naive_sec, truly = timed(naive, sample)
+    scaled = naive_sec * (count / len(sample)) ** 2
     print(
-        f"baseline on {len(sample):,}: {naive_seconds:.1f} s, {naive_seconds / own_seconds:.1f} times the "
-        f"gate's; at {count:,} about {scaled:,.0f} s, {scaled / seconds:,.0f} times"
+        f"baseline on {len(sample):,}: {naive_sec:.1f} s, {naive_sec / own_sec:.1f} times the "
+        f"gate's; at {count:,} about {scaled:,.0f} s, {scaled / whole:,.0f} times"
     )
     print(f"found {len(own & truly):,} of {len(truly):,} near duplicates, {len(own - truly)} that are none")
 

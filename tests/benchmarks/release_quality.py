@@ -1,12 +1,10 @@
 """Print how varied the prompts of a release are, beside those of other sets, and draw prompts to be read.
 
-Run from the repository root:
-
     python tests/benchmarks/release_quality.py RELEASE [--against XSTest=prompts.csv ...]
     python tests/benchmarks/release_quality.py RELEASE --sample 200 --seed 0 --out sheet.csv
     python tests/benchmarks/release_quality.py --read sheet.csv
 
-RELEASE is a release's folder or a prompt file; a file needs a ``prompt`` column. The figures:
+RELEASE is a release's folder or a prompt file. The figures:
 
 - near duplicates: the share of prompts that ``overbench aggregate`` would drop at a similarity of 0.8
 - Self-BLEU (Zhu et al. 2018, "Texygen"): the mean sentence BLEU-4 of a prompt against the others of a
@@ -26,23 +24,24 @@ import argparse
 import csv
 import random
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from generators.near_duplicates import near_duplicates
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.prompts import Row, normalised, read_prompts
 from overbench_tasks.prompts.prompt_sets import source_file
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 THRESHOLD = 0.8
 COLUMNS = ("id", "prompt", "benign")
 ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}
+
+Vectors = NDArray[np.float32]
+"""(texts, width), each of length one."""
 
 
 def self_bleu(prompts: Sequence[str], size: int, seed: int) -> tuple[float, int]:
@@ -58,78 +57,62 @@ def self_bleu(prompts: Sequence[str], size: int, seed: int) -> tuple[float, int]
     return sum(scores) / len(scores), len(drawn)
 
 
-def embeddings(prompts: Sequence[str], encoder: str, batch: int = 64) -> NDArray[np.float32]:
-    """One unit vector per prompt. Shape (prompts, width)."""
-    import numpy as np
+def embeddings(sets: Sequence[Sequence[str]], encoder: str, batch: int = 64) -> list[Vectors]:
+    """The vectors of each set's texts."""
     import torch
-
-    from generators.detector.encoder import tokenizable
-
-    tokenizer, model = _loaded(encoder)
-    order = sorted(range(len(prompts)), key=lambda place: len(prompts[place]))  # alike in length: no padding
-    found: NDArray[np.float32] | None = None
-    for start in range(0, len(order), batch):
-        places = order[start : start + batch]
-        texts = [tokenizable(prompts[place]) for place in places]
-        inputs = tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
-        with torch.inference_mode():
-            states = model(**inputs).last_hidden_state
-        mask = inputs["attention_mask"].unsqueeze(-1)
-        means = (states * mask).sum(1) / mask.sum(1)
-        unit = torch.nn.functional.normalize(means, dim=1).numpy()
-        found = np.zeros((len(prompts), unit.shape[1]), np.float32) if found is None else found
-        found[places] = unit
-    if found is None:
-        raise ValueError("no prompts")
-    return found
-
-
-@cache
-def _loaded(encoder: str) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
-    from generators.detector.encoder import quiet_and_unseeded
+    from generators.detector.encoder import quiet_and_unseeded, tokenizable
     from generators.models.models import encoder_place
 
     folder = encoder_place(encoder)
     with quiet_and_unseeded():
-        return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+        tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+    def of_set(prompts: Sequence[str]) -> Vectors:
+        found = np.zeros((len(prompts), model.config.hidden_size), np.float32)
+        order = sorted(range(len(prompts)), key=lambda place: len(prompts[place]))  # alike: little padding
+        for start in range(0, len(order), batch):
+            places = order[start : start + batch]
+            texts = [tokenizable(prompts[place]) for place in places]
+            inputs = tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
+            with torch.inference_mode():
+                states = model(**inputs).last_hidden_state
+            mask = inputs["attention_mask"].unsqueeze(-1)
+            means = (states * mask).sum(1) / mask.sum(1)
+            found[places] = torch.nn.functional.normalize(means, dim=1).numpy()
+        return found
+
+    return [of_set(prompts) for prompts in sets]
 
 
-def nearest(
-    vectors: NDArray[np.float32], others: NDArray[np.float32], skip: Iterable[tuple[int, int]] = ()
-) -> NDArray[np.float32]:
+def nearest(vectors: Vectors, others: Vectors, skip: Iterable[tuple[int, int]] = ()) -> NDArray[np.float32]:
     """The largest cosine similarity of each vector to one of ``others``. Shape (vectors,).
 
     Args:
-        vectors, others: of length one.
         skip: (vector, other) pairs that do not count, such as a prompt and itself.
     """
-    import numpy as np
-
-    skipped: dict[int, list[int]] = {}
+    skipped = defaultdict(list)
     for one, other in skip:
-        skipped.setdefault(one, []).append(other)
+        skipped[one].append(other)
     best = np.empty(len(vectors), np.float32)
-    for start in range(0, len(vectors), 1000):
-        block = vectors[start : start + 1000] @ others.T
-        for row in range(len(block)):
-            block[row, skipped.get(start + row, [])] = -np.inf
-        best[start : start + len(block)] = block.max(axis=1)
+    for row, vector in enumerate(vectors):
+        similar = others @ vector
+        similar[skipped[row]] = -np.inf
+        best[row] = similar.max()
     return best
 
 
 def equal_texts(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
     """(place in ``one``, place in ``other``) of equal texts."""
-    places: dict[str, list[int]] = {}
+    places = defaultdict(list)
     for place, prompt in enumerate(other):
-        places.setdefault(normalised(prompt), []).append(place)
+        places[normalised(prompt)].append(place)
     return [(at, place) for at, prompt in enumerate(one) for place in places.get(normalised(prompt), ())]
 
 
-def describe(name: str, rows: Sequence[Row], size: int, seed: int) -> dict[str, str]:
+def describe(name: str, prompts: Sequence[str], size: int, seed: int) -> dict[str, str]:
     """The figures of one set that need no encoder, by name, as they are printed."""
-    prompts = [str(row["prompt"]) for row in rows]
     dropped = near_duplicates([normalised(prompt) for prompt in prompts], THRESHOLD)
     bleu, drawn = self_bleu(prompts, size, seed)
     return {
@@ -142,29 +125,26 @@ def describe(name: str, rows: Sequence[Row], size: int, seed: int) -> dict[str, 
 
 def table(columns: Sequence[dict[str, str]]) -> str:
     """A Markdown table with a set per column and a figure per row."""
-    first, *figures = columns[0]
-    lines = [f"| {first} | {' | '.join(column[first] for column in columns)} |"]
-    lines += [f"| --- |{' ---: |' * len(columns)}"]
-    lines += [f"| {name} | {' | '.join(column[name] for column in columns)} |" for name in figures]
-    return "\n".join(lines)
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"| --- |{' ---: |' * len(columns)}", *lines[1:]])
 
 
-def report(release: Path, against: dict[str, Path], args: argparse.Namespace) -> str:
-    """The table of a release and the sets it is compared with."""
-    sets = {release.stem: read_prompts(source_file(str(release)))}
-    sets |= {name: read_prompts(file) for name, file in against.items()}
-    columns = [describe(name, rows, args.bleu_sample, args.seed) for name, rows in sets.items()]
-    texts = {name: [str(row["prompt"]) for row in rows] for name, rows in sets.items()}
-    vectors = {name: embeddings(prompts, args.encoder) for name, prompts in texts.items()}
+def report(files: dict[str, Path], args: argparse.Namespace) -> str:
+    """The table of a release, the first of ``files``, and of the sets it is compared with."""
+    sets = {name: [str(row["prompt"]) for row in read_prompts(file)] for name, file in files.items()}
     own = next(iter(sets))
-    for column, name in zip(columns, sets, strict=True):
-        within = nearest(vectors[name], vectors[name], ((place, place) for place in range(len(texts[name]))))
+    found = dict(zip(sets, embeddings(list(sets.values()), args.encoder), strict=True))
+    columns = []
+    for name, prompts in sets.items():
+        column = describe(name, prompts, args.bleu_sample, args.seed)
+        within = nearest(found[name], found[name], ((place, place) for place in range(len(prompts))))
         column["nearest neighbour within"] = f"{within.mean():.3f}"
-        across, same = "", equal_texts(texts[own], texts[name])
+        across, same = "", equal_texts(sets[own], prompts)
         if name != own:
-            similar = nearest(vectors[own], vectors[name], same)
+            similar = nearest(found[own], found[name], same)
             across = f"{similar.mean():.3f} ({len(same)} texts in both)"
-        column[f"nearest neighbour of {own} in it"] = across
+        columns.append(column | {f"nearest neighbour of {own} in it": across})
     return table(columns)
 
 
@@ -182,40 +162,30 @@ def write_sheet(rows: Sequence[Row], size: int, seed: int, out: Path) -> int:
     return len(drawn)
 
 
-def read_sheet(file: Path) -> tuple[list[dict[str, str]], list[dict[str, str]], int]:
-    """(benign rows, the rest, how many are not answered) of a sheet that was filled in.
+def reading_report(file: Path) -> str:
+    """Of a sheet that was filled in: the benign share with its 95 % Wilson interval, and the other prompts.
 
     Raises:
         ValueError: another column layout, or an answer that is none of :data:`ANSWERS`.
     """
-    benign: list[dict[str, str]] = []
-    rest: list[dict[str, str]] = []
-    unanswered = 0
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines)
         if not set(COLUMNS) <= set(reader.fieldnames or ()):
             raise ValueError(f"{file}: expected the columns {', '.join(COLUMNS)}, got {reader.fieldnames}.")
-        for row in reader:
-            answer = (row["benign"] or "").strip().casefold()
-            if not answer:
-                unanswered += 1
-            elif answer not in ANSWERS:
-                raise ValueError(
-                    f"{file}, id {row['id']}: expected yes or no in 'benign', got {row['benign']!r}."
-                )
-            else:
-                (benign if ANSWERS[answer] else rest).append(row)
-    return benign, rest, unanswered
-
-
-def reading_report(file: Path) -> str:
-    """The share of benign prompts with its 95 % Wilson interval, and the prompts that are not."""
-    benign, rest, unanswered = read_sheet(file)
-    n = len(benign) + len(rest)
-    low, high = wilson_interval(len(benign), n)
-    share = f"{len(benign) / n:.1%} [{low:.1%}, {high:.1%}]" if n else "none answered"
-    lines = [f"benign: {len(benign)} of {n}: {share}; {unanswered} not answered"]
-    return "\n".join([*lines, *(f"- {row['id']}: {' '.join(row['prompt'].split())}" for row in rest)])
+        rows = list(reader)
+    answers = [(row["benign"] or "").strip().casefold() for row in rows]
+    for row, answer in zip(rows, answers, strict=True):
+        if answer not in ("", *ANSWERS):
+            raise ValueError(
+                f"{file}, id {row['id']}: expected yes or no in 'benign', got {row['benign']!r}."
+            )
+    rest = [row for row, answer in zip(rows, answers, strict=True) if ANSWERS.get(answer) is False]
+    n = len(rows) - answers.count("")
+    benign = n - len(rest)
+    low, high = wilson_interval(benign, n)
+    share = f"{benign / n:.1%} [{low:.1%}, {high:.1%}]" if n else "none answered"
+    said = [f"benign: {benign} of {n}: {share}; {len(rows) - n} not answered"]
+    return "\n".join([*said, *(f"- {row['id']}: {' '.join(row['prompt'].split())}" for row in rest)])
 
 
 def _named_file(text: str) -> tuple[str, Path]:
@@ -245,7 +215,7 @@ def main(words: Sequence[str] | None = None) -> None:
         n = write_sheet(read_prompts(source_file(str(args.release))), args.sample, args.seed, args.out)
         print(f"{n} prompts in {args.out}: write yes or no under 'benign', then --read {args.out}")
     else:
-        print(report(args.release, dict(args.against), args))
+        print(report({args.release.stem: source_file(str(args.release)), **dict(args.against)}, args))
 
 
 if __name__ == "__main__":

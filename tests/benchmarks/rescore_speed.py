@@ -1,9 +1,10 @@
 """Print how fast ``overbench rescore --by rules`` is, and how much memory it takes, on made-up rows.
 
-Run from the repository root: ``python tests/benchmarks/rescore_speed.py [ROWS]`` (default 450,000, the
-size of the authors' set; about 2 KB a row in a temporary folder). The baseline, timed in the same run on
-a sample of the rows, is the loop that anyone would write first: one process, ``json.loads``,
-``label_reply``, ``json.dumps``.
+    python tests/benchmarks/rescore_speed.py [ROWS]
+
+450,000 rows where no number is given, the size of the authors' set; about 2 KB a row in a temporary folder.
+The baseline, timed in the same run on a sample of the rows, is the loop that anyone would write first: one
+process, ``json.loads``, ``label_reply``, ``json.dumps``.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ import json
 import resource
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from made_up import make_replies, peak_megabytes, sample
+from shared import make_replies, peak_megabytes, sample, seconds
 
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.review.rescore import rescore_file
@@ -34,6 +34,11 @@ def write_rows(path: Path, count: int) -> None:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
+def rescored(source: Path, count: int) -> None:
+    done = rescore_file(source, "rules", workers=WORKERS)
+    assert done.report["rules"].after.total() == count
+
+
 def naive(source: Path, target: Path, count: int) -> None:
     """The baseline."""
     with source.open(encoding="utf-8") as rows, target.open("w", encoding="utf-8") as out:
@@ -50,23 +55,17 @@ def main() -> None:
         source = Path(folder, "samples_overbench.jsonl")
         write_rows(source, count)
         print(f"{count:,} rows, {source.stat().st_size / 1e6:,.0f} MB, {WORKERS} processes")
-        start = time.perf_counter()
-        done = rescore_file(source, "rules", workers=WORKERS)
-        seconds = time.perf_counter() - start
+        line = "{:18} {:6.1f} s  {:9,.0f} rows/s  {}"
+        first = seconds(lambda: rescored(source, count))
         own, child = peak_megabytes(), peak_megabytes(resource.RUSAGE_CHILDREN)
         total = own + WORKERS * child
-        assert done.report["rules"].after.total() == count
-        print(f"overbench rescore  {seconds:6.1f} s  {count / seconds:9,.0f} rows/s")
+        print(line.format("overbench rescore", first, count / first, ""))
         print(f"peak memory        {own:.0f} MB + {WORKERS} x at most {child:.0f} MB = {total:.0f} MB")
-        start = time.perf_counter()
-        rescore_file(source, "rules", workers=WORKERS)
-        seconds = time.perf_counter() - start
-        print(f"called again       {seconds:6.1f} s  {count / seconds:9,.0f} rows/s  (checks what is there)")
-        sample = min(SAMPLE, count)
-        start = time.perf_counter()
-        naive(source, Path(folder, "naive.jsonl"), sample)
-        seconds = time.perf_counter() - start
-        print(f"naive loop         {seconds:6.1f} s  {sample / seconds:9,.0f} rows/s  (on {sample:,} rows)")
+        again = seconds(lambda: rescored(source, count))
+        print(line.format("called again", again, count / again, "(checks what is there)"))
+        few = min(SAMPLE, count)
+        loop = seconds(lambda: naive(source, Path(folder, "naive.jsonl"), few))
+        print(line.format("naive loop", loop, few / loop, f"(on {few:,} rows)"))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +12,6 @@ from release_fakes import write_prompts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import release_quality as quality
-
-
-def rows(*prompts: str, **more: Any) -> list[dict[str, Any]]:
-    return [
-        {"id": f"p{n}", "prompt": text, "category": None, "features": [], **more}
-        for n, text in enumerate(prompts)
-    ]
 
 
 def test_the_nearest_neighbour_is_another_one() -> None:
@@ -43,7 +35,7 @@ def test_self_bleu() -> None:
 
 def test_the_table() -> None:
     like = ["How do I kill a zombie process?", "How can you kill the zombie process, please?"]
-    described = quality.describe("mine", rows(*like, "Where can I shoot a film?"), 10, 0)
+    described = quality.describe("mine", [*like, "Where can I shoot a film?"], 10, 0)
     assert described["near duplicates"] == "33.3%"
     lines = quality.table([described, {**described, "set": "other"}]).splitlines()
     assert lines[0] == "| set | mine | other |"
@@ -78,7 +70,7 @@ def test_a_sheet_is_blind_and_comes_back(tmp_path: Path, capsys: pytest.CaptureF
     )
     sheet.write_text("id,prompt,benign\np1,x,perhaps\n")
     with pytest.raises(ValueError, match="id p1: expected yes or no in 'benign', got 'perhaps'"):
-        quality.read_sheet(sheet)
+        quality.reading_report(sheet)
     sheet.write_text("id,prompt\np1,x\n")
     with pytest.raises(ValueError, match="expected the columns id, prompt, benign"):
-        quality.read_sheet(sheet)
+        quality.reading_report(sheet)

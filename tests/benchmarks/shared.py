@@ -1,33 +1,37 @@
-"""Replies and logs of lm-eval that nobody wrote, for the benchmarks of speed; and the memory they took."""
+"""What several benchmarks use: made-up replies and logs of lm-eval, a server at work, seconds, memory."""
 
 from __future__ import annotations
 
 import json
 import random
 import resource
+import subprocess
 import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.refusal import RULES_VERSION
 
+FIRST_SET = Path(__file__).resolve().parents[1] / "data" / "first_set.jsonl"
 DATE = "2026-11-21T16-06-49.588861"
 
-OPENINGS = {
-    "answer": (
-        "Here are some ways to do it.",
-        "That depends on the season and on the soil.",
-        "Great question! I'd start with the simplest case.",
-        "The term comes from Latin and was first used by sailors.",
-    ),
-    "refusal": (
-        "I'm sorry, but I can't help with that.",
-        "I cannot provide guidance on this topic.",
-        "It is not appropriate to make fun of people's names.",
-        "As an AI, I must respectfully decline.",
-    ),
-}
+ANSWERS = (
+    "Here are some ways to do it.",
+    "That depends on the season and on the soil.",
+    "Great question! I'd start with the simplest case.",
+    "The term comes from Latin and was first used by sailors.",
+)
+REFUSALS = (
+    "I'm sorry, but I can't help with that.",
+    "I cannot provide guidance on this topic.",
+    "It is not appropriate to make fun of people's names.",
+    "As an AI, I must respectfully decline.",
+)
 SENTENCES = (
     "Take a clean bowl and mix the flour with water until it is smooth.",
     "People have done this for a long time, and the reasons differ from place to place.",
@@ -45,7 +49,7 @@ def make_replies(count: int, seed: int = 0) -> list[str]:
     rng = random.Random(seed)
     replies = []
     for index in range(count):
-        parts = [rng.choice(OPENINGS["answer" if index % 3 else "refusal"])]
+        parts = [rng.choice(ANSWERS if index % 3 else REFUSALS)]
         length = rng.randint(500, 1500)
         while sum(map(len, parts)) + len(parts) < length:
             parts.append(rng.choice(SENTENCES))
@@ -99,3 +103,36 @@ def write_results(folder: Path, pretrained: str) -> None:
 def peak_megabytes(who: int = resource.RUSAGE_SELF) -> float:
     """Peak resident memory of this process, or of the largest of its children."""
     return resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+
+def seconds(job: Callable[[], object]) -> float:
+    """How long a job takes."""
+    begun = time.perf_counter()
+    job()
+    return time.perf_counter() - begun
+
+
+@contextmanager
+def served(
+    command: Sequence[str | Path],
+    url: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    log: IO[bytes] | None = None,
+    within_sec: float = 30,
+) -> Iterator[None]:
+    """A server with OpenAI's API at ``url``, in a process of its own, for the length of a ``with`` block."""
+    process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + within_sec
+        while time.monotonic() < deadline and process.poll() is None:
+            with suppress(OSError), urllib.request.urlopen(f"{url}/models", timeout=5):
+                break
+            time.sleep(0.1)
+        else:
+            ended = "" if process.returncode is None else f" It ended with {process.returncode}."
+            raise SystemExit(f"No server at {url} after {within_sec:.0f} seconds.{ended}")
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
