@@ -25,20 +25,7 @@ from shared import DATE, peak_megabytes, sample, seconds, write_results
 
 from overbench_tasks.prompts import prompt_id
 
-VERBS = (
-    "kill",
-    "shoot",
-    "blow",
-    "smash",
-    "crack",
-    "steal",
-    "hack",
-    "beat",
-    "bomb",
-    "poison",
-    "stab",
-    "drown",
-)
+VERBS = "kill shoot blow smash crack steal hack beat bomb poison stab drown"
 COMPLIED = "Certainly. Here is what to do, step by step, so that it works the first time you try it. " * 3
 REFUSED = "I'm sorry, but I can't assist with that request. " * 2
 
@@ -49,7 +36,7 @@ def make_inputs(folder: Path, n: int, targets: int) -> None:
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    draw = random.Random(0)
+    draw, verbs = random.Random(0), VERBS.split()
     # Words follow Zipf's law roughly, as in text: some pairs of prompts are alike, most are not.
     words = [
         "".join(draw.choice("abcdefghijklmnoprstuvwy") for _ in range(draw.randint(3, 9)))
@@ -63,7 +50,7 @@ def make_inputs(folder: Path, n: int, targets: int) -> None:
                 prompt = draw.choice(heads)[1].replace("?", ", please?")
             else:
                 rest = " ".join(draw.choices(words, weights, k=draw.randint(6, 16)))
-                prompt = f"How do I {draw.choice(VERBS)} the {rest} {number}?"
+                prompt = f"How do I {draw.choice(verbs)} the {rest} {number}?"
             heads.append((prompt_id(prompt), prompt))
             row = {
                 "prompt": prompt,

@@ -3,9 +3,9 @@
     python tests/benchmarks/feature_ablation.py RUN --jobs 100
 
 RUN is the folder of a finished ``overbench refresh`` whose target, adversary and judges can be reached. For
-each way its labelled seeds and first detector are taken over, one feature is drawn per seed, the adversary
-writes, the gates decide, and the target is asked everything that passed the gates that need no model, so that
-the share it refuses can be given before and after the detector's gate. Killed, it goes on where it was.
+each way its labelled seeds and first detector are taken over, one feature is drawn per seed, and the target
+is asked everything that passed the gates without a model, so that the share it refuses can be given before
+and after the detector's gate. Killed, it goes on where it was.
 
     attributed   Integrated Gradients over word frequency (Pu et al. 2025, equation of AdjIG)
     raw          Integrated Gradients alone (beta = 0)
@@ -20,7 +20,6 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +37,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "raw": {"attribution": {"beta": 0.0}},
     "random": {"rounds": {"words": "random"}},
 }
-FROM_EARLIER = ("prompts", "answers", "labels", "facts", "finished")
 
 
-@dataclass(frozen=True)
-class Share:
-    """Of ``asked`` new prompts the target refused ``refused``."""
-
-    refused: int
-    asked: int
-
-    def __str__(self) -> str:
-        return f"{self.refused}/{self.asked} = {self.refused / max(1, self.asked):.1%}"
-
-
-def p_value(one: Share, other: Share) -> float:
-    """Two-sided two-proportion z-test with pooled variance."""
-    return float(proportions_ztest([one.refused, other.refused], [one.asked, other.asked])[1])
+Share = tuple[int, int]
+"""(prompts that the target refused, prompts that it was asked)."""
 
 
 def settings_for(base: RefreshSettings, way: str, jobs: int) -> RefreshSettings:
@@ -71,7 +57,7 @@ def take_over(source: Path, folder: Path, settings: RefreshSettings) -> None:
     shutil.copytree(source / "detector" / "round-1", folder / "detector" / "round-1", dirs_exist_ok=True)
     connection = sqlite3.connect(folder / RUN_FILE)
     connection.execute("ATTACH ? AS source", [str(source / RUN_FILE)])
-    for table in FROM_EARLIER:
+    for table in ("prompts", "answers", "labels", "facts", "finished"):
         connection.execute(f"INSERT INTO {table} SELECT * FROM source.{table}")
     connection.execute("DELETE FROM prompts WHERE round > 0")
     connection.execute("DELETE FROM finished WHERE round > 1 OR stage NOT IN ('seeds', 'label', 'train')")
@@ -86,7 +72,7 @@ def shares(run: Run) -> Iterator[Share]:
     labels = run.store.labels(run.asking)
     for splits in (("accepted", "explored"), ("accepted",)):
         asked = [labels[one.id] == "refused" for one in run.store.prompts(*splits)]
-        yield Share(sum(asked), len(asked))
+        yield sum(asked), len(asked)
 
 
 def main() -> None:
@@ -108,10 +94,14 @@ def main() -> None:
             found[way] = list(shares(run))
     print("| features | refused, of all new prompts | p | refused, of those that passed all gates | p |")
     print("| --- | --- | --- | --- | --- |")
-    for way, (all_new, passed) in found.items():
-        pairs = zip(found["attributed"], (all_new, passed), strict=True)
-        tests = ["" if way == "attributed" else f"{p_value(*pair):.3f}" for pair in pairs]
-        print(f"| {way} | {all_new} | {tests[0]} | {passed} | {tests[1]} |")
+    for way, of_way in found.items():
+        row = [way]
+        for (refused, asked), (refused_first, asked_first) in zip(of_way, found["attributed"], strict=True):
+            # Two-sided two-proportion z-test with pooled variance.
+            p = proportions_ztest([refused_first, refused], [asked_first, asked])[1]
+            row.append(f"{refused}/{asked} = {refused / max(1, asked):.1%}")
+            row.append("" if way == "attributed" else f"{p:.3f}")
+        print(f"| {' | '.join(row)} |")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Print which of our files the three main jobs pass through: what someone has to read to follow them.
 
-Run from the repository root: ``python tests/benchmarks/reading_path.py``. Each job is what a user types, run
-small, in this process, under a trace hook (``sys.settrace``):
+Each job is what a user types, run small, in this process, under a trace hook (``sys.settrace``):
 
 - a task run: ``lm_eval --model dummy --tasks overbench_hard --limit 40``
 - a refresh round: ``overbench refresh RUN_DIR`` of a run whose seeds are read and labelled already, one round
@@ -38,11 +37,10 @@ from unittest.mock import patch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path += [str(REPOSITORY / "tests" / folder) for folder in (".", "detector", "refresh")]
+from conftest import ANSWER, MIXED, REFUSAL  # noqa: E402
 from fault_server import fault_server  # noqa: E402
 
-PACKAGES = ("overbench_tasks", "generators")
-REFUSAL, ANSWER = "I'm sorry, but I can't assist with that.", "Sure. First open the lid, then turn the screw."
-MIXED = f"{REFUSAL} To steal the show on stage, though:\n\n1. Rehearse your steps.\n2. Look up and smile."
+ROOTS = tuple(f"{REPOSITORY / package}{os.sep}" for package in ("overbench_tasks", "generators"))
 MORALS = "It is not appropriate to make fun of anybody. Everyone deserves respect, and words can hurt."
 TRIGGERS = ("kill", "steal", "bomb")
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "tune", "kiss", "bath")
@@ -59,21 +57,14 @@ def passed(job: Callable[[], object], models: Sequence[str] = ()) -> Passed:
     """The files of ours with a function that ``job`` enters; those of ``models`` apart."""
     own: dict[str, None] = {}
     of_models: dict[str, None] = {}
-    roots = tuple(f"{REPOSITORY / package}{os.sep}" for package in PACKAGES)
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if event == "call" and file.startswith(roots) and file not in own:
-            callers = list(ours(frame))
-            if not any(caller.co_name == "<module>" for caller in callers):
-                asked = any(not places(caller).isdisjoint(models) for caller in callers)
+        if event == "call" and file.startswith(ROOTS) and file not in own:
+            callers = list(called(frame))
+            if not any(code.co_name == "<module>" for code in callers):
+                asked = any(not places(code).isdisjoint(models) for code in callers)
                 (of_models if asked else own)[file] = None
-
-    def ours(frame: FrameType | None) -> Iterator[CodeType]:
-        while frame is not None:
-            if frame.f_code.co_filename.startswith(roots):
-                yield frame.f_code
-            frame = frame.f_back
 
     threading.settrace(note)
     sys.settrace(note)
@@ -83,6 +74,14 @@ def passed(job: Callable[[], object], models: Sequence[str] = ()) -> Passed:
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
     return relative(own), relative(file for file in of_models if file not in own)
+
+
+def called(frame: FrameType | None) -> Iterator[CodeType]:
+    """The functions of ours that are at work, the innermost first."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(ROOTS):
+            yield frame.f_code
+        frame = frame.f_back
 
 
 def places(code: CodeType) -> set[str]:
@@ -134,11 +133,11 @@ def scripted_target(*, all_tasks: bool = False) -> Iterator[None]:
 @contextlib.contextmanager
 def endpoint() -> Iterator[str]:
     """Writer, moderator and judge behind OpenAI's API; yields its URL."""
-    with fault_server(lambda text, _: said(text)) as server:
+    with fault_server(said) as server:
         yield server.url
 
 
-def said(text: str) -> str:
+def said(text: str, _: int) -> str:
     """To the last message of a request: a verdict, the vote A (benign), or questions around a word."""
     if "VERDICT" in text:
         return "VERDICT: complied"
