@@ -7,14 +7,13 @@ characters forgive inflection.
 
 Candidates are found by MinHash (Broder 1997, "On the resemblance and containment of documents") and
 banding (Leskovec, Rajaraman & Ullman, "Mining of Massive Datasets", section 3.4), then compared exactly,
-so that nothing is called a near duplicate that is none. Signatures are made in numpy: hashing each run
-by itself, as libraries do, takes minutes for a release.
+so that nothing is called a near duplicate that is none. Hashes are made in numpy, many texts at a time: run
+by run, as libraries do it, they take minutes for a release.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,14 +33,9 @@ RECALL: Final = 0.99
 
 MOST_COMPARED: Final = 500
 """Where more known texts share a band with a new one, those that share the most are compared."""
-MOST_PAIRED: Final = 30
-"""Of all texts that share a band, each is compared with so many that come first in order."""
 
 _CHUNK: Final = 64
 """Texts whose runs are permuted at once: a few megabytes, which stay in the processor's cache."""
-_SLACK: Final = 0.2
-"""Pairs whose signatures put them this far below the threshold are not compared exactly. The estimate's
-standard error is at most 0.5 / sqrt(160) = 0.04."""
 
 _FRAME: Final = """
     a an the this that these those some any i me my we us our you your it its they them their
@@ -97,15 +91,11 @@ class DuplicateFinder:
     """
 
     def __init__(self, threshold: float, seed: int = 0) -> None:
-        self._signer = _Signer(seed)
-        self._rows = rows_per_band(threshold)
+        self._signer = _Signer(seed, rows_per_band(threshold))
         self._cores: list[str] = []
         self._by_core: dict[str, int] = {}
         self._latest: tuple[str | None, list[int]] = (None, [])
-        self._index = _BandIndex(PERMUTATIONS // self._rows)
-
-    def __len__(self) -> int:
-        return len(self._cores)
+        self._index = _BandIndex(self._signer.bands)
 
     def add(self, text: str) -> None:
         """Make a normalised text known. Texts are numbered from 0 as they come."""
@@ -126,26 +116,19 @@ class DuplicateFinder:
             return 1.0, self._by_core[core]
         shingles = shingles_of(core)
         best, nearest = 0.0, -1
-        sharing = Counter(self._index.find(self._bands(core)))
-        for number, _ in sharing.most_common(MOST_COMPARED):
+        for number, _ in Counter(self._index.find(self._bands(core))).most_common(MOST_COMPARED):
             similarity = jaccard(shingles, shingles_of(self._cores[number]))
             if (similarity, -number) > (best, -nearest):
                 best, nearest = similarity, number
         return best, nearest
 
     def _bands(self, core: str) -> list[int]:
-        """One hash per band: equal for all texts whose signatures agree on the band's rows."""
-        if self._latest[0] == core:  # a text is looked up, then added
-            return self._latest[1]
-        [signature] = self._signer.signatures([core])
-        width = self._rows * signature.itemsize
-        data = signature.astype("<u4").tobytes()
-        starts = range(0, len(data) - width + 1, width)
-        self._latest = core, [zlib.crc32(data[start : start + width], start) for start in starts]
+        if self._latest[0] != core:  # a text is looked up, then added
+            self._latest = core, self._signer.bands_of([core])[0].tolist()
         return self._latest[1]
 
 
-def near_duplicates(prompts: Sequence[str], threshold: float) -> list[tuple[int, int, float]]:
+def near_duplicates(prompts: Sequence[str], threshold: float) -> list[int]:
     """Which prompts to drop, so that no two of those that stay are near duplicates.
 
     Greedy, in order: a prompt is dropped if it resembles an earlier one that stays. Of pairs right at
@@ -156,68 +139,60 @@ def near_duplicates(prompts: Sequence[str], threshold: float) -> list[tuple[int,
         threshold: Jaccard similarity in (0, 1] from which two are near duplicates.
 
     Returns:
-        (the dropped, the earlier one it resembles, their similarity), numbers from 0 in ``prompts``,
-        by the dropped.
+        their numbers, from 0 in ``prompts``, ascending.
     """
     import numpy as np
 
-    cores = [core_of(prompt) for prompt in prompts]
-    first: dict[str, int] = {}
-    twins = {n: earlier for n, text in enumerate(cores) if (earlier := first.setdefault(text, n)) != n}
-    # Prompts that differ in the frame alone have one core, and one signature is enough.
-    distinct = np.array(list(first.values()), dtype=np.int64)
-    dropped: dict[int, tuple[int, float]] = {}
-    for later, earlier in _candidates([cores[n] for n in distinct], threshold):
-        one, other = int(distinct[later]), int(distinct[earlier])
-        if one in dropped or other in dropped:
-            continue
-        similarity = jaccard(shingles_of(cores[one]), shingles_of(cores[other]))
-        if similarity >= threshold:
-            dropped[one] = other, similarity
-    for twin, earlier in twins.items():
-        dropped[twin] = dropped.get(earlier, (earlier, 1.0))
-    return [(number, other, similarity) for number, (other, similarity) in sorted(dropped.items())]
-
-
-def _candidates(cores: Sequence[str], threshold: float) -> list[tuple[int, int]]:
-    """(later, earlier) pairs that share a band and whose signatures are alike, in order."""
-    import numpy as np
-
-    if len(cores) < 2:
-        return []
-    signatures = _Signer(0).signatures(cores)
-    rows = rows_per_band(threshold)
-    found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-    for start in range(0, PERMUTATIONS - rows + 1, rows):
-        pairs = _sharing(np.ascontiguousarray(signatures[:, start : start + rows]))
-        alike = _alike(signatures, pairs, threshold - _SLACK)
-        found = np.union1d(found, alike)  # sorted
-    return [(int(code) // len(cores), int(code) % len(cores)) for code in found]
+    bands = _Signer(0, rows_per_band(threshold)).bands_of([core_of(prompt) for prompt in prompts])
+    alike = np.zeros(len(prompts), dtype=bool)
+    for band in bands.T:
+        _, places, counts = np.unique(band, return_inverse=True, return_counts=True)
+        alike |= counts[places] > 1
+    finder = DuplicateFinder(threshold)
+    dropped = []
+    for number in np.flatnonzero(alike).tolist():  # most prompts share no band with any other
+        if finder.nearest(prompts[number])[0] >= threshold:
+            dropped.append(number)
+        else:
+            finder.add(prompts[number])
+    return dropped
 
 
 class _Signer:
     """MinHash signatures by multiply-shift: the high half of (odd * x + b) mod 2^64, x mixed beforehand."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, rows: int) -> None:
         import numpy as np
 
         generator = np.random.default_rng(seed)
         odd = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         self._factors = odd[:, None]
         self._offsets = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64)[:, None]
+        self._rows = rows
+        self.bands = PERMUTATIONS // rows
 
-    def signatures(self, cores: Sequence[str]) -> NDArray[np.uint32]:
-        """Shape (cores, PERMUTATIONS)."""
+    def bands_of(self, cores: Sequence[str]) -> NDArray[np.uint32]:
+        """(cores, bands) hashes: equal for all cores whose signatures agree on the band's rows."""
         import numpy as np
 
-        signatures = np.empty((len(cores), PERMUTATIONS), dtype=np.uint32)
+        hashes = np.empty((len(cores), self.bands), dtype=np.uint32)
         for start in range(0, len(cores), _CHUNK):
-            hashes, starts = _hashed_shingles(cores[start : start + _CHUNK])
-            permuted = self._factors * hashes  # a row for each permutation
-            permuted += self._offsets
-            smallest = np.minimum.reduceat(permuted, starts, axis=1)
-            signatures[start : start + _CHUNK] = (smallest >> np.uint64(32)).T
-        return signatures
+            signatures = self._signatures(cores[start : start + _CHUNK])
+            mixed = np.zeros((self.bands, signatures.shape[1]), dtype=np.uint64)
+            for row in range(self._rows):
+                mixed = (mixed ^ signatures[row :: self._rows][: self.bands]) * np.uint64(0xFF51AFD7ED558CCD)
+                mixed ^= mixed >> np.uint64(32)
+            hashes[start : start + _CHUNK] = (mixed >> np.uint64(32)).T
+        return hashes
+
+    def _signatures(self, cores: Sequence[str]) -> NDArray[np.uint64]:
+        """(PERMUTATIONS, cores) the smallest hash of each core's runs under each permutation, 32 bits."""
+        import numpy as np
+
+        hashes, starts = _hashed_shingles(cores)
+        permuted = self._factors * hashes  # a row for each permutation
+        permuted += self._offsets
+        return np.minimum.reduceat(permuted, starts, axis=1) >> np.uint64(32)
 
 
 def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -244,43 +219,6 @@ def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[
     hashes = mixed[starting[: len(mixed)]]
     runs = lengths - SHINGLE_CHARS + 1
     return hashes, np.concatenate([[0], np.cumsum(runs)[:-1]])
-
-
-def _sharing(band: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Pairs that agree on all rows of a band. Shape (pairs, 2): later, earlier.
-
-    Of many that agree, each is paired with the first :data:`MOST_PAIRED`.
-    """
-    import numpy as np
-
-    mixed = np.zeros(len(band), dtype=np.uint64)
-    for column in range(band.shape[1]):
-        mixed = (mixed ^ band[:, column]) * np.uint64(0xFF51AFD7ED558CCD)
-        mixed ^= mixed >> np.uint64(32)
-    order = np.argsort(mixed, kind="stable")
-    ordered = mixed[order]
-    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    sizes = np.diff(np.append(begins, len(ordered)))
-    first = np.repeat(begins, sizes)
-    place = np.arange(len(ordered)) - first
-    pairs = [np.empty((0, 2), dtype=np.int64)]
-    for step in range(min(MOST_PAIRED, int(sizes.max()) - 1)):
-        later = np.flatnonzero(place > step)
-        pairs.append(np.stack([order[later], order[first[later] + step]], axis=1))
-    return np.concatenate(pairs)
-
-
-def _alike(signatures: NDArray[np.uint32], pairs: NDArray[np.int64], least: float) -> NDArray[np.int64]:
-    """Codes later * n + earlier of the pairs whose signatures agree on this share of rows at least."""
-    import numpy as np
-
-    kept = [np.empty(0, dtype=np.int64)]
-    for start in range(0, len(pairs), 100_000):
-        some = pairs[start : start + 100_000]
-        share = (signatures[some[:, 0]] == signatures[some[:, 1]]).mean(axis=1)
-        near = some[share >= least]
-        kept.append(near[:, 0] * len(signatures) + near[:, 1])
-    return np.concatenate(kept)
 
 
 class _BandIndex:

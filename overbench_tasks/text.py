@@ -16,6 +16,7 @@ _LOOKALIKES: Final = str.maketrans({"<": "‹", ">": "›", "\u2028": "\n", "\u2
 _REPLACED: Final = {"Cc": " ", "Cf": "", "Cs": "\ufffd", "Co": "\ufffd"}
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
 _JOINERS: Final = "\u200c\u200d"
+EXCERPT_CHARS: Final = 80
 
 
 def encodable(text: str) -> str:
@@ -65,6 +66,11 @@ def printable(text: str) -> str:
     """One line for a terminal, without control, format, surrogate or private characters."""
     kept = (c for c in " ".join(text.split()) if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
     return "".join(kept)
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text, printable in one line."""
+    return printable(text[:EXCERPT_CHARS])
 
 
 def visible(text: str) -> str:

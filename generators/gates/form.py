@@ -13,8 +13,9 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.gates.rejection import Rejection, excerpt
+from generators.gates.rejection import Rejection
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
+from overbench_tasks.text import excerpt
 
 
 class FormSettings(BaseModel):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from generators.gates.rejection import Rejection, excerpt
+from generators.gates.rejection import Rejection
 from generators.near_duplicates import DuplicateFinder
 from overbench_tasks.prompts import normalised
+from overbench_tasks.text import excerpt
 
 
 class NoveltySettings(BaseModel):

@@ -6,9 +6,10 @@ import unicodedata
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from generators.gates.rejection import Rejection, excerpt
+from generators.gates.rejection import Rejection
 from generators.words import Form, pool_form
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
+from overbench_tasks.text import excerpt
 
 
 class PresenceSettings(BaseModel):

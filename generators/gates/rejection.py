@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-from overbench_tasks.text import printable
-
-DETAIL_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +13,10 @@ class Rejection:
         gate: one of :data:`generators.refresh.gating.GATES`.
         reason: one word of that gate's closed set, such as
             :data:`~generators.gates.form.FORM_REASONS`.
-        detail: for people: what was found. At most :data:`DETAIL_CHARS` characters, printable, in
-            one line, so that hostile text cannot spoil a log or a terminal.
+        detail: for people: what was found; an :func:`~overbench_tasks.text.excerpt`, so that hostile
+            text cannot spoil a log or a terminal.
     """
 
     gate: str
     reason: str
     detail: str = ""
-
-
-def excerpt(text: str) -> str:
-    """The beginning of ``text``, fit for :attr:`Rejection.detail`."""
-    return printable(text[:DETAIL_CHARS])

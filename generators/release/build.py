@@ -175,7 +175,7 @@ def drop_near_duplicates(work: Workspace, say: Say) -> None:
         USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
     rows = [row for batch in work.batches(query) for row in batch]
     found = near_duplicates([normalised(prompt) for _, prompt in rows], work.settings.near_duplicates)
-    dropped = pyarrow.table({"number": pyarrow.array([rows[later][0] for later, _, _ in found], "int32")})
+    dropped = pyarrow.table({"number": pyarrow.array([rows[one][0] for one in found], "int32")})
     work.insert("CREATE TABLE kept AS SELECT number FROM prompts ANTI JOIN new USING (number)", dropped)
     work.counts |= {"near_duplicates": len(found), "kept": work.one("SELECT count(*) FROM kept")}
     say(f"{len(found):,} near duplicates dropped, {work.counts['kept']:,} prompts kept.")

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from generators.gates.form import FORM_REASONS, FormSettings, form_problem
 from generators.gates.presence import presence_problem, words
-from generators.gates.rejection import DETAIL_CHARS, Rejection, excerpt
+from generators.gates.rejection import Rejection
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.text import EXCERPT_CHARS, excerpt
 
 FORM = FormSettings()
 ANY = FormSettings(language=None)
@@ -129,7 +130,7 @@ def test_what_is_no_single_prompt_is_turned_away(prompt: str, why: str) -> None:
     found = form_problem(prompt, FORM)
     assert found is not None
     assert (found.gate, found.reason) == ("form", why)
-    assert len(found.detail) <= DETAIL_CHARS and found.detail.isprintable()
+    assert len(found.detail) <= EXCERPT_CHARS and found.detail.isprintable()
 
 
 def test_every_reason_of_the_form_gate_is_met_above() -> None:
@@ -258,4 +259,4 @@ def test_words_of_any_text_are_found_in_it(before: str, feature: str, after: str
 
 def test_an_excerpt_is_short_and_printable() -> None:
     assert excerpt("a\u202eb\nc\ud800") == "ab c"
-    assert len(excerpt("x" * 1000)) == DETAIL_CHARS
+    assert len(excerpt("x" * 1000)) == EXCERPT_CHARS
