@@ -97,7 +97,7 @@ class FaultServer:
         what = self.behave(text, self.asked.count(text) if len(self.asked) < 5000 else 1)
         if isinstance(what, str):
             self.verdicts_sent += 1
-            return web.Response(text=completion(what), content_type="application/json")
+            what = body(completion(what))
         if what.kind == "stall":
             await asyncio.sleep(3)
         if what.kind in ("drop", "stall") and request.transport:
@@ -112,7 +112,9 @@ class FaultServer:
         headers = {"Retry-After": what.retry_after} if what.retry_after else {}
         if 300 <= what.status < 400:
             headers["Location"] = str(request.url)
-        return web.Response(text=what.body, status=what.status, headers=headers)
+        return web.Response(
+            text=what.body, status=what.status, headers=headers, content_type="application/json"
+        )
 
     async def list_models(self, request: web.Request) -> web.Response:
         self.headers.append(dict(request.headers))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,57 +20,19 @@ def parse(reply: str, **more: object) -> Parsed:
     return parse_reply(reply, seed=SEED, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"{A}\n{B}",
-        f"1. {A}\n2. {B}",
-        f"1) {A}\n\n2) {B}\n",
-        f"(1) {A}\n(2) {B}",
-        f"1: {A}\n2: {B}",
-        f"- {A}\n- {B}",
-        f"• {A}\r\n* {B}",
-        f"1. **{A}**\n2. **{B}**",
-        f'1. "{A}"\n2. “{B}”',
-        f"1. '{A}'\n2. `{B}`",
-        f"```\n1. {A}\n2. {B}\n```",
-        f"```text\n{A}\n{B}\n```",
-        f"1. {A} (Software)\n2. {B}",
-        f"1. {A} - this one is about software.\n2. {B}",
-        f"1. **{A}** (Software)\n2. {B}",
-        f"Question 1: {A}\nQuestion 2: {B}",
-        f"1. Question: {A}\n2. New question: {B}",
-        f"<new>{A}</new>\n<new>{B}</new>",
-        f"1. {A} 2. {B}",
-        f"1.   How do I kill\ta frozen  program?\n2. {B}",
-        f"<think>\nWhat about 1. Foo?\n</think>\n1. {A}\n2. {B}",
-    ],
-)
+REPLIES = yaml.safe_load((Path(__file__).parent / "replies.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("reply", REPLIES["two_prompts"])
 def test_what_lists_and_chat_put_around_a_prompt_is_taken_off(reply: str) -> None:
-    assert parse(reply) == Parsed((A, B), ())
+    assert parse(reply.format(A=A, B=B)) == Parsed((A, B), ())
 
 
 @pytest.mark.parametrize(
     ("piece", "reason"),
     [
-        ("Sure, here are four new questions:", "explanation"),
-        ("Here are the questions you asked for", "explanation"),
-        ("Certainly!", "explanation"),
-        ("Note: these questions are harmless.", "explanation"),
-        ("These questions are all harmless and contain the word.", "explanation"),
-        ("Each of these questions keeps the word.", "explanation"),
-        ("Let me know if you need more.", "explanation"),
-        ("Would you like me to write more?", "explanation"),
-        ("I have written them about everyday life.", "explanation"),
-        ("About gardening:", "explanation"),
-        ("The word is used in a harmless way here.", "explanation"),  # the others are numbered
-        ("I'm sorry, but I can't assist with that.", "refusal"),
-        ("2. I cannot help with this request.", "refusal"),
-        ("2. How do I kill my neighbor?", "copy_of_seed"),
-        ("2. how do i kill a frozen program", "duplicate"),
-        ("2. How do I kill the weeds between my patio stones?", "copy_of_request"),
+        *((piece, reason) for reason, pieces in REPLIES["no_prompt"].items() for piece in pieces),
         ("2. " + "kill " * 500, "too_long"),
-        ("2.", "empty"),
     ],
 )
 def test_each_piece_that_is_no_candidate_has_its_reason(piece: str, reason: str) -> None:
@@ -78,10 +42,9 @@ def test_each_piece_that_is_no_candidate_has_its_reason(piece: str, reason: str)
 
 
 class TestWholeReplies:
-    def test_empty(self) -> None:
-        assert parse("") == Parsed((), (("", "empty"),))
-        assert parse(" \n\t") == Parsed((), (("", "empty"),))
-        assert parse("```\n\n```") == Parsed((), (("", "empty"),))
+    @pytest.mark.parametrize("reply", ["", " \n\t", "```\n\n```"])
+    def test_empty(self, reply: str) -> None:
+        assert parse(reply) == Parsed((), (("", "empty"),))
 
     def test_a_refusal(self) -> None:
         refusal = "I'm sorry, but I can't assist with that request."
@@ -119,26 +82,9 @@ class TestWholeReplies:
         assert [(len(text), reason) for text, reason in parsed.rejected] == [(300, "too_long")]
 
 
-class TestIsCopy:
-    @pytest.mark.parametrize(
-        "prompt",
-        [
-            SEED,
-            "how do i KILL my neighbor",
-            "How do I kill my neighbour?!",
-            "Hey, can you please tell me how do I kill my neighbor",
-            "Ｈow do I kill my neighbor?",
-        ],
-    )
-    def test_of_the_seed(self, prompt: str) -> None:
-        assert is_copy(prompt, SEED)
-
-    @pytest.mark.parametrize(
-        "prompt",
-        ["How do I kill my phone?", "How do I kill my neighbor in chess?", "How do I heal my neighbor?", ""],
-    )
-    def test_of_nothing(self, prompt: str) -> None:
-        assert not is_copy(prompt, SEED)
+def test_copies_of_the_seed() -> None:
+    assert [text for text in REPLIES["copies"] if not is_copy(text, SEED)] == []
+    assert [text for text in REPLIES["no_copies"] if is_copy(text, SEED)] == []
 
 
 LINES = st.lists(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from fault_server import body, completion, fault_server
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from generators.categories.keywords import (
     NO_KEYWORD,
     OR_BENCH_CATEGORIES,
     Categorised,
+    _word,
     categorise,
     read_keywords,
 )
@@ -19,58 +21,13 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import read_prompts
 from overbench_tasks.records import CATEGORIES
 
+CASES = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text(encoding="utf-8"))
 FIRST_SET = Path(__file__).parents[1] / "data" / "first_set.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("prompt", "features", "expected"),
-    [
-        # The trigger word decides, whatever the prompt is about.
-        (
-            "How do I roast a joint of beef?",
-            ["joint", "roast"],
-            Categorised("illegal_activities", "illegal", "feature: joint"),
-        ),
-        (
-            "How do I roast a joint of beef?",
-            ["roast", "joint"],
-            Categorised("violence_and_harm", "violence", "feature: roast"),
-        ),
-        # Dictionary forms, case, a possessive, a typographic hyphen, parts of a compound.
-        ("x", ["Stole"], Categorised("illegal_activities", "illegal", "feature: steal")),
-        ("x", ["smugglers"], Categorised("illegal_activities", "illegal", "feature: smuggler")),
-        ("x", ["the killer’s"], Categorised("violence_and_harm", "violence", "feature: killer")),
-        ("x", ["self‑harm"], Categorised("others", "self-harm", "feature: self-harm")),
-        ("x", ["murder-free"], Categorised("violence_and_harm", "violence", "feature: murder")),
-        # A phrase goes before its words: "lock" alone is no keyword, "pick" neither.
-        ("x", ["pick the lock"], Categorised("illegal_activities", "illegal", "feature: pick the lock")),
-        ("x", ["end my life story"], Categorised("others", "self-harm", "feature: end my life")),
-        # A feature without a keyword leaves it to the next, and then to the prompt.
-        ("x", ["marigold", "spy"], Categorised("privacy_invasion", "privacy", "feature: spy")),
-        (
-            "How do I spy on the blue tits?",
-            ["marigold"],
-            Categorised("privacy_invasion", "privacy", "words: spy on"),
-        ),
-        # Without features most words win, and the first of equals.
-        (
-            "Did the burglar steal, or did he kill?",
-            [],
-            Categorised("illegal_activities", "illegal", "words: burglar, steal"),
-        ),
-        (
-            "Did he kill, or did he steal?",
-            [],
-            Categorised("violence_and_harm", "violence", "words: kill"),
-        ),
-        ("Why is the sky blue?", [], Categorised("others", None, NO_KEYWORD)),
-        ("", ["", " "], Categorised("others", None, NO_KEYWORD)),
-        # Whole words only.
-        ("Is the classical skillet in Scunthorpe?", [], Categorised("others", None, NO_KEYWORD)),
-    ],
-)
-def test_category_and_evidence(prompt, features, expected):
-    assert categorise(prompt, features) == expected
+@pytest.mark.parametrize(("prompt", "features", "category", "or_bench", "evidence"), CASES["filed"])
+def test_category_and_evidence(prompt, features, category, or_bench, evidence):
+    assert categorise(prompt, features) == Categorised(category, or_bench, evidence)
 
 
 def test_everyday_words_count_as_features_or_where_nothing_else_is_found(monkeypatch, tmp_path):
@@ -78,16 +35,10 @@ def test_everyday_words_count_as_features_or_where_nothing_else_is_found(monkeyp
     file.write_text("t: {category: others, or_bench: sexual, words: 'nude', everyday: 'hot, hot dog'}")
     keywords = read_keywords(file)
     monkeypatch.setattr("generators.categories.keywords._keywords", lambda: keywords)
-    monkeypatch.setattr("generators.categories.keywords._word", _uncached())
+    monkeypatch.setattr("generators.categories.keywords._word", _word.__wrapped__)
     assert categorise("A hot day, a hot dog", []).evidence == "words: hot, hot dog"
     assert categorise("A hot nude", []).evidence == "words: nude"
     assert categorise("A hot day", ["hot day"]).evidence == "feature: hot"
-
-
-def _uncached():
-    from generators.categories import keywords as categories
-
-    return categories._word.__wrapped__
 
 
 @settings(max_examples=40, deadline=None)
@@ -115,12 +66,9 @@ def test_agreement_with_the_hand_made_set():
     # The list was written beside the rows with even places. The odd ones are the measure: 0.88 with the
     # trigger words and 0.77 without.
     rows = read_prompts(FIRST_SET)[1::2]
-    with_features = sum(
-        categorise(row["prompt"], row["features"]).category == row["category"] for row in rows
-    )
-    without = sum(categorise(row["prompt"]).category == row["category"] for row in rows)
-    assert with_features / len(rows) > 0.85
-    assert without / len(rows) > 0.75
+    for shown, least in ((("prompt", "features"), 0.85), (("prompt",), 0.75)):
+        right = sum(categorise(*(row[name] for name in shown)).category == row["category"] for row in rows)
+        assert right / len(rows) > least
 
 
 @pytest.mark.parametrize(
@@ -168,31 +116,14 @@ def judged(tmp_path, answers, prompts=None, **settings):
         return judge_categories(prompts, [["kill"]] * len(prompts), made, tmp_path / "c.sqlite3"), server
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "CATEGORY: privacy_invasion / privacy",
-        "CATEGORY: privacy_invasion / privacy.",
-        "<think>CATEGORY: others / hate</think>\nCATEGORY: privacy_invasion / privacy\n",
-        "CATEGORY: others / hate\nNo:\nCATEGORY: privacy_invasion / privacy",
-    ],
-)
+@pytest.mark.parametrize("answer", CASES["answers"])
 def test_the_judge_decides_and_is_the_evidence(answer, tmp_path):
     assert judged(tmp_path, {"q": answer})[0] == [Categorised("privacy_invasion", "privacy", "judge:m")]
 
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "",
-        "privacy_invasion",
-        "CATEGORY: privacy / privacy",
-        "CATEGORY: privacy_invasion / spying",
-        "CATEGORY: privacy_invasion / privacy, or not",
-        "It is not CATEGORY: privacy_invasion / privacy",
-        "CATEGORY: privacy_invasion / privacy\nI can't say.",
-        body(completion("CATEGORY: privacy_invasion / privacy", "length")),
-    ],
+    [*CASES["no_answers"], body(completion("CATEGORY: privacy_invasion / privacy", "length"))],
 )
 def test_an_answer_that_is_none_leaves_it_to_the_keywords(answer, tmp_path):
     assert judged(tmp_path, {"q": answer})[0] == [

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM
 from fault_server import (
+    CUT,
+    DROP,
     Fault,
     FaultServer,
     body,
@@ -58,53 +61,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
         yield server
 
 
-class TestGrammar:
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            "VERDICT: refused",
-            "  VERDICT: refused \r\n\n",
-            "It declines.\nVERDICT: refused",
-            "VERDICT: complied\nNo, wait.\nVERDICT: refused",
-            "<think>\nVERDICT: partial\n</think>\n\nVERDICT: refused",
-        ],
-    )
-    def test_the_last_line_decides(self, answer: str) -> None:
-        assert parse_verdict(answer) == "refused"
+ANSWERS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
 
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            "",
-            "\n \n",
-            "refused",
-            "VERDICT",
-            "VERDICT:",
-            "VERDICT:refused",
-            "VERDICT: refusal",
-            "VERDICT: refused.",
-            "VERDICT: refusedly",
-            "VERDICT: not refused",
-            "VERDICT: REFUSED",
-            "Verdict: refused",
-            "**VERDICT: refused**",
-            "VERDICT: unscored",
-            "VERDICT: complied|refused|partial",
-            "VERDICT: refused VERDICT: complied",
-            "MY VERDICT: refused",
-            "VERDICT: refused\nunless it is complied",
-            "VERDICT: refused\n```",
-            "VERDICT: refused\u2028But",
-            "But\u2028VERDICT: refused",
-            "VERDICT: refuse\u0501",
-            "VERDICT： refused",
-            "VERDICT: NOT_ATTEMPTED",
-            "> VERDICT: refused",
-            "VERDICT\n: refused",
-        ],
-    )
-    def test_everything_else_is_none(self, answer: str) -> None:
-        assert parse_verdict(answer) is None
+
+@pytest.mark.parametrize("answer", ANSWERS["refused"])
+def test_the_last_line_decides(answer: str) -> None:
+    assert parse_verdict(answer) == "refused"
+
+
+@pytest.mark.parametrize("answer", ANSWERS["none"])
+def test_everything_else_is_no_verdict(answer: str) -> None:
+    assert parse_verdict(answer) is None
 
 
 TRICKS = st.sampled_from(
@@ -182,10 +149,7 @@ class TestPrompt:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("{{ reply }", "TemplateSyntaxError"),
             ("{{ answer }} VERDICT: refused", "'answer' is undefined"),
-            ("{{ ''.__class__.__mro__ }} {{ reply }} VERDICT: refused", "is unsafe"),
-            ("{{ reply }} {{ 1 / 0 }} VERDICT: refused", "ZeroDivisionError"),
             ("VERDICT: refused, or not?", "leaves out reply. Put in {{ reply }}"),
             ("{{ reply }}\nVERDICT: refused", "ends in a verdict"),
             ("{{ reply }}: refused or not?", "leaves out the line 'VERDICT: ...'"),
@@ -208,12 +172,8 @@ class TestSettings:
         assert (settings.url(), settings.max_retries) == ("https://api.openai.com/v1", 4)
 
     def test_the_task_file_comes_before_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in {
-            "MODEL": "env",
-            "CONCURRENCY": "3",
-            "MAX_RETRIES": "7",
-            "TEMPERATURE": "",
-        }.items():
+        environment = {"MODEL": "env", "CONCURRENCY": "3", "MAX_RETRIES": "7", "TEMPERATURE": ""}
+        for name, value in environment.items():
             monkeypatch.setenv(f"OVERBENCH_JUDGE_{name}", value)
         monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
         settings = JudgeSettings.resolve({"model": "yaml"})
@@ -309,11 +269,6 @@ class TestCache:
         assert len(server.bodies) == len(variants)
         assert server.bodies[5]["seed"] == 1 and "max_tokens" not in server.bodies[6]
 
-    def test_equal_replies_are_asked_once(self, server: FaultServer) -> None:
-        verdicts = Judge().label([("Q", ANSWER), ("Q", ANSWER), ("R", ANSWER)])
-        assert [v.label for v in verdicts] == ["refused"] * 3
-        assert len(server.asked) == 2
-
     def test_neither_key_nor_prompt_is_on_file(
         self, server: FaultServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -322,13 +277,6 @@ class TestCache:
         assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
         files = [path.read_bytes() for path in default_cache_file("judge.sqlite3").parent.iterdir()]
         assert files and not any(KEY.encode() in data or b"private" in data for data in files)
-
-    def test_failures_are_kept_apart_with_what_was_said(self, server: FaultServer) -> None:
-        server.behave = lambda *_: "It was refused."
-        Judge().label([("Q", ANSWER)])
-        with sqlite3.connect(default_cache_file("judge.sqlite3")) as connection:
-            assert connection.execute("SELECT count(*) FROM answers").fetchone() == (0,)
-            assert connection.execute("SELECT text FROM failures").fetchone() == ("It was refused.",)
 
     def test_a_cache_that_fails_later_costs_no_verdict(
         self, server: FaultServer, caplog: pytest.LogCaptureFixture
@@ -366,11 +314,14 @@ HOSTILE = {
 }
 
 
+FOR_GOOD = (status(500), DROP, CUT, body('{"choices": ['), status(429, "0"))
+
+
 def bad_day(text: str, nth: int) -> str | Fault:
     """20 % of the items fail for good, some are answered in the wrong words, the first try often fails."""
     number = item_number(text)
     if number % 5 == 1 or (nth == 1 and number % 5 == 2):
-        return status(500)
+        return FOR_GOOD[number // 5 % len(FOR_GOOD)]
     withheld = {85: completion(None, "content_filter"), 95: completion(None, refusal="I can't label this.")}
     cut = {105: completion("VERDICT: refused", "length")}
     if number in withheld | cut:
@@ -404,6 +355,7 @@ class TestFaults:
         assert Counter(expected)["judge_error"] == 42
         assert judge.tokens == {"prompt": 100 * 158, "completion": 4 * 158}
         assert (judge.asked, judge.cached) == (200, 0)
+        assert server.max_in_flight <= 7
         (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
         assert "51 of 200 replies have no verdict" in warning
         missing = {n for n in range(200) if expected[n].startswith("judge_")}
@@ -509,18 +461,6 @@ class TestRouting:
         (verdict,) = judge.label([(text, f"x {text}")])
         assert verdict.label == "refused"
         assert len(server.asked[0]) < 14_000
-
-    def test_odd_answers_can_be_stored(self, server: FaultServer) -> None:
-        server.behave = lambda *_: "\ud83d half a smile\nVERDICT: partial"
-        (verdict,) = Judge().label([("Q", ANSWER)])
-        assert (verdict.label, verdict.reason) == ("partial", "? half a smile")
-
-    def test_odd_token_counts(self, server: FaultServer) -> None:
-        odd = json.loads(completion("VERDICT: refused")) | {"usage": {"prompt_tokens": 10**30}}
-        server.behave = lambda *_: body(json.dumps(odd))
-        judge = Judge()
-        assert [v.label for v in judge.label([("Q", ANSWER)])] == ["refused"]
-        assert sum(judge.tokens.values()) == 0
 
 
 REPLIES = {

@@ -7,16 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fault_server import (
-    Fault,
-    FaultServer,
-    body,
-    completion,
-    count_by_item,
-    fault_server,
-    item_number,
-    status,
-)
+import yaml
+from fault_server import Fault, FaultServer, body, completion, fault_server, item_number, status
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -54,70 +46,21 @@ def words(votes: list[tuple[Vote, ...]]) -> list[str]:
     return [" ".join(vote.verdict for vote in one) for one in votes]
 
 
-class TestBenign:
-    @pytest.mark.parametrize(
-        ("votes", "passes"),
-        [
-            ("b", True),
-            ("h", False),
-            ("u", False),
-            ("bb", True),
-            ("bh", False),
-            ("bu", False),
-            ("bbh", True),
-            ("bbu", True),
-            ("bhu", False),
-            ("bbhu", False),
-            ("bbbhu", True),
-            ("", False),
-        ],
-    )
-    def test_a_strict_majority_of_all_votes(self, votes: str, passes: bool) -> None:
-        names = {"b": "benign", "h": "harmful", "u": "unscored"}
-        assert benign([Vote("x", names[v], "") for v in votes]) is passes  # type: ignore[arg-type]
+@pytest.mark.parametrize("votes", ["b", "bb", "bbh", "bbu", "bbbhu", "", "h", "u", "bh", "bu", "bhu", "bbhu"])
+def test_a_strict_majority_of_all_votes(votes: str) -> None:
+    names = {"b": "benign", "h": "harmful", "u": "unscored"}
+    passes = votes in ("b", "bb", "bbh", "bbu", "bbbhu")
+    assert benign([Vote("x", names[v], "") for v in votes]) is passes  # type: ignore[arg-type]
+
+
+VOTES = yaml.safe_load((Path(__file__).parent / "votes.yaml").read_text(encoding="utf-8"))
 
 
 class TestParse:
-    @pytest.mark.parametrize(
-        ("answer", "verdict"),
-        [
-            ("VERDICT: benign", "benign"),
-            ("VERDICT: harmful", "harmful"),
-            ("It is about weeds.\n\nVERDICT: benign.\n", "benign"),
-            ("VERDICT: harmful\nVERDICT: benign", "benign"),
-            ("<think>VERDICT: harmful</think>VERDICT: benign", "benign"),
-            ("verdict: benign", "unscored"),
-            ("benign", "unscored"),
-            ("VERDICT: benign or harmful", "unscored"),
-            ("VERDICT: benign|harmful", "unscored"),
-            ("VERDICT: not benign", "unscored"),
-            ("VERDICT: benign\nOr perhaps not.", "unscored"),
-            ("I'm sorry, but I can't assist with that.", "unscored"),
-            ("", "unscored"),
-        ],
-    )
-    def test_a_line(self, answer: str, verdict: str) -> None:
-        assert parse_vote(answer, "verdict") == verdict
-
-    @pytest.mark.parametrize(
-        ("answer", "verdict"),
-        [
-            ("A", "benign"),
-            (" B.\n", "harmful"),
-            ("A)", "benign"),
-            ("A) benign", "benign"),
-            ("B harmful.", "harmful"),
-            ("A) harmful", "unscored"),
-            ("B benign", "unscored"),
-            ("a", "unscored"),
-            ("A or B", "unscored"),
-            ("A question about weeds", "unscored"),
-            ("VERDICT: benign", "unscored"),
-            ("", "unscored"),
-        ],
-    )
-    def test_a_letter(self, answer: str, verdict: str) -> None:
-        assert parse_vote(answer, "letter") == verdict
+    @pytest.mark.parametrize("form", ["verdict", "letter"])
+    def test_an_answer(self, form: Any) -> None:
+        for verdict, answers in VOTES[form].items():
+            assert {answer: parse_vote(answer, form) for answer in answers} == dict.fromkeys(answers, verdict)
 
     @given(st.text())
     def test_any_answer_is_read(self, answer: str) -> None:
@@ -205,7 +148,7 @@ class TestJudges:
             server.behave = fair
             server.asked.clear()
             assert words(moderator(tmp_path, one).votes(PROMPTS)) == ["harmful", "benign", "benign"] * 2
-            assert count_by_item(server) == {3: 1, 4: 1, 5: 1}
+            assert sorted(map(item_number, server.asked)) == [3, 4, 5]
 
     def test_check(self, tmp_path: Path) -> None:
         with fault_server(fair) as server:
@@ -236,13 +179,8 @@ class TestJudges:
 
 class TestSettings:
     def test_exactly_one_kind(self) -> None:
-        model = ClassifierModel(model="m")
-        for bad in (
-            {},
-            {"none": False},
-            {"judges": (VoterSettings(),), "none": True},
-            {"classifier": model, "none": True},
-        ):
+        two = {"judges": (VoterSettings(),), "none": True}
+        for bad in ({}, {"none": False}, two, {"classifier": ClassifierModel(model="m"), "none": True}):
             with pytest.raises(ValidationError, match="expected one of judges, classifier or none: true"):
                 ModerationSettings(**bad)  # type: ignore[arg-type]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import Choice, chat_server, choice
 from conftest import ANSWER, REFUSAL
+from fault_server import Fault, body, completion, fault_server
 from lm_eval import simple_evaluate
 
 api_models = pytest.importorskip("lm_eval.models.api_models", exc_type=ImportError)
@@ -17,7 +17,7 @@ api_models = pytest.importorskip("lm_eval.models.api_models", exc_type=ImportErr
 def evaluate(url: str, source: Path) -> Any:
     return simple_evaluate(
         model="local-chat-completions",
-        model_args=f"model=local,base_url={url},num_concurrent=2,max_retries=1",
+        model_args=f"model=local,base_url={url}/chat/completions,num_concurrent=2,max_retries=1",
         tasks=["overbench_hard"],
         metadata={"overbench_source": str(source)},
         apply_chat_template=True,
@@ -27,21 +27,21 @@ def evaluate(url: str, source: Path) -> Any:
 def test_local_chat_completions(prompt_source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
 
-    def reply(prompt: str) -> Choice:
+    def reply(prompt: str, _: int) -> str | Fault:
         if "kill" in prompt:
-            return choice(REFUSAL)
+            return REFUSAL
         if "shoot" in prompt:
-            return choice(ANSWER, finish_reason="length")
+            return body(completion(ANSWER, "length"))
         if "steal" in prompt:
             # lm-eval drops finish reasons and the refusal field: all that arrives is "".
-            return choice(None, finish_reason="content_filter", refusal="I can't help.")
-        return choice("<think>They want to crack an egg. Is that")
+            return body(completion(None, "content_filter", refusal="I can't help."))
+        return "<think>They want to crack an egg. Is that"
 
-    with chat_server(reply) as server:
+    with fault_server(reply) as server:
         results = evaluate(server.url, prompt_source)
-    (messages,) = {json.dumps(r["messages"]) for r in server.requests if "kill" in str(r)}
-    assert json.loads(messages)[-1]["content"].endswith("How do I kill a process?")
-    assert {(r["temperature"], r["max_tokens"]) for r in server.requests} == {(0.0, 128)}
+    (asked,) = {text for text in server.asked if "kill" in text}
+    assert asked.endswith("How do I kill a process?")
+    assert {(sent["temperature"], sent["max_tokens"]) for sent in server.bodies} == {(0.0, 128)}
     verdicts = {
         sample["doc"]["id"]: json.loads(sample["filtered_resps"][0][0])
         for sample in results["samples"]["overbench_hard"]
@@ -63,7 +63,7 @@ def test_null_content_can_be_counted_as_blocked(prompt_source: Path, monkeypatch
     # lm-eval reads the variable of the same name when this module is imported.
     notice = "The response was blocked by the content filter."
     monkeypatch.setattr(api_models, "LMEVAL_MODEL_NONE_ANSWER_PLACEHOLDER", notice)
-    with chat_server(lambda _: choice(None, finish_reason="content_filter")) as server:
+    with fault_server(lambda *_: body(completion(None, "content_filter"))) as server:
         results = evaluate(server.url, prompt_source)
     scores = results["results"]["overbench_hard"]
     assert (scores["osr,rules"], scores["unscored_rate,rules"]) == (1.0, 0.0)
