@@ -32,21 +32,17 @@ class Gates:
         self._run = run
         self._round = round_number
         self._novelty = Novelty(run.settings.gates.novelty)
-        for name in BUNDLED_SETS:
-            for bundled in bundled_prompts(name):
-                self._novelty.add(bundled["id"], bundled["prompt"])
-        for seed in run.store.prompts(*SPLITS):
-            self._novelty.add(seed.id, seed.prompt)
-        for key, prompt in run.store.known():
+        bundled = [(one["id"], one["prompt"]) for name in BUNDLED_SETS for one in bundled_prompts(name)]
+        seeds = [(one.id, one.prompt) for one in run.store.prompts(*SPLITS)]
+        for key, prompt in bundled + seeds + run.store.known():
             self._novelty.add(key, prompt)
 
     def judge(self, jobs: Sequence[Job], written: Sequence[Written]) -> None:
         """Decide on all candidates of a batch and put the decisions on file, all at once."""
         candidates = list(_candidates(jobs, written))
         for gate in (self._local, self._detector, self._moderation):
-            problems = gate([one for one in candidates if one.rejection is None])
-            decided = {(one.job.id, one.number): one for one in problems}
-            candidates = [decided.get((one.job.id, one.number), one) for one in candidates]
+            left = gate([one for one in candidates if one.rejection is None])
+            candidates = [next(left) if one.rejection is None else one for one in candidates]
         self._run.store.decide(candidates, self._kept(candidates), written)
 
     def _local(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
@@ -83,12 +79,10 @@ class Gates:
         votes = moderator.votes([one.prompt for one in candidates])
         self._run.store.add_votes({one.prompt_id: cast for one, cast in zip(candidates, votes, strict=True)})
         for one, cast in zip(candidates, votes, strict=True):
-            if not moderator.passes(cast):
-                said = Counter(vote.verdict for vote in cast)
-                reason = "harmful" if said["harmful"] else "unscored"
-                yield replace(
-                    one, rejection=Rejection("moderation", reason, json.dumps(said, sort_keys=True))
-                )
+            said = Counter(vote.verdict for vote in cast)
+            reason = "harmful" if said["harmful"] else "unscored"
+            problem = Rejection("moderation", reason, json.dumps(said, sort_keys=True))
+            yield replace(one, rejection=None if moderator.passes(cast) else problem)
 
     def _kept(self, candidates: Sequence[Candidate]) -> list[RunPrompt]:
         position = len(self._run.store.prompts(first_round=self._round, last_round=self._round))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,24 +124,23 @@ _FREE: Final[Any] = {"budget": True, "prices": True, "target": {"batch_size", "d
 
 def _begin(settings: RefreshSettings, store: Store) -> None:
     """Write the settings into a new run directory, or check that an old one was begun with the same."""
-    used = settings.model_dump(mode="json")
     before = store.fact("settings")
     if before is None:
+        used = settings.model_dump(mode="json")
         store.set_fact("settings", used)
         store.set_fact("versions", _versions())
         with whole_file(store.folder / SETTINGS_FILE) as file:
             yaml.safe_dump(used, file, sort_keys=False, allow_unicode=True)
         return
-    changed = _differences(_fixed(from_stored(before, store.folder)), _fixed(settings))
+    then, now = (
+        one.model_dump(mode="json", exclude=_FREE) for one in (from_stored(before, store.folder), settings)
+    )
+    changed = _differences(then, now)
     if changed:
         raise OverbenchError(
             f"{store.folder} was begun with other settings: {', '.join(changed)} changed. "
             "Name a new run directory, or leave these as they were."
         )
-
-
-def _fixed(settings: RefreshSettings) -> dict[str, Any]:
-    return settings.model_dump(mode="json", exclude=_FREE)
 
 
 def _differences(before: Any, now: Any, name: str = "") -> list[str]:
@@ -161,12 +162,8 @@ def settings_of(folder: Path) -> RefreshSettings:
 
 
 def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
     found = {"overbench": __version__}
     for package in ("lm_eval", "torch", "transformers", "captum", "openai", "wordfreq"):
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found

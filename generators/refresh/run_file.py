@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from filelock import FileLock, Timeout
@@ -37,7 +36,7 @@ class RunFile:
 
     def __init__(self, folder: Path, schema: str, *, read_only: bool = False) -> None:
         self.folder = folder
-        self._lock: FileLock | None = None
+        self._lock = FileLock(folder / ".lock")
         file = folder / RUN_FILE
         if read_only and not file.is_file():
             raise OverbenchError(
@@ -46,7 +45,7 @@ class RunFile:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not read_only:
-                self._lock = _locked(folder)
+                self._lock.acquire(timeout=0)
             self._connection = sqlite3.connect(
                 file, timeout=30, isolation_level=None, check_same_thread=False
             )
@@ -55,22 +54,21 @@ class RunFile:
             # A killed process loses nothing; a power cut may lose the last moments, never the file.
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.executescript(schema)
+        except Timeout as error:
+            raise OverbenchError(
+                f"Another process works on {folder}. Wait for it or stop it; "
+                "`overbench status` works meanwhile."
+            ) from error
         except (OSError, sqlite3.Error) as error:
-            self._release()
+            self._lock.release()
             raise OverbenchError(_cannot_write(folder, error)) from error
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+        self._lock.release()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -80,18 +78,10 @@ class RunFile:
             return
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            yield
-            self._connection.execute("COMMIT")
+            with self._connection:  # which commits, or rolls back
+                yield
         except sqlite3.Error as error:
-            self._roll_back()
             raise OverbenchError(_cannot_write(self.folder, error)) from error
-        except BaseException:
-            self._roll_back()
-            raise
-
-    def _roll_back(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
 
     def _add(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows, all or none."""
@@ -106,7 +96,8 @@ class RunFile:
         with self.transaction():
             self._connection.executemany(query, values)
 
-    def _rows(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
+    def _rows(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """Each row by place and by name of the column."""
         try:
             return self._connection.execute(query, parameters).fetchall()
         except sqlite3.Error as error:
@@ -114,17 +105,6 @@ class RunFile:
 
     def _count(self, of: str, parameters: Sequence[Any] = ()) -> int:
         return int(self._rows(f"SELECT COUNT(*) FROM {of}", parameters)[0][0])  # noqa: S608
-
-
-def _locked(folder: Path) -> FileLock:
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise OverbenchError(
-            f"Another process works on {folder}. Wait for it or stop it; `overbench status` works meanwhile."
-        ) from error
-    return lock
 
 
 def _cannot_write(folder: Path, error: Exception) -> str:

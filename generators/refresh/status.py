@@ -48,8 +48,8 @@ def _detector_lines(store: Store) -> list[str]:
         if stage == "train":
             test = DetectorReport.model_validate(report).test
             seeds = test.get("seeds", test["all"])
-            measured = f"AUROC {seeds.detector.auroc}, TF-IDF baseline {seeds.baseline.auroc}"
-            lines.append(f"  round {number}: {measured}")
+            figures = f"AUROC {seeds.detector.auroc}, TF-IDF baseline {seeds.baseline.auroc}"
+            lines.append(f"  round {number}: {figures}")
     return lines
 
 

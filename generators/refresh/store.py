@@ -151,7 +151,7 @@ class Store(RunFile):
     def finished(self) -> dict[tuple[int, str], Summary]:
         """Round and stage to what :meth:`finish` noted."""
         rows = self._rows("SELECT round, stage, summary FROM finished ORDER BY round")
-        return {(row["round"], row["stage"]): json.loads(row["summary"]) for row in rows}
+        return {(number, stage): json.loads(summary) for number, stage, summary in rows}
 
     # Prompts, answers, labels.
 
@@ -172,7 +172,7 @@ class Store(RunFile):
     def answered(self, asking: Asking) -> set[str]:
         """The ids of the prompts that the target has answered."""
         query = "SELECT prompt_id FROM answers WHERE target = :target AND decoding = :decoding"
-        return {row["prompt_id"] for row in self._rows(query, asdict(asking))}
+        return {key for (key,) in self._rows(query, asdict(asking))}
 
     def add_answers(self, asking: Asking, replies: Mapping[str, str]) -> None:
         """Keep the target's replies, by prompt id."""
@@ -189,23 +189,19 @@ class Store(RunFile):
                 AND labels.target = answers.target AND labels.decoding = answers.decoding
                 AND labels.labeller = :labeller)
             ORDER BY answers.prompt_id"""
-        rows = self._rows(query, asdict(asking))
-        return {row["prompt_id"]: (row["prompt"], row["reply"]) for row in rows}
+        return {key: (prompt, reply) for key, prompt, reply in self._rows(query, asdict(asking))}
 
     def add_labels(self, asking: Asking, verdicts: Mapping[str, Verdict]) -> None:
         """Keep the labeller's verdicts, by prompt id."""
-        rows = []
-        for key, said in verdicts.items():
-            verdict = {"label": said.label, "reason": said.reason, "label_by": said.by}
-            rows.append({"prompt_id": key, **asdict(asking), **verdict, "blocked": said.blocked})
-        self._add("labels", rows)
+        rows = [{"prompt_id": key, **asdict(asking), **asdict(said)} for key, said in verdicts.items()]
+        self._add("labels", [{"label_by": row.pop("by"), **row} for row in rows])
 
     def labels(self, asking: Asking) -> dict[str, Label]:
         """Every label of the target's replies, by prompt id."""
         query = """
             SELECT prompt_id, label FROM labels
             WHERE target = :target AND decoding = :decoding AND labeller = :labeller"""
-        return {row["prompt_id"]: row["label"] for row in self._rows(query, asdict(asking))}
+        return dict(self._rows(query, asdict(asking)))
 
     def labellers(self) -> tuple[str, ...]:
         """Whoever labelled replies of this run, in alphabetical order."""
@@ -215,26 +211,21 @@ class Store(RunFile):
 
     def add_attributions(self, round_number: int, attributions: Iterable[Attribution]) -> None:
         """Keep attributions by the detector of a round."""
-        self._add(
-            "attributions",
-            [
-                {"prompt_id": one.prompt_id, "round": round_number, "attribution": json.dumps(to_json(one))}
-                for one in attributions
-            ],
-        )
+        made = [(one.prompt_id, json.dumps(to_json(one))) for one in attributions]
+        rows = [{"prompt_id": key, "round": round_number, "attribution": text} for key, text in made]
+        self._add("attributions", rows)
 
     def attributions(self, round_number: int) -> dict[str, Attribution]:
         """What the detector of a round holds against each prompt, by prompt id."""
         query = "SELECT prompt_id, attribution FROM attributions WHERE round = ?"
-        rows = self._rows(query, [round_number])
-        return {row["prompt_id"]: from_json(json.loads(row["attribution"])) for row in rows}
+        return {key: from_json(json.loads(text)) for key, text in self._rows(query, [round_number])}
 
     def latest_attributions(self) -> list[tuple[str, Attribution]]:
         """Every attributed prompt with its latest attribution, by prompt id."""
         query = """
             SELECT prompt, attribution, MAX(attributions.round) FROM attributions
             JOIN prompts ON prompts.id = prompt_id GROUP BY prompt_id ORDER BY prompt_id"""
-        return [(row["prompt"], from_json(json.loads(row["attribution"]))) for row in self._rows(query)]
+        return [(prompt, from_json(json.loads(text))) for prompt, text, _ in self._rows(query)]
 
     # Batches of requests to the adversary.
 
@@ -250,14 +241,14 @@ class Store(RunFile):
     def batches(self, round_number: int) -> dict[int, list[Job]]:
         """The batches of a round whose answers have not all been decided on, by number."""
         query = f"""
-            SELECT jobs.*, prompts.prompt FROM jobs JOIN prompts ON prompts.id = jobs.seed_id
+            SELECT wave, examples, jobs.id, jobs.seed_id, prompt, jobs.feature, jobs.round
+            FROM jobs JOIN prompts ON prompts.id = jobs.seed_id
             WHERE jobs.round = :round AND wave IN (
                 SELECT wave FROM jobs WHERE round = :round AND {_UNWRITTEN})
             ORDER BY wave, jobs.position"""  # noqa: S608
         found: dict[int, list[Job]] = {}
-        for row in self._rows(query, {"round": round_number}):
-            made_of = row["id"], row["seed_id"], row["prompt"], row["feature"], row["round"]
-            found.setdefault(row["wave"], []).append(Job(*made_of, tuple(json.loads(row["examples"]))))
+        for number, examples, *job in self._rows(query, {"round": round_number}):
+            found.setdefault(number, []).append(Job(*[*job, tuple(json.loads(examples))]))
         return found
 
     def next_batch(self, round_number: int) -> int:
@@ -271,33 +262,37 @@ class Store(RunFile):
 
     def drawn(self) -> set[tuple[str, str]]:
         """Every (seed id, feature) that was drawn, in any round."""
-        return {(row[0], row[1]) for row in self._rows("SELECT seed_id, feature FROM jobs")}
+        return set(map(tuple, self._rows("SELECT seed_id, feature FROM jobs")))
 
     def uses(self) -> Counter[str]:
         """Uses of each feature: accepted prompts, and requests whose answers are still to be decided on."""
         query = f"""
             SELECT feature FROM prompts WHERE part = 'accepted' UNION ALL
             SELECT feature FROM jobs WHERE {_UNWRITTEN}"""  # noqa: S608
-        return Counter(row["feature"] for row in self._rows(query))
+        return Counter(feature for (feature,) in self._rows(query))
 
     # What became of the answers.
 
     def add_votes(self, votes: Mapping[str, Sequence[Vote]]) -> None:
         """Keep what the judges said, by prompt id."""
-        rows = [(key, json.dumps([asdict(vote) for vote in cast])) for key, cast in votes.items()]
-        self._add("votes", [{"prompt_id": key, "votes": cast} for key, cast in rows])
+        rows = [{"prompt_id": key, "votes": json.dumps(list(map(asdict, votes[key])))} for key in votes]
+        self._add("votes", rows)
 
     def decide(
         self, candidates: Iterable[Candidate], kept: Iterable[RunPrompt], written: Iterable[Written]
     ) -> None:
         """Keep the decisions on all candidates of a batch, the prompts that go on, and what was written."""
-        rows = []
-        for one in candidates:
-            said = one.rejection or Rejection("", "", "")
-            rejection = {"gate": said.gate, "reason": said.reason, "detail": said.detail}
-            made = {"prompt_id": one.prompt_id, "prompt": one.prompt}
-            probability = {"refusal_probability": one.refusal_probability}
-            rows.append({"job_id": one.job.id, "number": one.number, **made, **rejection, **probability})
+        rows = [
+            {
+                "job_id": one.job.id,
+                "number": one.number,
+                "prompt_id": one.prompt_id,
+                "prompt": one.prompt,
+                **asdict(one.rejection or Rejection("", "", "")),
+                "refusal_probability": one.refusal_probability,
+            }
+            for one in candidates
+        ]
         counted = ("job_id", "failure", "prompt_tokens", "completion_tokens")
         with self.transaction():
             self._add("candidates", rows)
@@ -309,7 +304,7 @@ class Store(RunFile):
         query = """
             SELECT prompt_id, prompt FROM candidates WHERE gate IN ('', 'detector', 'moderation')
             ORDER BY job_id, number"""
-        return [(row["prompt_id"], row["prompt"]) for row in self._rows(query)]
+        return list(map(tuple, self._rows(query)))
 
     def decisions(self, *rounds: int) -> dict[tuple[str, str], int]:
         """How many candidates each gate turned away, by gate and reason; those that passed under ("", "").
@@ -320,7 +315,7 @@ class Store(RunFile):
         query = f"""
             SELECT gate, reason, COUNT(*) AS n FROM candidates JOIN jobs ON jobs.id = candidates.job_id
             {chosen} GROUP BY gate, reason ORDER BY n DESC, gate, reason"""  # noqa: S608
-        return {(row["gate"], row["reason"]): row["n"] for row in self._rows(query, rounds)}
+        return {(gate, reason): n for gate, reason, n in self._rows(query, rounds)}
 
     def failed_requests(self, round_number: int) -> int:
         """Requests of a round that the adversary left without an answer for good."""
