@@ -7,10 +7,11 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from importlib import metadata
 from pathlib import Path
 
+from generators.models.models import MODELS, cached, models_dir
 from overbench_tasks import autoload
 from overbench_tasks.prompts import prompt_sets, refreshed
 
@@ -39,11 +40,11 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 
 
 class Status(Enum):
-    """FAIL: the tasks cannot be used. NOTE: something optional is missing or switched off."""
+    """Mark and colour. FAIL: the tasks cannot be used. NOTE: something optional is missing or off."""
 
-    OK = auto()
-    NOTE = auto()
-    FAIL = auto()
+    OK = "ok  ", "green"
+    NOTE = "note", "yellow"
+    FAIL = "FAIL", "red"
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,8 @@ class Check:
 
 def run_checks() -> Iterator[Check]:
     """All checks in reading order; importing the backends takes seconds, so they come one by one."""
-    yield from _lm_eval()
-    yield from _tasks()
-    yield from _backends()
-    yield from _keys()
-    yield from _data()
+    for checks in (_lm_eval, _tasks, _backends, _keys, _data):
+        yield from checks()
 
 
 def _lm_eval() -> Iterator[Check]:
@@ -109,7 +107,7 @@ def _backends() -> Iterator[Check]:
             continue
         found = f"missing: {', '.join(problems)}"
         if len(problems) == 1:
-            found = "".join(f"{name} does not import ({why})" for name, why in problems.items())
+            found = "{} does not import ({})".format(*problems.popitem())
         advice = f"If you need it: pip install 'overbench[{extra}]'"
         yield Check(f"extra {extra}", Status.NOTE, found, advice)
 
@@ -136,14 +134,8 @@ def _data() -> Iterator[Check]:
         else:
             yield Check(f"data {name}", Status.OK, f"{count} bundled prompts")
     targets = refreshed.refreshed_targets()
-    yield Check(
-        "data overbench_model",
-        Status.OK,
-        f"{len(targets)} refreshed targets in {refreshed.refreshed_home()}"
-        + "".join(f"\n        {t}" for t in targets),
-    )
-    from generators.models.models import MODELS, cached, models_dir
-
+    found = f"{len(targets)} refreshed targets in {refreshed.refreshed_home()}"
+    yield Check("data overbench_model", Status.OK, "\n        ".join([found, *targets]))
     fetched = [model.name for model in MODELS if cached(model)]
     yield Check("models", Status.OK, f"{', '.join(fetched) or 'none'} fetched in {models_dir()}")
     if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):

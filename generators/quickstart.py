@@ -21,13 +21,7 @@ SHOWN = 5
 
 
 def run(
-    model: str,
-    model_args: str | None,
-    *,
-    limit: int,
-    batch_size: str,
-    device: str,
-    output_path: Path | None,
+    model: str, model_args: str | None, *, limit: int, batch_size: str, device: str, output_path: Path | None
 ) -> None:
     """Score a model on ``overbench_hard``; print lm-eval's table, refused prompts and the command.
 

@@ -35,9 +35,12 @@ def offers(
         def with_options(**values: Any) -> None:
             given: Given = {}
             for name, field in names.items():
-                value = values.pop(name)
-                if value is not None and value != []:
-                    _put(given, field.split("."), value)
+                if (value := values.pop(name)) not in (None, []):
+                    *path, last = field.split(".")
+                    section = given
+                    for part in path:
+                        section = section.setdefault(part, {})
+                    section[last] = value
             command(**values, **{parameter: given})
 
         hints = get_type_hints(command, include_extras=True)
@@ -68,12 +71,6 @@ def validated(settings: type[Settings], given: Given) -> Settings:
         raise typer.BadParameter(
             f"{problem['msg']}, got {problem['input']!r}", param_hint=f"--{name}"
         ) from None
-
-
-def _put(given: Given, path: list[str], value: Any) -> None:
-    for part in path[:-1]:
-        given = given.setdefault(part, {})
-    given[path[-1]] = value
 
 
 def _option(words: list[str], settings: type[BaseModel], field: str) -> inspect.Parameter:

@@ -32,8 +32,7 @@ from generators.release.release_settings import AggregateSettings, EngineSetting
 def aggregate(
     *,
     runs: Annotated[
-        list[Path],
-        typer.Argument(help="Refresh runs, prompt files (JSONL, CSV, Parquet), earlier releases."),
+        list[Path], typer.Argument(help="Refresh runs, prompt files (JSONL, CSV, Parquet), earlier releases.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the release.")],
     responses: Annotated[
@@ -118,8 +117,7 @@ def report(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     alias: Annotated[
-        list[str] | None,
-        typer.Option("--alias", help="'LONG NAME=short name' of a model; may be repeated."),
+        list[str] | None, typer.Option("--alias", help="'LONG NAME=short name' of a model; may be repeated.")
     ] = None,
     title: Annotated[str, typer.Option("--title", help="The heading.")] = "OVERBENCH report",
 ) -> None:

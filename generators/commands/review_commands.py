@@ -148,8 +148,7 @@ def agreement(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="LABELS",
-            help="CSV, JSONL or Parquet with people's labels; with --run, further runs.",
+            metavar="LABELS", help="CSV, JSONL or Parquet with people's labels; with --run, further runs."
         ),
     ],
     gold: Annotated[str, typer.Option("--gold", help="The column of people's labels.")] = "human_label",

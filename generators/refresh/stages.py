@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from tqdm import tqdm
 
@@ -27,8 +28,8 @@ def read_and_split(run: Run, round_number: int) -> Summary:
     read = read_seeds(run.settings.seeds)
     seeds = split(read.prompts, run.settings.seeds)
     counts = Counter(seed.split for seed in seeds)
-    summary: Summary = {name: counts[name] for name in SPLITS}
-    summary["dropped"] = dict(sorted(read.dropped.items()))
+    dropped = dict(sorted(read.dropped.items()))
+    summary: Summary = {**{name: counts[name] for name in SPLITS}, "dropped": dropped}
     # Together: a run never goes on with the seeds of files that have changed in between.
     with run.store.transaction():
         run.store.add_prompts(
@@ -111,20 +112,18 @@ def examples(run: Run, round_number: int) -> list[Example]:
     New prompts never enter the test split, which stays as it is from the first round to the last.
     """
     labels = run.store.labels(run.asking)
-    found = []
-    for one in run.store.prompts(last_round=round_number - 1):
-        label = labels.get(one.id, "unscored")
-        if label == "unscored" or one.split == "generation":
-            continue
-        new = one.seed_id is not None
-        place = _split_of_new(str(one.seed_id)) if new else one.split
-        found.append(Example(one.prompt, label == "refused", place, new))  # type: ignore[arg-type]
-    return found
+    return [
+        Example(one.prompt, labels[one.id] == "refused", _split(one), in_domain=one.seed_id is not None)
+        for one in run.store.prompts(last_round=round_number - 1)
+        if one.split != "generation" and labels.get(one.id, "unscored") != "unscored"
+    ]
 
 
-def _split_of_new(seed_id: str) -> Split:
+def _split(one: RunPrompt) -> Split:
     """Prompts of one seed go to one split, so that validation is not on siblings of training prompts."""
-    draw = int(hashlib.sha256(seed_id.encode()).hexdigest()[:8], 16) / 16**8
+    if one.seed_id is None:
+        return cast("Split", one.split)
+    draw = int(hashlib.sha256(one.seed_id.encode()).hexdigest()[:8], 16) / 16**8
     return "validation" if draw < VALIDATION_SHARE_OF_NEW else "train"
 
 

@@ -20,12 +20,7 @@ from overbench_tasks.prompts.refreshed import target_name
 
 
 class TargetSettings(BaseModel):
-    """lm-eval's own names and meanings.
-
-    Attributes:
-        apply_chat_template: False for a base model, which has no chat template.
-        max_gen_toks: new tokens per reply; None: the tasks' own number.
-    """
+    """lm-eval's own names and meanings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -81,21 +76,19 @@ class Target:
         return loaded["tasks"]["overbench"]
 
     @cached_property
+    def _asked_how(self) -> dict[str, Any]:
+        return self.settings.model_dump(include={"system_instruction", "apply_chat_template"})
+
+    @cached_property
     def generation(self) -> dict[str, Any]:
         """The generation settings that lm-eval's backend receives."""
-        settings = copy.deepcopy(dict(self._task.config.generation_kwargs))
-        if self.settings.max_gen_toks is not None:
-            settings["max_gen_toks"] = self.settings.max_gen_toks
-        return settings
+        more = self.settings.model_dump(include={"max_gen_toks"}, exclude_none=True)
+        return copy.deepcopy(dict(self._task.config.generation_kwargs)) | more
 
     @cached_property
     def decoding(self) -> str:
         """12 hex digits over all that shapes a reply besides model and prompt."""
-        shaping = {
-            "generation": self.generation,
-            "system_instruction": self.settings.system_instruction,
-            "apply_chat_template": self.settings.apply_chat_template,
-        }
+        shaping = {"generation": self.generation, **self._asked_how}
         return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:12]
 
     @cached_property
@@ -110,21 +103,18 @@ class Target:
             return backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
         except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
             raise OverbenchError(
-                f"lm-eval cannot load --model {settings.model} --model_args {settings.model_args}: {error} "
-                "Try the same with lm_eval --limit 1."
+                f"lm-eval cannot load {self._flags}: {error} Try the same with lm_eval --limit 1."
             ) from error
+
+    @property
+    def _flags(self) -> str:
+        return f"--model {self.settings.model} --model_args {self.settings.model_args}"
 
     def context(self, prompt: str) -> str:
         """What the backend receives for ``prompt``: the same text as in an evaluation."""
-        settings = self.settings
-        text: str = self._task.fewshot_context(
-            {"prompt": prompt},
-            0,
-            system_instruction=settings.system_instruction,
-            apply_chat_template=settings.apply_chat_template,
-            chat_template=self._lm.apply_chat_template if settings.apply_chat_template else None,
-        )
-        return text
+        template = self._lm.apply_chat_template if self.settings.apply_chat_template else None
+        how = {"chat_template": template, **self._asked_how}
+        return str(self._task.fewshot_context({"prompt": prompt}, 0, **how))
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
         """One reply per prompt, in order; the backend sorts by length and batches.
@@ -147,6 +137,6 @@ class Target:
             return [str(reply) for reply in self._lm.generate_until(requests)]
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise OverbenchError(
-                f"Asking --model {self.settings.model} --model_args {self.settings.model_args} failed: "
-                f"{type(error).__name__}: {error} Earlier replies are kept: start the same command again."
+                f"Asking {self._flags} failed: {type(error).__name__}: {error} "
+                "Earlier replies are kept: start the same command again."
             ) from error
