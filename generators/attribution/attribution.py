@@ -98,10 +98,12 @@ def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: Attribut
     text = encodable(prompt)
     found = spans(text)
     raw, rest = _by_span(found, result.offsets, result.scores)
-    words = tuple(
-        _word_score(text, span, score, excluded, settings)
-        for span, score, excluded in zip(found, raw, exclusions(text, found), strict=True)
-    )
+    words = []
+    for span, score, excluded in zip(found, raw, exclusions(text, found), strict=True):
+        word = text[span.start : span.end]
+        common = frequency(word) if span.is_word else 0.0
+        adjusted = _adjusted(score, common, settings)
+        words.append(WordScore(word, span.start, span.end, score, common, adjusted, excluded))
     return Attribution(
         prompt_id,
         result.log_odds,
@@ -110,7 +112,7 @@ def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: Attribut
         result.steps,
         result.converged,
         result.truncated,
-        words,
+        tuple(words),
         rest,
         settings.output,
     )
@@ -127,13 +129,9 @@ def features(attribution: Attribution, settings: AttributionSettings) -> list[st
     """
     words = [word for word in _candidates(attribution, settings) if word.raw > 0]
     lowest = settings.min_share * max((word.raw for word in words), default=0.0)
-    best: dict[str, float] = {}
-    for word in words:
-        if word.raw >= lowest:
-            score = _adjusted(word.raw, word.frequency, settings)
-            form = pool_form(word.word, settings.form)
-            best[form] = max(best.get(form, 0.0), score)
-    return sorted(best, key=lambda form: -best[form])[: settings.top_k]
+    words = [word for word in words if word.raw >= lowest]
+    words.sort(key=lambda word: -_adjusted(word.raw, word.frequency, settings))
+    return list(dict.fromkeys(pool_form(word.word, settings.form) for word in words))[: settings.top_k]
 
 
 def content_words(attribution: Attribution, settings: AttributionSettings) -> list[str]:
@@ -170,14 +168,6 @@ def from_json(row: Mapping[str, Any]) -> Attribution:
             f"Expected an attribution as written by `overbench attribute`, but a field is missing or unknown "
             f"({error}). Attribute again."
         ) from error
-
-
-def _word_score(
-    text: str, span: Span, raw: float, excluded: Exclusion, settings: AttributionSettings
-) -> WordScore:
-    word = text[span.start : span.end]
-    common = frequency(word) if span.is_word else 0.0
-    return WordScore(word, span.start, span.end, raw, common, _adjusted(raw, common, settings), excluded)
 
 
 def _adjusted(raw: float, common: float, settings: AttributionSettings) -> float:

@@ -125,19 +125,13 @@ def _encode(tokenizer: Any, prompts: Sequence[str], settings: AttributionSetting
         max_length=min(settings.max_length or longest, longest),
         return_attention_mask=True,
     )
-    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in tokens]
-    return [
-        _Encoded(
-            inputs={name: tokens[name][i] for name in names},
-            baseline=[
-                token if special else absent[settings.baseline]
-                for token, special in zip(found.ids, found.special_tokens_mask, strict=True)
-            ],
-            offsets=tuple(found.offsets),
-            truncated=bool(found.overflowing),
-        )
-        for i, found in enumerate(tokens.encodings)
-    ]
+    encoded = []
+    for found, *values in zip(tokens.encodings, *tokens.values(), strict=True):
+        each = zip(found.ids, found.special_tokens_mask, strict=True)
+        baseline = [token if special else absent[settings.baseline] for token, special in each]
+        inputs = dict(zip(tokens, values, strict=True))
+        encoded.append(_Encoded(inputs, baseline, tuple(found.offsets), bool(found.overflowing)))
+    return encoded
 
 
 def _batches(pending: Sequence[_Pair], room: int) -> Iterator[list[_Pair]]:
@@ -150,24 +144,15 @@ def _batches(pending: Sequence[_Pair], room: int) -> Iterator[list[_Pair]]:
             yield batch
             batch, points = [], len(path.wanted)
         batch.append((one, path))
-    if batch:
-        yield batch
+    yield batch
 
 
 def _token_scores(encoded: _Encoded, path: IntegrationPath, settings: AttributionSettings) -> TokenScores:
     scores = path.scores()
-    difference = path.difference
-    delta = float(scores.sum()) - difference
-    converged = abs(delta) <= settings.tolerance * max(abs(difference), settings.difference_floor)
-    return TokenScores(
-        *path.ends,
-        delta,
-        len(path.places),
-        converged,
-        encoded.truncated,
-        encoded.offsets,
-        tuple(scores.tolist()),
-    )
+    delta = float(scores.sum()) - path.difference
+    converged = abs(delta) <= settings.tolerance * max(abs(path.difference), settings.difference_floor)
+    found = delta, len(path.places), converged
+    return TokenScores(*path.ends, *found, encoded.truncated, encoded.offsets, tuple(scores.tolist()))
 
 
 def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> None:

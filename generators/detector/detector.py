@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,19 +44,19 @@ from overbench_tasks.errors import OverbenchError
 _VERSIONED = ("overbench", "torch", "transformers", "scikit-learn")
 
 
-def check_encoder(settings: DetectorSettings, encoder: str | None = None) -> None:
+def check_encoder(settings: DetectorSettings, locate: Callable[[str], str] = str) -> None:
     """What can be known before any prompt is labelled: encoder there, tokenizer fast, device there.
 
     Args:
         settings: what is to be trained.
-        encoder: see :func:`train`.
+        locate: see :func:`train`.
 
     Raises:
         OverbenchError: one of them is not.
     """
     device_of(settings.device)
     with quiet_and_unseeded():
-        load_tokenizer(encoder or settings.model, settings.revision)
+        load_tokenizer(locate(settings.model), settings.revision)
 
 
 def train(
@@ -64,7 +64,7 @@ def train(
     folder: Path,
     settings: DetectorSettings,
     *,
-    encoder: str | None = None,
+    locate: Callable[[str], str] = str,
     progress: bool = True,
 ) -> DetectorReport:
     """Train a detector into ``folder``.
@@ -80,7 +80,7 @@ def train(
     Args:
         examples: labelled prompts with their split. Keep the test split the same over the rounds.
         folder: is made, or replaced where it holds a detector.
-        encoder: the folder that ``settings.model`` names, where it is neither a folder nor a hub id.
+        locate: the folder or hub id that ``settings.model`` names, where it is neither itself.
         progress: a bar on stderr.
 
     Returns:
@@ -100,7 +100,7 @@ def train(
         from transformers import set_seed
 
         set_seed(settings.seed)  # the new layer's weights
-        model, tokenizer = load_encoder(encoder or settings.model, settings.revision, settings.max_length)
+        model, tokenizer = load_encoder(locate(settings.model), settings.revision, settings.max_length)
         if settings.pooling == "mean":
             add_mean_pooling(model)
         work = folder.with_name(f".{folder.name}.training")
@@ -138,13 +138,14 @@ def _evaluated(
     tuning = tune(validation, on_validation, ratio, settings)
     words_on_validation, words_on_test = baseline_log_odds(train, weights, validation, test)
     words_tuning = tune(validation, words_on_validation, ratio, settings)
+    tokens = tokenizer([tokenizable(one.prompt) for split in splits.values() for one in split])
     refused, plain = labels_of(test), UNCALIBRATED.probabilities(on_test)
     report = DetectorReport(
         encoder=settings.encoder_name,
         counts={split: _counts(found) for split, found in splits.items()},
         validation_auroc=areas,
         best_epoch=areas.index(max(areas)) + 1,
-        truncated=_truncated(tokenizer, [*train, *validation, *test]),
+        truncated=sum(len(ids) > tokenizer.model_max_length for ids in tokens["input_ids"]),
         calibration=tuning.calibration,
         threshold=tuning.threshold,
         tuned_on=tuning.on,
@@ -172,17 +173,13 @@ def _compared(
 
 
 def _counts(examples: Sequence[Example]) -> SplitCounts:
+    generated = [one for one in examples if one.in_domain]
     return SplitCounts(
         prompts=len(examples),
-        refused=sum(example.refused for example in examples),
-        in_domain=sum(example.in_domain for example in examples),
-        in_domain_refused=sum(example.in_domain and example.refused for example in examples),
+        refused=sum(one.refused for one in examples),
+        in_domain=len(generated),
+        in_domain_refused=sum(one.refused for one in generated),
     )
-
-
-def _truncated(tokenizer: Any, examples: Sequence[Example]) -> int:
-    tokens = tokenizer([tokenizable(example.prompt) for example in examples])["input_ids"]
-    return sum(len(ids) > tokenizer.model_max_length for ids in tokens)
 
 
 def _check_folder(folder: Path) -> None:

@@ -6,8 +6,7 @@ what transformers has no place for and is written last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -146,12 +145,9 @@ def _read_record(folder: Path) -> DetectorRecord:
         ) from None
 
 
-def _batches(lengths: Sequence[int]) -> list[tuple[int, list[int]]]:
+def _batches(lengths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
     """(length, the prompts of that length), the longest first: a lack of memory shows at once."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    batches = []
-    for length, group in groupby(order, key=lambda i: lengths[i]):
-        same = list(group)
+    for length in sorted(set(lengths), reverse=True):
+        same = [i for i, one in enumerate(lengths) if one == length]
         rows = max(1, BATCH_TOKENS // length)
-        batches += [(length, same[start : start + rows]) for start in range(0, len(same), rows)]
-    return batches
+        yield from ((length, same[start : start + rows]) for start in range(0, len(same), rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -12,7 +12,14 @@ from generators.detector.detector_settings import DetectorSettings, Split
 from generators.detector.scores import BaselineComparison
 from generators.detector.tuning import Calibration
 
-WIDTH = 26
+_BASELINE: Final = "TF-IDF + logistic regression"
+_FIGURES: Final = {"auroc": "AUROC", "f1": "F1", "precision": "precision", "recall": "recall"}
+_SETS: Final[Mapping[str, str]] = {
+    "all": "all prompts",
+    "seeds": "the seeds",
+    "in_domain": "the generated prompts",
+    "none": "none",
+}
 
 
 class SplitCounts(BaseModel):
@@ -77,12 +84,13 @@ class DetectorReport(BaseModel):
         """The report for the terminal."""
         yield f"detector: {self.encoder}, epoch {self.best_epoch} of {len(self.validation_auroc)} kept"
         for split, n in self.counts.items():
-            generated = (
-                f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)" if n.in_domain else ""
-            )
-            yield f"  {split:11}{n.prompts:>7,} prompts, {n.refused:,} refused{generated}"
-        for name, comparison in self.test.items():
-            yield from _table(name, comparison)
+            row = f"  {split:11}{n.prompts:>7,} prompts, {n.refused:,} refused"
+            generated = f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)"
+            yield row + generated if n.in_domain else row
+        for name, found in self.test.items():
+            yield f"  test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
+            yield f"    {'':12}{'detector':26}{_BASELINE}"
+            yield from (f"    {label:12}{ours:26}{theirs}" for label, ours, theirs in _figures(found))
         yield (
             f"  threshold {self.threshold:.3f}, temperature {self.calibration.temperature:.3f}, "
             f"bias {self.calibration.bias:+.3f}, tuned on {_SETS[self.tuned_on]} of validation"
@@ -113,28 +121,24 @@ class DetectorReport(BaseModel):
             )
 
 
-_SETS: Mapping[str, str] = {
-    "all": "all prompts",
-    "seeds": "the seeds",
-    "in_domain": "the generated prompts",
-    "none": "none",
-}
-_FIGURES: Mapping[str, str] = {"auroc": "AUROC", "f1": "F1", "precision": "precision", "recall": "recall"}
-
-
-def _table(name: str, found: BaselineComparison) -> Iterator[str]:
-    yield f"  test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
-    yield f"    {'':12}{'detector':{WIDTH}}TF-IDF + logistic regression"
+def _figures(found: BaselineComparison) -> Iterator[tuple[str, str, str]]:
+    """(name, the detector's, the baseline's) of each."""
     for key, label in _FIGURES.items():
-        ours, theirs = (str(getattr(scores, key)) for scores in (found.detector, found.baseline))
-        yield f"    {label:12}{ours:{WIDTH}}{theirs}"
+        yield label, str(getattr(found.detector, key)), str(getattr(found.baseline, key))
 
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     """README.md of a detector's folder: figures, counts, settings, use and limits; never a prompt."""
     ours, lost = report.test["all"].detector, report.lost_to_baseline()
+    on_hub = settings.encoder_name == settings.model and "/" in settings.model
+    base = [f"base_model: {json.dumps(settings.model)}"] if on_hub else []
+    tags = "tags: [over-refusal, overbench]"
+    counts = ((split, *map("{:,}".format, n.model_dump().values())) for split, n in report.counts.items())
+    values = settings.model_dump() | {"model": settings.encoder_name}
     sections = [
-        _front_matter(settings),
+        "\n".join(
+            ["---", "library_name: transformers", "pipeline_tag: text-classification", *base, tags, "---"]
+        ),
         "# A refusal detector: will this target refuse this prompt?",
         "An encoder, fine-tuned to tell from a prompt alone whether **one** language model (the target that "
         "answered its training prompts) refuses it: the detector D_M of Pu et al. 2025, "
@@ -143,7 +147,11 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "## Test figures",
         "With 95 % bootstrap intervals over test prompts, beside TF-IDF with logistic regression trained on "
         "the same split.",
-        *(_card_table(name, found) for name, found in report.test.items()),
+        *(
+            f"On {_SETS[name]} of the test split ({found.prompts:,}, {found.refused:,} refused):\n\n"
+            + _card_table(found)
+            for name, found in report.test.items()
+        ),
         *(["**The detector does not beat the baseline**: see the AUROC above."] if lost else []),
         f"Calibration on test: Brier score {report.brier_uncalibrated:.3f} before and {ours.brier:.3f} "
         f"after, expected calibration error {report.ece_uncalibrated:.3f} before and {ours.ece:.3f} after. "
@@ -152,10 +160,10 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         f"Tuned on {_SETS[report.tuned_on]} of validation.",
         *(f"Note: {note}" for note in report.notes),
         "## Data",
-        _counts_table(report),
+        _markdown_table(("split", "prompts", "refused", "generated", "of these refused"), counts),
         "Generated prompts are harmless ones near the boundary, of earlier rounds. Splits share no prompt.",
         "## Training",
-        _settings_table(settings),
+        _markdown_table(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
         f"Epoch {report.best_epoch} of {len(report.validation_auroc)} was kept; validation AUROC by epoch: "
         f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}.",
         "## Intended use and limits",
@@ -169,31 +177,9 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _front_matter(settings: DetectorSettings) -> str:
-    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification"]
-    if settings.encoder_name == settings.model and "/" in settings.model:
-        lines.append(f"base_model: {json.dumps(settings.model)}")
-    return "\n".join([*lines, "tags: [over-refusal, overbench]", "---"])
-
-
-def _card_table(name: str, found: BaselineComparison) -> str:
-    figures = (
-        (title, *(getattr(scores, key) for key in _FIGURES))
-        for title, scores in (("detector", found.detector), ("TF-IDF + logistic regression", found.baseline))
-    )
-    title = f"On {_SETS[name]} of the test split ({found.prompts:,}, {found.refused:,} refused):"
-    return f"{title}\n\n{_markdown_table(('', *_FIGURES.values()), figures)}"
-
-
-def _counts_table(report: DetectorReport) -> str:
-    head = ("split", "prompts", "refused", "generated", "of these refused")
-    rows = ((split, *n.model_dump().values()) for split, n in report.counts.items())
-    return _markdown_table(head, ((split, *(f"{n:,}" for n in counts)) for split, *counts in rows))
-
-
-def _settings_table(settings: DetectorSettings) -> str:
-    values = settings.model_dump() | {"model": settings.encoder_name}
-    return _markdown_table(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items()))
+def _card_table(found: BaselineComparison) -> str:
+    names, ours, theirs = zip(*_figures(found), strict=True)
+    return _markdown_table(("", *names), (("detector", *ours), (_BASELINE, *theirs)))
 
 
 def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

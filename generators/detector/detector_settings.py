@@ -156,20 +156,15 @@ def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
         )
     splits = {split: [one for one in everything if one.split == split] for split in SPLITS}
     for split, found in splits.items():
-        _check_both_labels(split, found)
+        refused = sum(example.refused for example in found)
+        if refused in (0, len(found)):
+            what = f"has {len(found):,} prompts, {'all' if refused else 'none'} of them refused"
+            raise OverbenchError(
+                f"Expected refused and accepted prompts in the {split} split, but it "
+                f"{what if found else 'is empty'}. Use more seeds, or give the {split} split a larger share."
+            )
     _check_disjoint(everything)
     return splits
-
-
-def _check_both_labels(split: Split, found: list[Example]) -> None:
-    refused = sum(example.refused for example in found)
-    if 0 < refused < len(found):
-        return
-    what = f"has {len(found):,} prompts, {'all' if refused else 'none'} of them refused"
-    raise OverbenchError(
-        f"Expected refused and accepted prompts in the {split} split, but it "
-        f"{what if found else 'is empty'}. Use more seeds, or give the {split} split a larger share."
-    )
 
 
 def _check_disjoint(examples: list[Example]) -> None:

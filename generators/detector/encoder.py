@@ -68,10 +68,9 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
 def add_mean_pooling(model: Any) -> None:
     """Append a layer to ``BertForSequenceClassification``, in place, whose first token is the mean of all.
 
-    transformers' BERT classifiers read the first token alone. Sentence encoders such as MiniLM are
-    trained through the mean instead; their first token knows little of the sentence, and a few hundred
-    prompts do not teach it. A pooling module beside the encoder would need a class of its own, and the
-    saved detector were no ordinary transformers folder.
+    transformers' BERT classifiers read the first token alone, which in sentence encoders such as MiniLM,
+    trained through the mean, knows little of the sentence; a few hundred prompts do not teach it. With a
+    pooling module beside the encoder, the saved detector were no ordinary transformers folder.
 
     Attention with queries of zero looks at all tokens alike, padding aside; values and outputs are
     identities, times :data:`MEAN_WEIGHT`; the feed-forward part adds nothing; the pooler is an

@@ -6,7 +6,7 @@ Everything here is arithmetic on arrays; nothing knows of models.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,20 +99,13 @@ def compare(
             prompt is flagged.
         seed: of the draws.
     """
-    once = np.ones((1, len(refused)))
-    ours, theirs = (_figures(refused, *classifier, once)[:, 0] for classifier in (detector, baseline))
-    our_draws, their_draws = (
-        np.hstack(
-            [_figures(refused, *classifier, counts) for counts in _bootstrap_counts(len(refused), seed)]
-        )
-        for classifier in (detector, baseline)
-    )
-    gain = _estimate(ours[0] - theirs[0], our_draws[0] - their_draws[0])
+    ours, theirs = (_figures(refused, *classifier, seed) for classifier in (detector, baseline))
+    gain = _estimate(ours[0] - theirs[0])
     return BaselineComparison(
         prompts=len(refused),
         refused=int(refused.sum()),
-        detector=_scores(ours, our_draws, refused, detector[0]),
-        baseline=_scores(theirs, their_draws, refused, baseline[0]),
+        detector=_scores(ours, refused, detector[0]),
+        baseline=_scores(theirs, refused, baseline[0]),
         auroc_gain=gain,
         beats_baseline=gain.value is not None and gain.value > 0,
     )
@@ -143,8 +136,9 @@ def expected_calibration_error(refused: Bools, probabilities: Floats, bins: int 
     return float(sum(gaps) / len(order))
 
 
-def _bootstrap_counts(rows: int, seed: int) -> Iterator[Floats]:
-    """(draws, rows) blocks: how often each row is in each draw; :data:`DRAWS` draws together."""
+def _row_counts(rows: int, seed: int) -> Iterator[Floats]:
+    """(draws, rows) blocks: how often each row is in each draw: first once, then in :data:`DRAWS` draws."""
+    yield np.ones((1, rows))
     rng = np.random.default_rng(seed)
     block = max(1, min(DRAWS, _CELLS // rows))
     for start in range(0, DRAWS, block):
@@ -152,20 +146,16 @@ def _bootstrap_counts(rows: int, seed: int) -> Iterator[Floats]:
         yield rng.multinomial(rows, np.full(rows, 1 / rows), size=size).astype(np.float64)
 
 
-def _figures(refused: Bools, probabilities: Floats, threshold: float, counts: Floats) -> Floats:
-    """(4, draws): AUROC, F1, precision, recall of each draw, NaN where undefined."""
+def _figures(refused: Bools, probabilities: Floats, threshold: float, seed: int) -> Floats:
+    """(4, 1 + DRAWS): AUROC, F1, precision, recall of the rows and of each draw, NaN where undefined."""
     flagged = probabilities >= threshold
-    hits = counts @ (refused & flagged)
-    all_flagged, all_refused = counts @ flagged, counts @ refused
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.stack(
-            [
-                _auroc(refused, probabilities, counts),
-                2 * hits / (all_flagged + all_refused),
-                hits / all_flagged,
-                hits / all_refused,
-            ]
-        )
+    blocks = []
+    for counts in _row_counts(len(refused), seed):
+        hits, all_flagged, all_refused = counts @ (refused & flagged), counts @ flagged, counts @ refused
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = 2 * hits / (all_flagged + all_refused), hits / all_flagged, hits / all_refused
+        blocks.append(np.stack([_auroc(refused, probabilities, counts), *shares]))
+    return np.hstack(blocks)
 
 
 def _auroc(refused: Bools, probabilities: Floats, counts: Floats) -> Floats:
@@ -181,17 +171,23 @@ def _auroc(refused: Bools, probabilities: Floats, counts: Floats) -> Floats:
     return area
 
 
-def _estimate(value: float, draws: Floats) -> Estimate:
+def _estimate(values: Floats) -> Estimate:
+    """Of the figure itself and, behind it, those of the draws."""
+    value, draws = values[0], values[1:]
     defined = draws[~np.isnan(draws)]
     if np.isnan(value) or not len(defined):
         return Estimate(value=None, low=None, high=None)
     low, high = np.quantile(defined, [0.025, 0.975])
-    return Estimate(value=float(value), low=float(low), high=float(high))
+    return Estimate(value=value, low=low, high=high)
 
 
-def _scores(values: Floats, draws: Floats, refused: Bools, probabilities: Floats) -> Scores:
-    names = ("auroc", "f1", "precision", "recall")
-    found: dict[str, Any] = {name: _estimate(values[i], draws[i]) for i, name in enumerate(names)}
+def _scores(figures: Floats, refused: Bools, probabilities: Floats) -> Scores:
+    area, f1, precision, recall = map(_estimate, figures)
     return Scores(
-        **found, brier=brier(refused, probabilities), ece=expected_calibration_error(refused, probabilities)
+        auroc=area,
+        f1=f1,
+        precision=precision,
+        recall=recall,
+        brier=brier(refused, probabilities),
+        ece=expected_calibration_error(refused, probabilities),
     )

@@ -5,7 +5,6 @@ torch and transformers are imported when something is trained, never before.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from generators.detector.detector_settings import DetectorSettings, Example, Split
 from generators.detector.encoder import device_of, tokenizable
-from generators.detector.scores import Bools, Floats, auroc, labels_of
+from generators.detector.scores import Floats, auroc, labels_of
 from overbench_tasks.errors import OverbenchError
 
 EVAL_BATCH: Final = 64
@@ -57,12 +56,10 @@ def fine_tune(
         def compute_loss(
             self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, *_: Any, **__: Any
         ) -> Any:
-            tokens = {k: v for k, v in inputs.items() if k not in ("labels", "weights")}
-            outputs = model(**tokens)
-            losses = torch.nn.functional.cross_entropy(
-                outputs.logits.float(), inputs["labels"], reduction="none"
-            )  # (batch,)
-            loss = (losses * inputs["weights"]).mean()
+            labels, weights = inputs.pop("labels"), inputs.pop("weights")  # each (batch,)
+            outputs = model(**inputs)
+            losses = torch.nn.functional.cross_entropy(outputs.logits.float(), labels, reduction="none")
+            loss = (losses * weights).mean()
             return (loss, outputs) if return_outputs else loss
 
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
@@ -82,7 +79,7 @@ def fine_tune(
         model=model,
         args=_arguments(settings, len(train), scratch),
         train_dataset=rows,
-        eval_dataset=_rows(tokenizer, validation, [1.0] * len(validation)),
+        eval_dataset=_rows(tokenizer, validation, np.ones(len(validation))),
         data_collator=collate,
         compute_metrics=_validation_metrics,
         callbacks=[EarlyStoppingCallback(settings.patience)],
@@ -102,7 +99,7 @@ def fine_tune(
 
 
 def baseline_log_odds(
-    train: Sequence[Example], weights: Sequence[float], validation: Sequence[Example], test: Sequence[Example]
+    train: Sequence[Example], weights: Floats, validation: Sequence[Example], test: Sequence[Example]
 ) -> tuple[Floats, Floats]:
     """Log-odds of refusal, (validation,) and (test,), of scikit-learn's TF-IDF and logistic regression.
 
@@ -116,8 +113,8 @@ def baseline_log_odds(
     # Single letters and signs are words, too: no set of prompts leaves it without one.
     pattern = r"\w+|[^\w\s]+"
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern)
-    features = words.fit_transform([example.prompt for example in train])
-    tuning, testing = (words.transform([e.prompt for e in split]) for split in (validation, test))
+    features = words.fit_transform([one.prompt for one in train])
+    tuning, testing = (words.transform([one.prompt for one in split]) for split in (validation, test))
     models = [
         LogisticRegression(C=strength, max_iter=1000).fit(features, labels_of(train), sample_weight=weights)
         for strength in STRENGTHS
@@ -126,31 +123,26 @@ def baseline_log_odds(
     return best.decision_function(tuning), best.decision_function(testing)
 
 
-def example_weights(examples: Sequence[Example], settings: DetectorSettings) -> list[float]:
-    """What each example weighs in the loss, the mean is 1; see ``balance`` and ``in_domain_weight``.
+def example_weights(examples: Sequence[Example], settings: DetectorSettings) -> Floats:
+    """(examples,) weights in the loss, of mean 1; see ``balance`` and ``in_domain_weight``.
 
-    ``balanced`` as scikit-learn has it: a class of weight W_c among classes of total W gets W / (2 W_c).
+    Balanced as scikit-learn has it: a class of weight W_c among classes of total W gets W / (2 W_c).
     """
-    first = [settings.in_domain_weight if example.in_domain else 1.0 for example in examples]
-    domains = [example.in_domain and settings.balance == "domain" for example in examples]
-    groups, totals = Counter[tuple[bool, bool]](), Counter[bool]()
-    for example, domain, weight in zip(examples, domains, first, strict=True):
-        groups[domain, example.refused] += weight  # type: ignore[assignment]
-        totals[domain] += weight  # type: ignore[assignment]
-    weights = []
-    for example, domain, weight in zip(examples, domains, first, strict=True):
-        other = groups[domain, not example.refused]
-        if settings.balance != "none" and other:  # a domain with one label only is left as it is
-            weight *= totals[domain] / (2 * groups[domain, example.refused])
-        weights.append(weight)
-    mean = sum(weights) / len(weights)
-    return [weight / mean for weight in weights]
+    refused, in_domain = labels_of(examples), np.array([example.in_domain for example in examples])
+    weights: Floats = np.where(in_domain, settings.in_domain_weight, 1.0)
+    domains = (in_domain, ~in_domain) if settings.balance == "domain" else (np.ones_like(in_domain),)
+    for domain in domains if settings.balance != "none" else ():
+        classes, total = (domain & refused, domain & ~refused), weights[domain].sum()
+        if all(rows.any() for rows in classes):  # a domain with one label only is left as it is
+            for rows in classes:
+                weights[rows] *= total / (2 * weights[rows].sum())
+    return np.asarray(weights / weights.mean())
 
 
-def class_weight_ratio(examples: Sequence[Example], weights: Sequence[float]) -> float:
+def class_weight_ratio(examples: Sequence[Example], weights: Floats) -> float:
     """Mean weight of refused examples over that of accepted ones."""
     refused = labels_of(examples)
-    return float(np.mean(np.array(weights)[refused]) / np.mean(np.array(weights)[~refused]))
+    return float(weights[refused].mean() / weights[~refused].mean())
 
 
 class LikeLengths:
@@ -214,27 +206,21 @@ def _arguments(settings: DetectorSettings, prompts: int, scratch: Path) -> Any:
     return arguments
 
 
-def _rows(tokenizer: Any, examples: Sequence[Example], weights: Sequence[float]) -> list[dict[str, Any]]:
+def _rows(tokenizer: Any, examples: Sequence[Example], weights: Floats) -> list[dict[str, Any]]:
     tokens = tokenizer([tokenizable(example.prompt) for example in examples], truncation=True)
     return [
-        {
-            "tokens": {name: values[i] for name, values in tokens.items()},
-            "label": int(example.refused),
-            "weight": weight,
-        }
-        for i, (example, weight) in enumerate(zip(examples, weights, strict=True))
+        {"tokens": dict(zip(tokens, values, strict=True)), "label": int(example.refused), "weight": weight}
+        for example, weight, *values in zip(examples, weights, *tokens.values(), strict=True)
     ]
 
 
 def _validation_metrics(predicted: Any) -> dict[str, float]:
     logits: Floats = np.asarray(predicted.predictions, dtype=np.float64)  # (rows, 2)
-    labels = predicted.label_ids
-    refused: Bools = np.asarray(labels) == 1
     if not np.isfinite(logits).all():
         raise OverbenchError(
             "The detector's training diverged: its outputs are no numbers any more. Lower learning_rate."
         )
-    return {"auroc": auroc(refused, logits[:, 1] - logits[:, 0])}
+    return {"auroc": auroc(np.asarray(predicted.label_ids) == 1, logits[:, 1] - logits[:, 0])}
 
 
 def _bar() -> Any:

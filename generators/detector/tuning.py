@@ -97,11 +97,10 @@ def tune(
 def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibration:
     """Fit the probabilities to validation.
 
-    Temperature scaling (Guo et al. 2017) only stretches log-odds. The class weights of the loss
-    also shift them, by about the logarithm of the weights' ratio, and no temperature takes a shift
-    back; so a bias is fitted beside the temperature, which makes it Platt's scaling, with his
-    softened targets, so that a perfect separation does not end in certainty (Platt 1999,
-    "Probabilistic outputs for support vector machines", section 2.2). Both keep the order of prompts.
+    Temperature scaling (Guo et al. 2017) only stretches log-odds; the class weights of the loss also
+    shift them, by about the logarithm of the weights' ratio. So a bias is fitted as well, which makes it
+    Platt's scaling, with his softened targets, so that a perfect separation does not end in certainty
+    (Platt 1999, "Probabilistic outputs for support vector machines", section 2.2). Both keep the order.
 
     With fewer than :data:`FEW` prompts of either label nothing is fitted: the temperature is 1 and
     the bias takes back the weights' shift, as theory has it (Elkan 2001, theorem 2).

@@ -79,15 +79,15 @@ class Run:
         """
         _ = self.labeller
         if until not in ("seeds", "label"):
-            check_encoder(self.settings.detector, encoder_place(self.settings.detector.model))
+            check_encoder(self.settings.detector, encoder_place)
         if until not in ("seeds", "label", "train", "attribute"):
             self.adversary.check()
             self.moderator.check()
 
     def train(self, examples: Sequence[Example], round_number: int) -> DetectorReport:
         """Train the detector of a round."""
-        settings, folder = self.settings.detector, self.detector_folder(round_number)
-        return train(examples, folder, settings, encoder=encoder_place(settings.model))
+        folder = self.detector_folder(round_number)
+        return train(examples, folder, self.settings.detector, locate=encoder_place)
 
     def detector_folder(self, round_number: int) -> Path:
         """The folder of the detector that gates a round; one more than the last is what that round taught."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers import models as token_models
 from torch import nn
 from transformers import (
@@ -63,8 +63,7 @@ def word_piece(max_length: int = 64) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(token_models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    return _fast(tokenizer, max_length, pieces.index)
+    return _fast(tokenizer, max_length)
 
 
 def byte_level(max_length: int = 60) -> PreTrainedTokenizerFast:
@@ -72,45 +71,30 @@ def byte_level(max_length: int = 60) -> PreTrainedTokenizerFast:
     pieces = SPECIAL + sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(token_models.BPE({p: i for i, p in enumerate(pieces)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return _fast(tokenizer, max_length, pieces.index)
+    return _fast(tokenizer, max_length)
 
 
-def _fast(tokenizer: Tokenizer, max_length: int, index: Callable[[str], int]) -> PreTrainedTokenizerFast:
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[(t, index(t)) for t in ("[CLS]", "[SEP]")]
-    )
-    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=max_length,
-        **{f"{name}_token": token for name, token in names.items()},
-    )
+def _fast(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    ends = [(token, SPECIAL.index(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=max_length, **names)
 
 
-SMALL: dict[str, Any] = {
-    "vocab_size": 400,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-    "initializer_range": 0.1,
-}
+COMMON: dict[str, Any] = {"vocab_size": 400, "max_position_embeddings": 64, "initializer_range": 0.1}
+HEADS: dict[str, Any] = {"num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
+SMALL = COMMON | HEADS | {"num_hidden_layers": 2, "pad_token_id": 0}
 ENCODERS: dict[str, Any] = {
     "bert": BertConfig(**SMALL),
     "roberta": RobertaConfig(**SMALL, type_vocab_size=1),
     "deberta": DebertaV2Config(
         **SMALL, relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"]
     ),
-    "distilbert": DistilBertConfig(
-        vocab_size=400, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64,
-        initializer_range=0.1,
-    ),
+    "distilbert": DistilBertConfig(**COMMON, dim=16, n_layers=2, n_heads=2, hidden_dim=32),
     "modernbert": ModernBertConfig(
         **SMALL, bos_token_id=2, cls_token_id=2, sep_token_id=3, eos_token_id=3, reference_compile=False
     ),
-}  # fmt: skip
+}
 
 
 def encoder(name: str = "bert", **config: Any) -> Any:
@@ -167,28 +151,28 @@ class Toy(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("function", "integral", "changes"),
+    ("function", "mean_slope", "changes"),
     [
-        # d * the integral over a in [0, 1] of F'(s' + a (s - s')), worked out by hand
-        (lambda s: 3 * s + 2, lambda d, s, b: 3 * d, {"steps": 2, "max_steps": 2}),
-        (lambda s: s**3, lambda d, s, b: d * (s * s + s * b + b * b), {}),
-        (lambda s: (s / 5).exp(), lambda d, s, b: d * ((s / 5).exp() - (b / 5).exp()) / (s - b), {}),
-        (lambda s: (5 * s).tanh(), lambda d, s, b: d * ((5 * s).tanh() - (5 * b).tanh()) / (s - b), {}),
+        # the integral over a in [0, 1] of F'(s' + a (s - s')), worked out by hand
+        (lambda s: 3 * s + 2, lambda s, b: 3, {"steps": 2, "max_steps": 2}),
+        (lambda s: s**3, lambda s, b: s * s + s * b + b * b, {}),
+        (lambda s: (s / 5).exp(), lambda s, b: ((s / 5).exp() - (b / 5).exp()) / (s - b), {}),
+        (lambda s: (5 * s).tanh(), lambda s, b: ((5 * s).tanh() - (5 * b).tanh()) / (s - b), {}),
         (
             lambda s: 3 * s,
-            lambda d, s, b: d * ((3 * s).sigmoid() - (3 * b).sigmoid()) / (s - b),
+            lambda s, b: ((3 * s).sigmoid() - (3 * b).sigmoid()) / (s - b),
             {"output": "probability"},
         ),
     ],
 )
-def test_scores_are_the_analytic_integral(function: Any, integral: Any, changes: dict[str, Any]) -> None:
+def test_scores_are_the_analytic_integral(function: Any, mean_slope: Any, changes: dict[str, Any]) -> None:
     model, tokenizer = Toy(function), word_piece()
     prompts = [p for p in PROMPTS if p]
     exact = AttributionSettings(tolerance=1e-4, difference_floor=0.05, **changes)
     for prompt, result in zip(prompts, integrate(model, tokenizer, prompts, exact), strict=True):
-        difference, s, base = model.ends(tokenizer, prompt)
+        each, s, base = model.ends(tokenizer, prompt)
         assert result.converged
-        assert result.scores == pytest.approx(integral(difference, s, base).tolist(), rel=1e-3, abs=1e-5)
+        assert result.scores == pytest.approx((each * mean_slope(s, base)).tolist(), rel=1e-3, abs=1e-5)
         assert result.log_odds == pytest.approx(function(s).item(), rel=1e-5)
         assert result.baseline_log_odds == pytest.approx(function(base).item(), rel=1e-5, abs=1e-5)
 
@@ -255,9 +239,7 @@ def test_steps_are_raised_only_for_prompts_above_tolerance() -> None:
     results = integrate(steep, word_piece(), PROMPTS, chosen)
     assert all(r.converged for r in results)
     assert {r.steps for r in results} > {4}
-    assert all(
-        abs(r.delta) <= 0.007 * max(abs(r.log_odds - r.baseline_log_odds), 0.1) for r in results
-    )  # fmt: skip
+    assert all(abs(r.delta) <= 0.007 * max(abs(r.log_odds - r.baseline_log_odds), 0.1) for r in results)
     assert all(4 <= r.steps <= 40 for r in results)  # 512 even points would have been 4 * 128
 
 
@@ -270,22 +252,21 @@ def leap(tokenizer: Any, prompt: str, height: float) -> Toy:
     return model
 
 
-def test_what_does_not_converge_is_kept_and_flagged() -> None:
+@pytest.mark.parametrize(
+    ("height", "changes", "converged", "steps", "off"),
+    [
+        (100.0, {"steps": 4, "max_steps": 7}, False, [7], 100.0),  # kept, and flagged
+        (3e-4, {"steps": 2}, True, [2], 0.0),  # a tiny difference is measured against the floor
+        (3e-4, {"steps": 2, "difference_floor": 0}, True, range(3, 193), 0.0),
+    ],
+)
+def test_what_does_not_converge_is_flagged(
+    height: float, changes: dict[str, Any], converged: bool, steps: Sequence[int], off: float
+) -> None:
     tokenizer = word_piece()
-    model = leap(tokenizer, "kill steal", 100.0)
-    (result,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(steps=4, max_steps=7))
-    assert (result.converged, result.steps) == (False, 7)
-    assert abs(result.delta) > 100
-
-
-def test_a_tiny_difference_is_measured_against_the_floor() -> None:
-    tokenizer = word_piece()
-    model = leap(tokenizer, "kill steal", 3e-4)
-    few = {"steps": 2, "max_steps": 256}
-    (with_floor,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(**few))
-    (without,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(**few, difference_floor=0))
-    assert (with_floor.converged, with_floor.steps) == (True, 2)
-    assert (without.converged, without.steps > 2) == (True, True)
+    model = leap(tokenizer, "kill steal", height)
+    (result,) = integrate(model, tokenizer, ["kill steal"], AttributionSettings(**changes))
+    assert result.converged == converged and result.steps in steps and abs(result.delta) > off
 
 
 # --- encoders
@@ -334,19 +315,15 @@ def test_scores_equal_captum_used_plainly() -> None:
     assert result.scores == pytest.approx(expected.tolist(), abs=1e-3)
 
 
-def test_the_order_of_prompts_does_not_matter() -> None:
+def test_the_order_of_prompts_does_not_matter_and_special_tokens_score_nothing() -> None:
     model, tokenizer = encoder(), word_piece()
     chosen = AttributionSettings(batch_tokens=600)
     equally_long = ["kill time", "time kill", "steal ab", "the abcd", "how stop"]
     prompts = [*PROMPTS, *equally_long]
     forwards = integrate(model, tokenizer, prompts, chosen)
-    backwards = integrate(model, tokenizer, prompts[::-1], chosen)
-    assert forwards == backwards[::-1]
+    assert forwards == integrate(model, tokenizer, prompts[::-1], chosen)[::-1]
     assert integrate(model, tokenizer, [], chosen) == []
-
-
-def test_special_tokens_score_nothing() -> None:
-    for result in integrate(encoder(), word_piece(), PROMPTS, AttributionSettings()):
+    for result in forwards:
         assert result.scores[0] == result.scores[-1] == 0
         assert any(result.scores[1:-1]) == (len(result.scores) > 2)
 
@@ -362,12 +339,8 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
     assert not model.get_input_embeddings()._forward_hooks
-
-
-def test_attribution_works_where_gradients_are_off() -> None:
-    with torch.no_grad():
-        (result,) = integrate(encoder(), word_piece(), ["kill"], AttributionSettings())
-    assert any(result.scores)
+    with torch.no_grad():  # it works where gradients are off
+        assert any(integrate(model, word_piece(), ["kill"], AttributionSettings())[0].scores)
 
 
 # --- words
@@ -387,10 +360,7 @@ def test_pieces_are_summed_to_words_by_their_characters() -> None:
     expected = {"Stealing": each[1:3], ",": each[3:4], "don't": each[4:9], "kill": each[9:10]}
     assert [w.word for w in a.words] == list(expected)
     assert scores_by_word(a) == pytest.approx({w: v.sum().item() for w, v in expected.items()}, abs=1e-6)
-    assert [(w.word, w.excluded) for w in a.words if w.excluded] == [
-        (",", "punctuation"),
-        ("don't", "stop_word"),
-    ]
+    assert {w.word: w.excluded for w in a.words if w.excluded} == {",": "punctuation", "don't": "stop_word"}
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -404,15 +374,13 @@ def test_any_text_can_be_attributed_in_full(text: str) -> None:
         )
         row = json.loads(json.dumps(to_json(a)).encode("utf-8"))
         assert from_json(row) == a
-        assert (
-            from_json({name: row[name] for name in row if name != "output"}) == a
-        )  # as version 0.1 wrote it
+        del row["output"]  # as version 0.1 wrote it
+        assert from_json(row) == a
 
 
 def test_prompts_without_words() -> None:
-    empty, marks, special = attribute(
-        encoder(), word_piece(), by_id(["", "?!", "[SEP] [PAD]"]), AttributionSettings()
-    )
+    prompts = by_id(["", "?!", "[SEP] [PAD]"])
+    empty, marks, special = attribute(encoder(), word_piece(), prompts, AttributionSettings())
     assert empty.words == () and empty.delta == 0 and empty.converged
     assert [w.excluded for w in marks.words] == ["punctuation"]
     assert features(empty, AttributionSettings()) == features(marks, AttributionSettings()) == []
@@ -422,9 +390,8 @@ def test_prompts_without_words() -> None:
 
 def test_words_past_the_cut_score_nothing_and_the_attribution_says_so() -> None:
     model, tokenizer = Toy(lambda s: s), word_piece(max_length=5)
-    whole, cut = attribute(
-        model, tokenizer, by_id(["kill steal how", "kill steal how the kill steal"]), AttributionSettings()
-    )
+    both = by_id(["kill steal how", "kill steal how the kill steal"])
+    whole, cut = attribute(model, tokenizer, both, AttributionSettings())
     assert (whole.truncated, cut.truncated) == (False, True)
     assert [bool(w.raw) for w in cut.words] == [True, True, True, False, False, False]
     shorter = AttributionSettings(max_length=3)
@@ -507,12 +474,8 @@ def test_features_are_the_best_distinct_positive_words_that_are_not_excluded(
 
 
 def test_content_words_are_all_that_could_be_features_in_text_order() -> None:
-    a = attribution(
-        word("The", 9.0, 0.0, "stop_word"),
-        word("Dogs", -1.0, 1e-4),
-        word("kill", 1.0, 1e-4),
-        word("dogs", 1, 0),
-    )
+    dogs = word("Dogs", -1.0, 1e-4), word("kill", 1.0, 1e-4), word("dogs", 1, 0)
+    a = attribution(word("The", 9.0, 0.0, "stop_word"), *dogs)
     assert content_words(a, AttributionSettings()) == ["dogs", "kill"]
     assert content_words(a, AttributionSettings(form="lemma")) == ["dog", "kill"]
     assert content_words(a, AttributionSettings(exclude_words=False)) == ["the", "dogs", "kill"]
@@ -560,8 +523,7 @@ ESCAPES = re.compile(r"\x1b\[48;2;(\d+);(\d+);(\d+)m\x1b\[38;2;255;255;255m(.*?)
 
 
 def viewed(text: str) -> tuple[str, Attribution]:
-    (a,) = attribute(Toy(lambda s: s), word_piece(400), [("p", text)], AttributionSettings())
-    return text, a
+    return text, attribute(Toy(lambda s: s), word_piece(400), [("p", text)], AttributionSettings())[0]
 
 
 def shown_scores(prompt: str, *scores: float) -> Attribution:
@@ -575,27 +537,22 @@ def shown_scores(prompt: str, *scores: float) -> Attribution:
 
 def test_the_terminal_shows_red_for_positive_and_blue_for_negative() -> None:
     text = ansi("kill nice time", shown_scores("kill nice time", 2.0, -1.0, 0.0))
-    (first, second) = ESCAPES.findall(text)
-    assert first == ("190", "40", "40", "kill")
-    assert second == ("20", "40", "100", "nice")
-    assert ESCAPES.sub(r"\4", text).splitlines()[1] == "kill nice time"
-    assert (
-        text.splitlines()[0] == "p: log-odds of refusal +1.00 (baseline +0.00), off by +0.0000 after 14 steps"
-    )
+    assert ESCAPES.findall(text) == [("190", "40", "40", "kill"), ("20", "40", "100", "nice")]
+    said, shown = ESCAPES.sub(r"\4", text).splitlines()
+    assert said == "p: log-odds of refusal +1.00 (baseline +0.00), off by +0.0000 after 14 steps"
+    assert shown == "kill nice time"
 
 
 def test_the_views_say_what_cannot_be_trusted() -> None:
     a = Attribution("p", 1.0, 0.0, 0.5, 14, False, True, ())
-    of_probability = replace(a, output="probability")
     for view in (ansi("x", a), html([("x", a)])):
         assert "off by +0.5000 after 14 steps, NOT CONVERGED, cut at the detector" in view
-    assert "off by +0.5000 in probability after" in ansi("x", of_probability)
+    assert "off by +0.5000 in probability after" in ansi("x", replace(a, output="probability"))
 
 
 def test_adjusted_shading_leaves_out_what_is_no_feature() -> None:
-    a = attribution(
-        WordScore("the", 0, 3, 5.0, 1e-2, 500.0, "stop_word"), WordScore("cat", 4, 7, 1.0, 1e-4, 1e4)
-    )
+    the = WordScore("the", 0, 3, 5.0, 1e-2, 500.0, "stop_word")
+    a = attribution(the, WordScore("cat", 4, 7, 1.0, 1e-4, 1e4))
     assert [found[3] for found in ESCAPES.findall(ansi("the cat", a))] == ["the", "cat"]
     assert [found[3] for found in ESCAPES.findall(ansi("the cat", a, score="adjusted"))] == ["cat"]
 
@@ -604,10 +561,7 @@ def test_adjusted_shading_leaves_out_what_is_no_feature() -> None:
 @given(st.text(st.characters(), max_size=40) | st.just(HOSTILE))
 def test_nothing_of_a_prompt_steers_the_terminal(text: str) -> None:
     output = ESCAPES.sub(r"\4", ansi(*viewed(text)))
-    steering = [
-        c for c in output.replace("\n", "") if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066"
-    ]
-    assert steering == []
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2066]", output)
     output.encode("utf-8")
 
 
@@ -636,11 +590,9 @@ class Page(HTMLParser):
 @given(st.text(st.characters(), max_size=40) | st.just(HOSTILE) | st.just("</p><script>alert(1)</script>"))
 def test_a_hostile_prompt_is_only_text_on_the_page(text: str) -> None:
     page = Page(html([viewed(text)]))
-    harmless = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "span"}
-    assert set(page.tags) <= harmless
-    assert {name for name, _ in page.attributes} <= {
-        "lang", "charset", "name", "content", "title", "style", "class", "dir",
-    }  # fmt: skip
+    assert set(page.tags) <= {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "span"}
+    names = {name for name, _ in page.attributes}
+    assert names <= {"lang", "charset", "name", "content", "title", "style", "class", "dir"}
     assert visible(text) in page.text
 
 
@@ -661,7 +613,5 @@ def test_an_id_is_only_text_too() -> None:
 def test_the_page_gives_each_words_figures() -> None:
     page = Page(html([("kill it", shown_scores("kill it", 2.0, -0.5))]))
     titles = [value for name, value in page.attributes if name == "title"]
-    assert titles == [
-        "raw +2, frequency 0.0001, adjusted +2e+04",
-        "raw -0.5, frequency 0.0001, adjusted -5000",
-    ]
+    first, second = "raw +2, frequency 0.0001, adjusted +2e+04", "raw -0.5, frequency 0.0001, adjusted -5000"
+    assert titles == [first, second]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -68,23 +69,15 @@ def build_encoder(folder: Path, words: Sequence[str]) -> Path:
     from tokenizers.models import WordPiece
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words]
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    vocabulary = [*special.values(), *words]
     tokenizer = Tokenizer(WordPiece({word: i for i, word in enumerate(vocabulary)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-    ).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=40,
-        hidden_dropout_prob=0.1,
-    )
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "num_hidden_layers": 2}
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=40, **sizes)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         BertModel(config).save_pretrained(folder)
@@ -120,21 +113,25 @@ def weights_of(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
+@pytest.fixture(scope="module")
+def loaded(trained: tuple[Path, DetectorReport]) -> Detector:
+    return Detector.load(trained[0], "cpu")
+
+
 # --- training
 
 
-def test_it_learns_what_the_target_refuses(trained: tuple[Path, DetectorReport]) -> None:
-    folder, report = trained
-    found = report.test["all"].detector
-    assert found.auroc.value is not None and found.auroc.value > 0.95
-    assert found.f1.value is not None and found.f1.value > 0.9
-    detector = Detector.load(folder, "cpu")
-    assert detector.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
-    high, low = detector.probabilities(["word1 steal word2", "word1 bake word2"])
-    assert high >= detector.threshold > low
+def test_it_learns_what_the_target_refuses(trained: tuple[Path, DetectorReport], loaded: Detector) -> None:
+    found = trained[1].test["all"].detector
+    assert found.auroc.value == pytest.approx(1, abs=0.05) and found.f1.value == pytest.approx(1, abs=0.1)
+    assert loaded.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
+    high, low = loaded.probabilities(["word1 steal word2", "word1 bake word2"])
+    assert high >= loaded.threshold > low
 
 
-def test_the_folder_is_an_ordinary_transformers_folder(trained: tuple[Path, DetectorReport]) -> None:
+def test_the_folder_is_an_ordinary_transformers_folder(
+    trained: tuple[Path, DetectorReport], loaded: Detector
+) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -149,7 +146,7 @@ def test_the_folder_is_an_ordinary_transformers_folder(trained: tuple[Path, Dete
     assert tokenizer.is_fast and tokenizer.model_max_length == 40
     with torch.inference_mode():
         logits = model(**tokenizer(["word1 steal word2"], return_tensors="pt")).logits[0]
-    (ours,) = Detector.load(folder, "cpu").log_odds(["word1 steal word2"])
+    (ours,) = loaded.log_odds(["word1 steal word2"])
     assert ours == pytest.approx(float(logits[1] - logits[0]), abs=1e-4)
 
 
@@ -190,21 +187,20 @@ def test_same_examples_in_any_order_give_the_same_weights(
     assert weights_of(tmp_path / "other") != weights_of(folder)
 
 
-def test_random_states_stay_as_they_were(training_of: Train, tmp_path: Path) -> None:
+def process_state() -> tuple[object, ...]:
     import torch
     from transformers.utils import logging
 
-    before = (random.getstate(), pickle.dumps(np.random.get_state()), torch.get_rng_state().tolist())
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    training_of(examples(), tmp_path / "d")
-    assert before == (random.getstate(), pickle.dumps(np.random.get_state()), torch.get_rng_state().tolist())
-    assert (level, bars) == (logging.get_verbosity(), logging.is_progress_bar_enabled())
+    draws = random.getstate(), pickle.dumps(np.random.get_state()), torch.get_rng_state().tolist()
+    return *draws, logging.get_verbosity(), logging.is_progress_bar_enabled()
 
 
-def test_it_says_nothing_but_its_bar(
+def test_it_says_nothing_but_its_bar_and_leaves_random_states_as_they_were(
     training_of: Train, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    before = process_state()
     training_of(examples(), tmp_path / "quiet")
+    assert process_state() == before
     out, err = capfd.readouterr()
     assert (out, err.strip(), caplog.messages) == ("", "", [])
     training_of(examples(), tmp_path / "bar", progress=True)
@@ -220,7 +216,7 @@ def test_training_stops_early_and_keeps_the_best_epoch(training_of: Train, tmp_p
     assert max(seen) == seen[report.best_epoch - 1] and report.best_epoch < len(seen)
     validation = [example for example in made if example.split == "validation"]
     kept = Detector.load(tmp_path / "d", "cpu").log_odds([example.prompt for example in validation])
-    assert auroc(np.array([e.refused for e in validation]), np.array(kept)) == pytest.approx(max(seen))
+    assert auroc(labels_of(validation), np.array(kept)) == pytest.approx(max(seen))
 
 
 def test_in_domain_examples_weigh_what_is_set(training_of: Train, tmp_path: Path) -> None:
@@ -273,33 +269,20 @@ def test_nothing_is_tuned_where_nothing_shall_be(training_of: Train, tmp_path: P
 # --- a training that does not end
 
 
-def failing_with(error: BaseException) -> Callable[..., str]:
-    def fail(*_: object) -> str:
-        raise error
-
-    return fail
+def card_fails_with(error: BaseException) -> Any:
+    """The model card is written when training is over, before anything is put in its place."""
+    return patch("generators.detector.detector.model_card", side_effect=error)
 
 
-MODEL_CARD = "generators.detector.detector.model_card"
-
-
-def test_an_interrupted_training_leaves_nothing(
-    training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(MODEL_CARD, failing_with(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
+def test_an_interrupted_training_leaves_nothing(training_of: Train, tmp_path: Path) -> None:
+    with card_fails_with(KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
         training_of(examples(), tmp_path / "d")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_training_is_not_taken_for_finished(
-    training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as killed:
-        killed.setattr(MODEL_CARD, failing_with(SystemExit()))
-        killed.setattr(shutil, "rmtree", lambda *_, **__: None)  # a killed process cleans nothing up
-        with pytest.raises(SystemExit):
-            training_of(examples(), tmp_path / "d")
+def test_a_killed_training_is_not_taken_for_finished(training_of: Train, tmp_path: Path) -> None:
+    with patch.object(shutil, "rmtree"), card_fails_with(SystemExit()), pytest.raises(SystemExit):
+        training_of(examples(), tmp_path / "d")  # a killed process cleans nothing up
     (left,) = tmp_path.iterdir()
     assert (left / "model.safetensors").exists()
     with pytest.raises(OverbenchError, match="found no folder there"):
@@ -311,14 +294,14 @@ def test_a_killed_training_is_not_taken_for_finished(
 
 
 def test_a_failed_training_keeps_the_detector_that_was_there(
-    trained: tuple[Path, DetectorReport], training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: tuple[Path, DetectorReport], training_of: Train, tmp_path: Path
 ) -> None:
     from safetensors import SafetensorError
 
     folder = tmp_path / "d"
     shutil.copytree(trained[0], folder)
-    monkeypatch.setattr(MODEL_CARD, failing_with(SafetensorError("No space left on device")))
-    with pytest.raises(OSError, match=r"weights cannot be written to .*: No space left on device"):
+    said = r"weights cannot be written to .*: No space left on device"
+    with card_fails_with(SafetensorError("No space left on device")), pytest.raises(OSError, match=said):
         training_of(examples(), folder)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
     assert weights_of(folder) == weights_of(trained[0]) and Detector.load(folder, "cpu").threshold > 0
@@ -360,18 +343,13 @@ def test_examples_that_cannot_train(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_prompt_in_two_splits_is_named() -> None:
-    made = examples()
-    twice = [*made, Example(made[0].prompt.upper() + "  ", True, "test")]
-    with pytest.raises(
-        OverbenchError, match=r"1 prompts .* more than one split \(train, test\), such as ob-"
-    ):
-        checked_splits(twice)
-
-
-def test_splits_do_not_depend_on_the_order_of_examples() -> None:
+def test_splits_share_no_prompt_and_do_not_depend_on_the_order_of_examples() -> None:
     made = examples()
     assert checked_splits(made) == checked_splits(reversed(made))
+    twice = [*made, Example(made[0].prompt.upper() + "  ", True, "test")]
+    said = r"1 prompts .* more than one split \(train, test\), such as ob-"
+    with pytest.raises(OverbenchError, match=said):
+        checked_splits(twice)
 
 
 # --- encoders that can't be used
@@ -412,14 +390,13 @@ def test_a_device_that_is_not_there(encoder: Path, monkeypatch: pytest.MonkeyPat
     assert device_of("auto").type == "cpu"
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [{"threshold": 1.2}, {"threshold": "best"}, {"learning_rate": 0}, {"epochs": 0}, {"unknown": 1},
-     {"in_domain_weight": 0}],
-)  # fmt: skip
-def test_settings_are_checked(bad: dict[str, Any]) -> None:
+WRONG = [("threshold", 1.2), ("threshold", "best"), ("learning_rate", 0), ("epochs", 0), ("unknown", 1)]
+
+
+@pytest.mark.parametrize(("name", "value"), [*WRONG, ("in_domain_weight", 0)])
+def test_settings_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ValidationError):
-        DetectorSettings(**bad)
+        DetectorSettings(**{name: value})
 
 
 def test_the_papers_settings_are_the_defaults() -> None:
@@ -457,11 +434,6 @@ def test_a_detector_of_version_0_1_says_what_it_said_then() -> None:
     assert detector.refuses(prompts) == [row["refused"] for row in said]
 
 
-@pytest.fixture(scope="module")
-def loaded(trained: tuple[Path, DetectorReport]) -> Detector:
-    return Detector.load(trained[0], "cpu")
-
-
 def test_order_is_kept_and_company_does_not_matter(loaded: Detector, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(3)
     words = TRIGGERS + HARMLESS + FILLERS
@@ -481,8 +453,8 @@ def test_long_prompts_are_truncated(loaded: Detector) -> None:
     assert loaded.log_odds(["steal " + head])[0] != pytest.approx(plain, abs=1e-3)
 
 
-HOSTILE = ["", "\x00\x1b[31m", "\ud800 steal \udfff", "{{ 7 * 7 }}{% raw %}", "\u202esteal\u202c",
-           "a" * 1_000_000, "[PAD] [CLS] [SEP]"]  # fmt: skip
+HOSTILE = ["", "\x00\x1b[31m", "\ud800 steal \udfff", "{{ 7 * 7 }}{% raw %}", "\u202esteal\u202c"]
+HOSTILE += ["a" * 1_000_000, "[PAD] [CLS] [SEP]"]
 
 
 def test_hostile_prompts_are_only_text(loaded: Detector) -> None:
@@ -543,7 +515,6 @@ def test_a_mean_pooled_detector_learns_and_its_mean_stays_a_mean(
     report = training_of(examples(), tmp_path / "d", pooling="mean", epochs=8, learning_rate=2e-2)
     assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
     detector = Detector.load(tmp_path / "d", "cpu")
-    assert detector.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
     fresh, _ = load_encoder(str(encoder), None, 64)
     add_mean_pooling(fresh)
     before, after = fresh.bert.state_dict(), detector.model.bert.state_dict()
@@ -568,9 +539,8 @@ def test_batches_are_of_like_length_in_random_order() -> None:
 
 
 def test_mean_pooling_is_for_bert() -> None:
-    other = SimpleNamespace(config=SimpleNamespace(model_type="deberta-v2"))
     with pytest.raises(OverbenchError, match=r"BERT encoder.*'deberta-v2'\. Set pooling: first"):
-        add_mean_pooling(other)
+        add_mean_pooling(SimpleNamespace(config=SimpleNamespace(model_type="deberta-v2")))
 
 
 # --- beside the baseline
@@ -578,7 +548,7 @@ def test_mean_pooling_is_for_bert() -> None:
 
 def test_the_baseline_learns_too() -> None:
     train, validation, test = checked_splits(examples()).values()
-    assert auroc(labels_of(test), baseline_log_odds(train, [1.0] * 120, validation, test)[1]) > 0.95
+    assert auroc(labels_of(test), baseline_log_odds(train, np.ones(120), validation, test)[1]) > 0.95
 
 
 def report_with(trained: DetectorReport, ours: float, theirs: float) -> DetectorReport:
@@ -627,20 +597,15 @@ def test_minilm_beats_words_on_real_prompts_and_can_be_attributed(tmp_path: Path
     rows = read_prompts(DATA / "first_set.jsonl")
     random.Random(0).shuffle(rows)
     splits: list[Split] = ["train", "train", "train", "validation", "test"]
-    made = [
-        Example(row["prompt"], row["category"] == "violence_and_harm", splits[i % 5])
-        for i, row in enumerate(rows)
-    ]
+    violent = [row["category"] == "violence_and_harm" for row in rows]
+    made = [Example(row["prompt"], violent[i], splits[i % 5]) for i, row in enumerate(rows)]
     chosen = DetectorSettings(model="minilm-l6-v2", pooling="mean", learning_rate=1e-4, device="cpu")
-    report = train(made, tmp_path / "d", chosen, encoder=str(folder), progress=False)
-    found = report.test["all"]
+    report = train(made, tmp_path / "d", chosen, locate=lambda _: str(folder), progress=False)
     print("\n".join(report.lines()))
-    assert found.detector.auroc.value is not None and found.detector.auroc.value > 0.7
-    assert not report.lost_to_baseline()
+    assert (report.test["all"].detector.auroc.value or 0) > 0.7 and not report.lost_to_baseline()
     detector = Detector.load(tmp_path / "d", "cpu")
     prompts = [(str(i), example.prompt) for i, example in enumerate(made[:20])]
     for a in attribute(detector.model, detector.tokenizer, prompts, AttributionSettings()):
+        difference = a.log_odds - a.baseline_log_odds + a.delta
         assert a.converged
-        assert sum(word.raw for word in a.words) + a.rest == pytest.approx(
-            a.log_odds - a.baseline_log_odds + a.delta, abs=1e-4
-        )
+        assert sum(word.raw for word in a.words) + a.rest == pytest.approx(difference, abs=1e-4)

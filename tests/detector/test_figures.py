@@ -22,7 +22,7 @@ def test_weights_balance_classes() -> None:
     rows = [Example("a", True, "train")] + [Example(str(i), False, "train") for i in range(3)]
     assert example_weights(rows, DetectorSettings()) == pytest.approx([2, 2 / 3, 2 / 3, 2 / 3])
     assert class_weight_ratio(rows, example_weights(rows, DetectorSettings())) == pytest.approx(3)
-    assert example_weights(rows, DetectorSettings(balance="none")) == [1, 1, 1, 1]
+    assert example_weights(rows, DetectorSettings(balance="none")) == pytest.approx(np.ones(4))
 
 
 labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=40)
