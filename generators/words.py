@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 Form = Literal["surface", "lemma"]
 """``surface``: the word as written, casefolded; ``lemma``: its English dictionary form."""
@@ -78,9 +77,11 @@ def spans(text: str) -> list[Span]:
     (``don't``, ``self-harm``). An ideograph or kana is a word of its own. All else but blank
     characters (punctuation, emoji, control characters) is marks. Offsets count code points.
     """
+    import regex
+
     found: list[Span] = []
     after = 0
-    for match in _pattern().finditer(text):
+    for match in regex.finditer(_WORD, text):
         found += _marks(text, after, match.start())
         found.append(Span(match.start(), match.end(), True))
         after = match.end()
@@ -95,8 +96,12 @@ def plain(word: str) -> str:
 
 def pool_form(word: str, form: Form) -> str:
     """The word as the feature pool counts it."""
+    import simplemma
+
     folded = plain(word)
-    return _lemma(folded) if form == "lemma" and len(folded) <= LONGEST_WORD else folded
+    if form == "surface" or len(folded) > LONGEST_WORD:
+        return folded
+    return str(simplemma.lemmatize(folded, lang="en")).casefold()
 
 
 def frequency(word: str) -> float:
@@ -104,7 +109,9 @@ def frequency(word: str) -> float:
 
     Forms count apart (``stole`` is not ``steal``); hyphenated words are rated by their parts.
     """
-    return _frequency(plain(word)) if len(word) <= LONGEST_WORD else 0.0
+    from wordfreq import word_frequency
+
+    return float(word_frequency(plain(word), "en")) if len(word) <= LONGEST_WORD else 0.0
 
 
 def exclusions(text: str, found: Sequence[Span]) -> list[Exclusion]:
@@ -122,13 +129,11 @@ def exclusions(text: str, found: Sequence[Span]) -> list[Exclusion]:
     words = [text[span.start : span.end] for span in found]
     reasons = [_exclusion(word, span.is_word) for word, span in zip(words, found, strict=True)]
     inside = [i for i, starts in enumerate(_sentence_starts(text, found)) if not starts and not reasons[i]]
-    rare = [i for i in inside if frequency(words[i]) < NAME_FREQUENCY]
     common = [words[i] for i in inside if frequency(words[i]) >= NAME_FREQUENCY]
-    capitals = sum(word[0].isupper() for word in common)
-    if len(common) >= 3 and 2 * capitals > len(common):
+    if len(common) >= 3 and 2 * sum(word[0].isupper() for word in common) > len(common):
         return reasons
-    for i in rare:
-        if words[i][0].isupper() and not words[i].isupper():
+    for i in inside:
+        if frequency(words[i]) < NAME_FREQUENCY and words[i][0].isupper() and not words[i].isupper():
             reasons[i] = "name"
     return reasons
 
@@ -163,24 +168,3 @@ def _sentence_starts(text: str, found: Sequence[Span]) -> list[bool]:
 def _marks(text: str, start: int, end: int) -> list[Span]:
     """The runs of non-blank characters in ``text[start:end]``."""
     return [Span(start + run.start(), start + run.end(), False) for run in _RUN.finditer(text[start:end])]
-
-
-@lru_cache(maxsize=1 << 16)
-def _frequency(folded: str) -> float:
-    from wordfreq import word_frequency
-
-    return float(word_frequency(folded, "en"))
-
-
-@lru_cache(maxsize=1 << 16)
-def _lemma(folded: str) -> str:
-    import simplemma
-
-    return str(simplemma.lemmatize(folded, lang="en")).casefold()
-
-
-@cache
-def _pattern() -> Any:
-    import regex
-
-    return regex.compile(_WORD)

@@ -111,20 +111,15 @@ def _encode(tokenizer: Any, prompts: Sequence[str], settings: AttributionSetting
     absent = {"pad": tokenizer.pad_token_id, "mask": tokenizer.mask_token_id}
     for name in ("pad", settings.baseline):
         if absent[name] is None:
+            advice = ", or set baseline: pad." if name == "mask" else " in the detector's folder."
             raise OverbenchError(
                 f"The tokenizer has no {name} token, which the baseline or padding needs. Set its "
-                f"{name}_token"
-                + (", or set baseline: pad." if name == "mask" else " in the detector's folder.")
+                f"{name}_token{advice}"
             )
     if not prompts:
         return []
-    longest = tokenizer.model_max_length
-    tokens = tokenizer(
-        list(prompts),
-        truncation=True,
-        max_length=min(settings.max_length or longest, longest),
-        return_attention_mask=True,
-    )
+    longest = min(settings.max_length or tokenizer.model_max_length, tokenizer.model_max_length)
+    tokens = tokenizer(list(prompts), truncation=True, max_length=longest, return_attention_mask=True)
     encoded = []
     for found, *values in zip(tokens.encodings, *tokens.values(), strict=True):
         each = zip(found.ids, found.special_tokens_mask, strict=True)
@@ -151,8 +146,8 @@ def _token_scores(encoded: _Encoded, path: IntegrationPath, settings: Attributio
     scores = path.scores()
     delta = float(scores.sum()) - path.difference
     converged = abs(delta) <= settings.tolerance * max(abs(path.difference), settings.difference_floor)
-    found = delta, len(path.places), converged
-    return TokenScores(*path.ends, *found, encoded.truncated, encoded.offsets, tuple(scores.tolist()))
+    shares, steps = tuple(scores.tolist()), len(path.places)
+    return TokenScores(*path.ends, delta, steps, converged, encoded.truncated, encoded.offsets, shares)
 
 
 def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> None:

@@ -17,7 +17,6 @@ Score = Literal["raw", "adjusted"]
 """``raw`` shades every word and mark; ``adjusted`` only words that can be features."""
 
 _RED, _BLUE = (190, 40, 40), (40, 80, 200)
-_RESET = "\x1b[0m"
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -53,13 +52,10 @@ def ansi(prompt: str, attribution: Attribution, *, score: Score = "raw") -> str:
         score: which scores shade it.
     """
     parts = [summary(attribution), "\n"]
-    for text, word, share in _shaded(prompt, attribution, score):
-        shown = visible(text)
-        if word is None or not share:
-            parts.append(shown)
-            continue
+    for text, _, share in _shaded(prompt, attribution, score):
         red, green, blue = _mix((0, 0, 0), share)
-        parts.append(f"\x1b[48;2;{red};{green};{blue}m\x1b[38;2;255;255;255m{shown}{_RESET}")
+        colours = f"\x1b[48;2;{red};{green};{blue}m\x1b[38;2;255;255;255m"
+        parts.append(f"{colours}{visible(text)}\x1b[0m" if share else visible(text))
     return "".join(parts) + "\n"
 
 
@@ -71,12 +67,12 @@ def html(items: Iterable[tuple[str, Attribution]], *, score: Score = "raw") -> s
 def summary(attribution: Attribution) -> str:
     """One line: id, log-odds of refusal, and whether the scores can be trusted."""
     unit = " in probability" if attribution.output == "probability" else ""
-    notes = ["" if attribution.converged else ", NOT CONVERGED"]
-    notes += [", cut at the detector's longest input"] if attribution.truncated else []
+    doubt = "" if attribution.converged else ", NOT CONVERGED"
+    cut = ", cut at the detector's longest input" if attribution.truncated else ""
     return (
         f"{visible(attribution.prompt_id)}: log-odds of refusal {attribution.log_odds:+.2f} "
         f"(baseline {attribution.baseline_log_odds:+.2f}), "
-        f"off by {attribution.delta:+.4f}{unit} after {attribution.steps} steps{''.join(notes)}"
+        f"off by {attribution.delta:+.4f}{unit} after {attribution.steps} steps{doubt}{cut}"
     )
 
 

@@ -48,7 +48,8 @@ def fine_tune(
         OverbenchError: the loss is no number any more, or the GPU's memory ran out.
     """
     import torch
-    from transformers import EarlyStoppingCallback, PrinterCallback, ProgressCallback, Trainer
+    from tqdm import tqdm
+    from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback
 
     class WeightedTrainer(Trainer):
         """Cross-entropy in which each example has its weight; the weights' mean over training is 1."""
@@ -75,21 +76,31 @@ def fine_tune(
         batch["weights"] = torch.tensor([row["weight"] for row in rows], dtype=torch.float32)
         return dict(batch)
 
+    steps = -(-len(train) // settings.batch_size) * settings.epochs
+    bar = tqdm(total=steps, desc="detector", unit="step", disable=not progress)
+
+    class Progress(TrainerCallback):
+        """One bar over all steps, with the last validation AUROC behind it."""
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            bar.update()
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+            bar.set_postfix(validation_auroc=f"{metrics['eval_auroc']:.3f}")
+
     trainer = WeightedTrainer(
         model=model,
-        args=_arguments(settings, len(train), scratch),
+        args=_arguments(settings, steps, scratch),
         train_dataset=rows,
         eval_dataset=_rows(tokenizer, validation, np.ones(len(validation))),
         data_collator=collate,
         compute_metrics=_validation_metrics,
-        callbacks=[EarlyStoppingCallback(settings.patience)],
+        callbacks=[EarlyStoppingCallback(settings.patience), Progress()],
     )
-    for callback in (PrinterCallback, ProgressCallback):
-        trainer.remove_callback(callback)
-    if progress:
-        trainer.add_callback(_bar())
+    trainer.remove_callback(PrinterCallback)
     try:
-        trainer.train()
+        with bar:
+            trainer.train()
     except torch.cuda.OutOfMemoryError as error:
         raise OverbenchError(
             f"The GPU's memory does not hold {settings.batch_size} prompts of the detector's training: "
@@ -173,10 +184,9 @@ class LikeLengths:
         return chain.from_iterable(shuffled)
 
 
-def _arguments(settings: DetectorSettings, prompts: int, scratch: Path) -> Any:
+def _arguments(settings: DetectorSettings, steps: int, scratch: Path) -> Any:
     from transformers import TrainingArguments
 
-    steps = -(-prompts // settings.batch_size) * settings.epochs
     arguments = TrainingArguments(
         output_dir=str(scratch),
         learning_rate=settings.learning_rate,
@@ -221,25 +231,3 @@ def _validation_metrics(predicted: Any) -> dict[str, float]:
             "The detector's training diverged: its outputs are no numbers any more. Lower learning_rate."
         )
     return {"auroc": auroc(np.asarray(predicted.label_ids) == 1, logits[:, 1] - logits[:, 0])}
-
-
-def _bar() -> Any:
-    from tqdm import tqdm
-    from transformers import TrainerCallback
-
-    class Bar(TrainerCallback):
-        """One bar over all steps, with the last validation AUROC behind it."""
-
-        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self.bar = tqdm(total=state.max_steps, desc="detector", unit="step")
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self.bar.update()
-
-        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
-            self.bar.set_postfix(validation_auroc=f"{metrics['eval_auroc']:.3f}")
-
-        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self.bar.close()
-
-    return Bar()

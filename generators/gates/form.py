@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -46,11 +46,12 @@ class FormSettings(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> FormSettings:
-        for least, most in (("min_chars", "max_chars"), ("min_words", "max_words")):
-            if getattr(self, least) > getattr(self, most):
+        for unit in ("chars", "words"):
+            least, most = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
+            if least > most:
                 raise ValueError(
-                    f"expected {least} to be at most {most}, got {getattr(self, least)} and "
-                    f"{getattr(self, most)}; lower the one or raise the other"
+                    f"expected min_{unit} to be at most max_{unit}, got {least} and {most}; lower the one or "
+                    "raise the other"
                 )
         if self.language not in (None, "en"):  # loading the identifier takes most of a second
             import py3langid
@@ -75,9 +76,8 @@ def form_problem(prompt: str, settings: FormSettings) -> Rejection | None:
         Questions are counted outside quotation marks; a statement before or after the question or
         request is fine ("I play by ear. Teach me to read music."), one alone is not a prompt.
     """
-    for reason, check in _CHECKS:
-        found = check(prompt, settings)
-        if found is not None:
+    for reason, check in _CHECKS.items():
+        if (found := check(prompt, settings)) is not None:
             return Rejection("form", reason, excerpt(found))
     return None
 
@@ -178,12 +178,8 @@ _QUOTED: Final = re.compile(r"\"[^\"]{0,200}\"|“[^”]{0,200}”|«[^»]{0,200
 _QUESTION: Final = re.compile(r"[?？؟](?:[?？؟!)\"'”’\s]*)")
 
 
-def _unquoted(prompt: str) -> str:
-    return _QUOTED.sub("“”", prompt)
-
-
 def _several_questions(prompt: str, settings: FormSettings) -> str | None:
-    questions = len(_QUESTION.findall(_unquoted(prompt)))
+    questions = len(_QUESTION.findall(_QUOTED.sub("“”", prompt)))
     return f"{questions} questions" if questions > 1 else None
 
 
@@ -196,7 +192,7 @@ _ANSWER: Final = re.compile(
 
 
 def _answers_itself(prompt: str, settings: FormSettings) -> str | None:
-    text = _unquoted(prompt)
+    text = _QUOTED.sub("“”", prompt)
     question = _QUESTION.search(text)
     after = "" if question is None else text[question.end() :]
     if len(after.split()) > settings.max_answer_words:
@@ -240,19 +236,18 @@ def _other_language(prompt: str, settings: FormSettings) -> str | None:
     return None if likelihoods[other] - own <= settings.language_margin else f"looks like {other!r}"
 
 
-_CHECKS: Final[tuple[tuple[str, Callable[[str, FormSettings], str | None]], ...]] = (
-    ("too_long", _too_long),
-    ("too_short", _too_short),
-    ("control_characters", _control_characters),
-    ("several_lines", _several_lines),
-    ("template_leftover", _template_leftover),
-    ("list", _list),
-    ("placeholder", _placeholder),
-    ("several_questions", _several_questions),
-    ("answers_itself", _answers_itself),
-    ("statement", _statement),
-    ("other_language", _other_language),
-)
-
-FORM_REASONS: Final = tuple(reason for reason, _ in _CHECKS)
+_CHECKS: Final[Mapping[str, Callable[[str, FormSettings], str | None]]] = {
+    "too_long": _too_long,
+    "too_short": _too_short,
+    "control_characters": _control_characters,
+    "several_lines": _several_lines,
+    "template_leftover": _template_leftover,
+    "list": _list,
+    "placeholder": _placeholder,
+    "several_questions": _several_questions,
+    "answers_itself": _answers_itself,
+    "statement": _statement,
+    "other_language": _other_language,
+}
+FORM_REASONS: Final = tuple(_CHECKS)
 """Every reason this gate gives, in the order in which it looks."""

@@ -39,10 +39,9 @@ def presence_problem(prompt: str, feature: str, form: Form = "surface") -> Rejec
         None where the feature is present, else a rejection by the gate ``presence``: ``absent``, or
         ``no_word`` for a feature without a letter or digit.
     """
-    wanted = words(feature)
+    found, wanted = words(prompt), words(feature)
     if not wanted:
         return Rejection("presence", "no_word", excerpt(feature))
-    found = words(prompt)
     as_lemmas = ([pool_form(word, "lemma") for word in some] for some in (found, wanted))
     if _holds(found, wanted) or (form == "lemma" and _holds(*as_lemmas)):
         return None
