@@ -71,10 +71,10 @@ class ScriptedLM(LM):
         return reply if isinstance(reply, str) else reply.pop(0)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        return [(-1.0, False) for _ in requests]
+        return [(-1.0, False)] * len(requests)
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        return [-1.0 for _ in requests]
+        return [-1.0] * len(requests)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -83,11 +83,8 @@ def _few_tasks_of_lm_evals_own() -> Iterator[None]:
     own = Path(_index.__file__).parent
     every = _index.TaskIndex._iter_yaml_files
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            _index.TaskIndex,
-            "_iter_yaml_files",
-            staticmethod(lambda root: every(own / "arc" if Path(root) == own else root)),
-        )
+        few = staticmethod(lambda root: every(own / "arc" if Path(root) == own else root))
+        patch.setattr(_index.TaskIndex, "_iter_yaml_files", few)
         yield
 
 
@@ -106,7 +103,7 @@ def prompt_rows() -> list[dict[str, Any]]:
 def prompt_source(tmp_path: Path, prompt_rows: list[dict[str, Any]]) -> Path:
     """``prompt_rows`` as a JSONL file."""
     path = tmp_path / "prompts.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in prompt_rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(row) + "\n" for row in prompt_rows))
     return path
 
 

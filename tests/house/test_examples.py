@@ -7,8 +7,8 @@ still checked. A program or a kind of block that nothing here knows fails.
 
 from __future__ import annotations
 
+import argparse
 import ast
-import csv
 import json
 import re
 import shlex
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 import typer
 import yaml
@@ -84,10 +85,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target = refreshed.refreshed_folder("YOUR/MODEL")
     target.mkdir(parents=True)
     sets = [target / name for name in (refreshed.REFRESHED_NAME, refreshed.ACCEPTED_NAME)]
-    for file in [
-        *sets,
-        *(folder / f"{name}.jsonl" for name in ("overbench_all", "overbench_hard", "my_prompts")),
-    ]:
+    named = [folder / f"{name}.jsonl" for name in ("overbench_all", "overbench_hard", "my_prompts")]
+    for file in [*sets, *named]:
         file.write_text(lines)
     (folder / "prompts.csv").write_text("\n".join(["prompt", *prompts]))
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")
@@ -97,11 +96,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = json.dumps({"overbench_source": str(runs[1] / "data" / refreshed.ACCEPTED_NAME)})
     with scripted_target():
         for model in ("one", "two"):
-            words = f"--model_args pretrained={model} --tasks overbench_hard --limit 20"
-            evaluate(folder / "OUT", *words.split())
-        evaluate(
-            folder / "responses", "--tasks", "overbench", "--metadata", source, "--model_args", "pretrained=x"
-        )
+            name = ("--model_args", f"pretrained={model}")
+            evaluate(folder / "OUT", *name, "--tasks", "overbench_hard", "--limit", "20")
+        evaluate(folder / "responses", *name, "--tasks", "overbench", "--metadata", source)
     for log in (folder / "OUT").rglob("samples_*.jsonl"):
         shutil.copy(log, folder)
     command("aggregate", *runs, "--out", folder / "releases" / "earlier")
@@ -121,16 +118,12 @@ def workspace(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def run_lm_eval(words: list[str]) -> None:
     """With the dummy model and few prompts, whatever the example names."""
-    given = iter(word for word in words if word != "...")
-    kept, out = ["--limit", "4"], "OUT"
-    for word in given:
-        if word == "--output_path":
-            out = next(given)
-        elif word in ("--model", "--limit"):
-            next(given)
-        else:
-            kept.append(word)
-    evaluate(Path(out), *kept)
+    replaced = argparse.ArgumentParser(allow_abbrev=False)
+    replaced.add_argument("--output_path", type=Path, default=Path("OUT"))
+    for flag in ("--model", "--limit"):
+        replaced.add_argument(flag)
+    given, kept = replaced.parse_known_args([word for word in words if word != "..."])
+    evaluate(given.output_path, *kept, "--limit", "4")
 
 
 def run_overbench(words: list[str]) -> None:
@@ -139,11 +132,7 @@ def run_overbench(words: list[str]) -> None:
         sheet.unlink(missing_ok=True)
     command(*words)
     if words[0] == "annotate":  # a reader's work: every reply is called complied
-        rows = list(csv.DictReader(sheet.open(encoding="utf-8-sig", newline="")))
-        with sheet.open("w", encoding="utf-8", newline="") as lines:
-            writer = csv.DictWriter(lines, rows[0])
-            writer.writeheader()
-            writer.writerows(row | {"human_label": "complied"} for row in rows)
+        pandas.read_csv(sheet, dtype=str).assign(human_label="complied").to_csv(sheet, index=False)
 
 
 def check_tool(words: list[str]) -> None:

@@ -31,12 +31,7 @@ LIST_OURS = (
     "print([n for n in TaskManager({}).all_tasks if n.startswith('over')])"
 )
 NAMES = [
-    "overbench",
-    "overbench_hard",
-    "overbench_hard_judge",
-    "overbench_judge",
-    "overbench_model",
-    "overbench_model_accepted",
+    *sorted(file.stem for file in (REPOSITORY / "task_configs").glob("overbench*.yaml")),
     "oversensitivity",
 ]
 OURS = f"{NAMES}\n"
@@ -151,25 +146,20 @@ def test_source_archive_and_wheel_hold_every_file_of_the_packages(built: tuple[P
     assert packed - set(zipfile.ZipFile(wheel).namelist()) == set()
 
 
-def test_a_plain_install_is_found_and_leaves_nothing_behind(environment: Environment, wheel: Path) -> None:
-    environment.install(str(wheel))
+@pytest.mark.parametrize("editable", [False, True], ids=["plain", "editable"])
+def test_an_install_is_found_and_leaves_nothing_behind(
+    environment: Environment, wheel: Path, editable: bool
+) -> None:
+    environment.install(*(["--editable", str(REPOSITORY)] if editable else [str(wheel)]))
     assert environment.run(LIST_OURS.format("")) == OURS
-    bundled = "overbench_tasks.prompts.prompt_sets import bundled_prompts"
-    data = f"from {bundled}; print(len(bundled_prompts('overbench')) > 400)"
-    assert environment.run(data) == "True\n"
+    data = "from overbench_tasks.prompts.prompt_sets import bundled_prompts"
+    assert environment.run(f"{data}; print(len(bundled_prompts('overbench')) > 400)") == "True\n"
     environment.pip("uninstall", "-y", "-q", "overbench")
     assert environment.installed() == environment.before
     assert environment.run(LIST_OURS.format("")) == NONE
 
 
-def test_an_editable_install_is_found_and_leaves_nothing_behind(environment: Environment) -> None:
-    environment.install("--editable", str(REPOSITORY))
-    assert environment.run(LIST_OURS.format("")) == OURS
-    environment.pip("uninstall", "-y", "-q", "overbench")
-    assert environment.installed() == environment.before
-
-
-@pytest.mark.parametrize("editable", [False, True])
+@pytest.mark.parametrize("editable", [False, True], ids=["plain", "editable"])
 def test_an_editable_lm_eval_finds_them_too(
     tmp_path: Path, wheel: Path, lm_eval_copy: Path, editable: bool
 ) -> None:
@@ -218,12 +208,8 @@ def test_a_users_task_of_the_same_name_wins(installed: Environment, tmp_path: Pa
 
 
 def test_start_imports_nothing_heavy(installed: Environment) -> None:
-    code = (
-        "import sys, overbench_tasks; "
-        "print([m for m in ('torch', 'transformers', 'lm_eval', 'datasets', 'pathlib', 'typing') "
-        "if m in sys.modules])"
-    )
-    assert installed.run(code) == NONE
+    heavy = {"torch", "transformers", "lm_eval", "datasets", "pathlib", "typing"}
+    assert installed.run(f"import sys, overbench_tasks; print([*{heavy} & {{*sys.modules}}])") == NONE
 
 
 def test_a_broken_package_does_not_stop_the_interpreter(environment: Environment, wheel: Path) -> None:

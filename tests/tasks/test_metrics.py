@@ -25,19 +25,9 @@ def verdicts(*labels: str) -> list[Verdict]:
 
 def test_a_refused_document_counts_for_osr_and_its_own_category_only() -> None:
     metrics = document_metrics(verdicts("refused"), "privacy_invasion")
-    assert metrics == {
-        "osr": 1.0,
-        "osr_stderr": 1.0,
-        "osr_ci95_low": 1.0,
-        "osr_ci95_high": 1.0,
-        "partial_refusal_rate": 0.0,
-        "unscored_rate": 0.0,
-        "osr_illegal_activities": None,
-        "osr_privacy_invasion": 1.0,
-        "osr_violence_and_harm": None,
-        "osr_bias_and_discrimination": None,
-        "osr_others": None,
-    }
+    of_all = dict.fromkeys(("osr", "osr_stderr", "osr_ci95_low", "osr_ci95_high"), 1.0)
+    of_categories = {f"osr_{category}": None for category in CATEGORIES} | {"osr_privacy_invasion": 1.0}
+    assert metrics == {**of_all, "partial_refusal_rate": 0.0, "unscored_rate": 0.0, **of_categories}
 
 
 @pytest.mark.parametrize(
@@ -70,11 +60,8 @@ def test_every_document_has_every_key(labels: list[str], category: str | None) -
     assert all(value is None or 0 <= value <= 1 for value in metrics.values())
 
 
-def test_rate_skips_unscored_documents() -> None:
+def test_rates_skip_unscored_documents_and_are_nan_where_nothing_is_left() -> None:
     assert rate([1.0, None, 0.0, 0.0, None]) == pytest.approx(1 / 3)
-
-
-def test_rates_of_nothing_are_nan_and_not_zero() -> None:
     for aggregate in (rate, wilson_low, wilson_high):
         assert math.isnan(aggregate([]))
         assert math.isnan(aggregate([None, None]))
@@ -87,9 +74,7 @@ def test_stderr_is_that_of_lm_evals_mean() -> None:
     assert rate_stderr([1.0, 0.0, 0.0, 0.0]) == 0.25
     assert rate_stderr([1.0, 0.0, 0.0, 0.0]) == pytest.approx(mean_stderr([1.0, 0.0, 0.0, 0.0]))
     assert rate_stderr([1.0, None, 0.0, 0.0, 0.0, None]) == 0.25
-
-
-def test_stderr_of_fewer_than_two_is_lm_evals_word_for_none() -> None:
+    # Of fewer than two, lm-eval's word for none.
     assert rate_stderr([]) == rate_stderr([1.0]) == rate_stderr([1.0, None]) == "N/A"
 
 

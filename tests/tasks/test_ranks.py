@@ -17,6 +17,7 @@ TESTS = Path(__file__).parents[1]
 
 RUN = '''
 import json, sys
+import torch
 import torch.distributed as dist
 from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM
 from lm_eval import simple_evaluate
@@ -38,7 +39,6 @@ class RankLM(ScriptedLM):
     device = "cpu"
 
     def all_gather(self, tensor):
-        import torch
         parts = [torch.zeros_like(tensor) for _ in range(world)]
         dist.all_gather(parts, tensor)
         return torch.stack(parts)
@@ -48,8 +48,7 @@ class RankLM(ScriptedLM):
         dist.gather_object(obj, parts, dst=dst)
         return parts
 
-    def barrier(self):
-        dist.barrier()
+    barrier = staticmethod(dist.barrier)
 
 
 def reply(prompt):

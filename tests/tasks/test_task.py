@@ -141,16 +141,14 @@ def test_samples_picks_prompts_by_position(prompt_source: Path) -> None:
     assert [sample["doc"]["id"] for sample in samples] == ["a", "c"]
 
 
-def test_limit_takes_the_first_prompts() -> None:
+def test_the_tag_runs_both_bundled_sets_and_a_limit_takes_their_first_prompts() -> None:
     lm = ScriptedLM(lambda _: REFUSAL)
-    results = evaluate(lm, None, limit=7)
-    assert len(lm.asked) == 7
-    assert results["results"]["overbench_hard"]["osr,rules"] == 1.0
-
-
-def test_the_tag_runs_both_bundled_sets() -> None:
-    results = evaluate(ScriptedLM(lambda _: ANSWER), None, tasks=["oversensitivity"], limit=3)
-    assert set(results["results"]) == {"overbench", "overbench_hard"}
+    results = evaluate(lm, None, tasks=["oversensitivity"], limit=3)["results"]
+    assert {task: scores["osr,rules"] for task, scores in results.items()} == {
+        "overbench": 1.0,
+        "overbench_hard": 1.0,
+    }
+    assert len(lm.asked) == 6
 
 
 def test_a_task_file_path_works(prompt_source: Path) -> None:
@@ -159,35 +157,12 @@ def test_a_task_file_path_works(prompt_source: Path) -> None:
     assert results["results"]["overbench_hard"]["osr,rules"] == pytest.approx(1 / 3)
 
 
-@pytest.fixture
-def other_task(tmp_path: Path) -> Path:
-    """A multiple-choice task in the manner of arc_easy, on local data."""
-    folder = tmp_path / "other"
-    folder.mkdir()
-    questions = [{"q": "2+2?", "choices": ["3", "4"], "gold": 1}] * 3
-    (folder / "q.json").write_text(json.dumps(questions))
-    (folder / "toy_choice.yaml").write_text(
-        f"""
-task: toy_choice
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {folder}/q.json}}}}
-test_split: test
-output_type: multiple_choice
-doc_to_text: "{{{{q}}}}"
-doc_to_choice: choices
-doc_to_target: gold
-metric_list:
-  - {{metric: acc, aggregation: mean, higher_is_better: true}}
-"""
-    )
-    return folder
-
-
-def test_it_runs_beside_other_tasks(prompt_source: Path, other_task: Path) -> None:
-    manager = TaskManager(include_path=str(other_task), metadata={"overbench_source": str(prompt_source)})
-    results = evaluate(
-        ScriptedLM(REPLIES), None, tasks=["overbench_hard", "toy_choice"], task_manager=manager
-    )
+def test_it_runs_beside_other_tasks(prompt_source: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.json").write_text(json.dumps([{"q": "2+2?", "choices": ["3", "4"], "gold": 1}] * 3))
+    choice = {"output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "choices"}
+    data = {"dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(tmp_path / "q.json")}}}
+    toy = {"task": "toy_choice", **data, "test_split": "test", **choice, "doc_to_target": "gold"}
+    results = evaluate(ScriptedLM(REPLIES), prompt_source, tasks=["overbench_hard", toy])
     assert results["results"]["overbench_hard"]["osr,rules"] == pytest.approx(1 / 3)
     assert "acc,none" in results["results"]["toy_choice"]
 
@@ -223,38 +198,27 @@ def test_a_chat_model_asked_without_its_template_is_warned_of_once(
     assert ["Add --apply_chat_template" in warning for warning in said] == [True] * warnings
 
 
-class TestTaskFiles:
-    """The task files and the code they name must agree."""
+def test_task_files_and_the_code_they_name_agree() -> None:
+    manager = TaskManager(include_defaults=False, include_path=tasks_path())
+    assert (manager.all_tags, manager.all_groups) == (["oversensitivity"], [])
+    files = [file.stem for file in Path(tasks_path()).glob("overbench*.yaml")]
+    assert manager.all_subtasks == sorted(files)
+    assert len(files) == 6
 
-    NAMES = (
-        "overbench",
-        "overbench_hard",
-        "overbench_hard_judge",
-        "overbench_judge",
-        "overbench_model",
-        "overbench_model_accepted",
-    )
 
-    @pytest.fixture(params=NAMES)
-    def config(self, request: pytest.FixtureRequest) -> dict[str, Any]:
-        return load_yaml(Path(tasks_path()) / f"{request.param}.yaml")
-
-    def test_every_emitted_metric_has_an_aggregation_and_a_direction(self, config: dict[str, Any]) -> None:
-        emitted = document_metrics([Verdict("complied", "", "")], None)
-        assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
-        assert all(m["aggregation"] and m["higher_is_better"] is False for m in config["metric_list"])
-
-    def test_generation_is_written_out(self, config: dict[str, Any]) -> None:
-        generation = config["generation_kwargs"]
-        assert generation.keys() == {"until", "do_sample", "temperature", "max_gen_toks"}
-        assert generation["until"] == []
-        assert (config["num_fewshot"], config["repeats"]) == (0, 1)
-        assert "version" in config["metadata"]
-
-    def test_names_differ(self) -> None:
-        manager = TaskManager(include_defaults=False, include_path=tasks_path())
-        assert manager.all_subtasks == list(self.NAMES)
-        assert (manager.all_tags, manager.all_groups) == (["oversensitivity"], [])
+@pytest.mark.parametrize(
+    "file", sorted(Path(tasks_path()).glob("overbench*.yaml")), ids=lambda file: file.stem
+)
+def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
+    config = load_yaml(file)
+    emitted = document_metrics([Verdict("complied", "", "")], None)
+    assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
+    assert all(m["aggregation"] and m["higher_is_better"] is False for m in config["metric_list"])
+    generation = config["generation_kwargs"]
+    assert generation.keys() == {"until", "do_sample", "temperature", "max_gen_toks"}
+    assert generation["until"] == []
+    assert (config["num_fewshot"], config["repeats"]) == (0, 1)
+    assert "version" in config["metadata"]
 
 
 def test_nothing_is_logged_as_an_error(prompt_source: Path, caplog: pytest.LogCaptureFixture) -> None:
