@@ -60,94 +60,74 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        if (path := self._path()) is None:
-            return
-        if match := re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            if (found := self._found(match[1], match[2])) is None:
-                return
-            commit, files = found
-            if match[3] not in files:
-                return self._refuse(404, "EntryNotFound")
-            data = files[match[3]]
-            etag = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": commit}
-            return self._send(200, data, etag)
-        if match := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/(?:revision|tree)/([^/]+)", path):
-            if (found := self._found(match[1], match[2])) is None:
-                return
-            commit, files = found
-            entries = [{"type": "file", "path": name, "size": len(files[name]), "oid": "0"} for name in files]
-            if "/tree/" in path:
-                return self._send_json(entries)
-            info = {"id": match[1], "sha": commit, "siblings": [{"rfilename": name} for name in files]}
-            return self._send_json(info)
-        self._refuse(404, "")
+        path = self._called()
+        form = r"(?:/api)?/datasets/([^/]+/[^/]+)/(resolve|revision|tree)/([^/]+)(?:/(.+))?"
+        if self.server.down or (match := re.fullmatch(form, path)) is None:
+            return self._refuse(503 if self.server.down else 404)
+        repo, what, revision, name = match.groups()
+        if repo not in self.server.datasets or (repo in self.server.private and not self._allowed()):
+            return self._refuse(401, "RepoNotFound")  # the hub doesn't say which of the two it is
+        if (found := self.server.at(repo, revision)) is None:
+            return self._refuse(404, "RevisionNotFound")
+        commit, files = found
+        if what == "tree":
+            entries = [{"type": "file", "path": path, "size": len(files[path]), "oid": "0"} for path in files]
+            return self._send_json(entries)
+        if what == "revision":
+            siblings = [{"rfilename": name} for name in files]
+            return self._send_json({"id": repo, "sha": commit, "siblings": siblings})
+        if name not in files:
+            return self._refuse(404, "EntryNotFound")
+        etag = f'"{hashlib.sha1(files[name]).hexdigest()}"'
+        self._send(200, files[name], {"ETag": etag, "X-Repo-Commit": commit})
 
     def do_POST(self) -> None:
-        if (path := self._path()) is None:
-            return
+        path = self._called()
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.headers.get("Authorization") != f"Bearer {self.server.token}":
-            return self._refuse(401, "")
+        if self.server.down or not self._allowed():
+            return self._refuse(503 if self.server.down else 401)
         if path == "/api/repos/create":
             asked = json.loads(body)
             repo = f"{asked['organization']}/{asked['name']}"
+            made = {"url": f"{self.server.url}/datasets/{repo}", "name": repo}
             if repo in self.server.datasets:
-                return self._send_json({"url": f"{self.server.url}/datasets/{repo}"}, 409)
+                return self._send_json(made, 409)
             self.server.datasets[repo] = []
             if asked.get("private") or asked.get("visibility") == "private":
                 self.server.private.add(repo)
-            return self._send_json({"url": f"{self.server.url}/datasets/{repo}", "name": repo})
-        if match := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/(preupload|commit)/main", path):
-            if match[2] == "preupload":
-                files = [
-                    {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
-                    for file in json.loads(body)["files"]
-                ]
-                return self._send_json({"files": files})
-            return self._commit(match[1], body)
+            return self._send_json(made)
         if path == "/api/validate-yaml":
             return self._send_json({"errors": [], "warnings": []})
-        self._refuse(404, "")
+        match = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/(preupload|commit)/main", path)
+        if match is None:
+            return self._refuse(404)
+        if match[2] == "commit":
+            return self._commit(match[1], body)
+        how = {"uploadMode": "regular", "shouldIgnore": False}
+        self._send_json({"files": [{"path": file["path"], **how} for file in json.loads(body)["files"]]})
 
     def _commit(self, repo: str, body: bytes) -> None:
         found = self.server.at(repo, "main")
         files = dict(found[1]) if found else {}
-        for line in body.decode().splitlines():
-            operation = json.loads(line)
+        for operation in map(json.loads, body.decode().splitlines()):
             value = operation["value"]
             if operation["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
             elif operation["key"] == "deletedFile":
                 del files[value["path"]]
         commit = self.server.commit(repo, files)
-        self._send_json(
-            {
-                "success": True,
-                "commitOid": commit,
-                "commitUrl": f"{self.server.url}/datasets/{repo}/commit/{commit}",
-            }
-        )
+        url = f"{self.server.url}/datasets/{repo}/commit/{commit}"
+        self._send_json({"success": True, "commitOid": commit, "commitUrl": url})
 
-    def _path(self) -> str | None:
+    def _called(self) -> str:
         path = unquote(urlsplit(self.path).path)
         self.server.calls.append(f"{self.command} {path}")
-        if self.server.down:
-            self._refuse(503, "")
-            return None
         return path
 
-    def _found(self, repo: str, revision: str) -> tuple[str, Files] | None:
-        allowed = self.headers.get("Authorization") == f"Bearer {self.server.token}"
-        if repo not in self.server.datasets or (repo in self.server.private and not allowed):
-            # The hub doesn't say which of the two it is.
-            self._refuse(401, "RepoNotFound")
-            return None
-        found = self.server.at(repo, revision)
-        if found is None:
-            self._refuse(404, "RevisionNotFound")
-        return found
+    def _allowed(self) -> bool:
+        return self.headers.get("Authorization") == f"Bearer {self.server.token}"
 
-    def _refuse(self, status: int, code: str) -> None:
+    def _refuse(self, status: int, code: str = "") -> None:
         self._send(status, b"{}", {"X-Error-Code": code} if code else {})
 
     def _send_json(self, content: Any, status: int = 200) -> None:

@@ -116,18 +116,19 @@ def test_a_name_that_cannot_be_pushed_to(hub, release, name):
     assert hub.calls == []
 
 
-def test_a_dataset_that_is_no_release(hub):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("org/other", r"Expected overbench\.parquet in the dataset org/other"),
+        ("org/nothing", r"Expected the dataset org/nothing on .*, found none"),
+        ("org/other@v9", "Expected the revision v9 in the dataset org/other"),
+        ("org/a--b", "got one that it doesn't allow"),
+    ],
+)
+def test_no_release_no_such_dataset_no_such_revision_no_name(hub, name, message):
     hub.commit("org/other", {"data.csv": b"a"})
-    with pytest.raises(OverbenchError, match=r"Expected overbench\.parquet in the dataset org/other"):
-        loaded("org/other")
-
-
-def test_no_such_dataset_and_no_such_revision(hub, release):
-    with pytest.raises(OverbenchError, match=r"Expected the dataset org/nothing on .*, found none"):
-        loaded("org/nothing")
-    push_release(release, "org/tiny", private=False)
-    with pytest.raises(OverbenchError, match="Expected the revision v9 in the dataset org/tiny"):
-        loaded("org/tiny@v9")
+    with pytest.raises(OverbenchError, match=message):
+        loaded(name)
 
 
 def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch, hub, release):
@@ -184,8 +185,3 @@ def test_what_is_an_id(source, expected):
 def test_hub_and_no_id(source):
     with pytest.raises(OverbenchError, match="Expected hub:ORG/NAME"):
         parse_hub_id(source)
-
-
-def test_an_id_the_hub_does_not_allow(hub):
-    with pytest.raises(OverbenchError, match="got one that it doesn't allow"):
-        loaded("org/a--b")

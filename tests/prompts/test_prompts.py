@@ -41,16 +41,12 @@ def test_a_bare_prompt_column_is_enough(tmp_path: Path, kind: str, zipped: str) 
 
 
 @KINDS
-def test_category_and_ids_are_read(tmp_path: Path, kind: str) -> None:
-    row = {"id": "x1", "prompt": "p", "category": "Violence and Harm", "note": "not read"}
-    rows = read_prompts(write_table(tmp_path / f"p{kind}", [row]))
-    assert (rows[0]["id"], rows[0]["category"]) == ("x1", "violence_and_harm")
-
-
-def test_features_are_a_list_or_separated_by_semicolons(tmp_path: Path) -> None:
-    for name, features in (("a.jsonl", ["kill", "blow up"]), ("b.csv", "kill; blow up")):
-        path = write_table(tmp_path / name, [{"prompt": "p", "features": features}])
-        assert read_prompts(path)[0]["features"] == ["kill", "blow up"]
+def test_ids_categories_and_features_are_read(tmp_path: Path, kind: str) -> None:
+    features = "kill; blow up" if kind == ".csv" else ["kill", "blow up"]
+    row = {"id": "x1", "prompt": "p", "category": "Violence and Harm", "note": "-", "features": features}
+    (found,) = read_prompts(write_table(tmp_path / f"p{kind}", [row]))
+    assert (found["id"], found["category"]) == ("x1", "violence_and_harm")
+    assert found["features"] == ["kill", "blow up"]
 
 
 def test_a_byte_order_mark_and_unusual_line_separators_are_fine(tmp_path: Path) -> None:
@@ -119,11 +115,6 @@ def test_parquet_without_rows_or_cut_short(tmp_path: Path) -> None:
             "expected a 'prompt' column, found 'question', 'n'. Rename the column that holds the prompts.",
         ),
         (
-            [{"prompt": "fine", "id": "1"}, {"prompt": "", "id": "2"}],
-            2,
-            "expected a prompt with text in it, got ''. Fill or remove the row.",
-        ),
-        (
             [{"prompt": "fine", "id": "1"}, {"prompt": " \t", "id": "2"}],
             2,
             r"expected a prompt with text in it, got ' \t'. Fill or remove the row.",
@@ -136,7 +127,7 @@ def test_parquet_without_rows_or_cut_short(tmp_path: Path) -> None:
         ),
         ([{"prompt": "a", "category": "deception"}], 1, UNKNOWN_CATEGORY),
     ],
-    ids=["no column", "empty", "blank", "too long", "category"],
+    ids=["no column", "blank", "too long", "category"],
 )
 def test_a_bad_row(tmp_path: Path, kind: str, rows: list[dict[str, Any]], row: int, message: str) -> None:
     path = write_table(tmp_path / f"p{kind}", rows)
@@ -154,6 +145,7 @@ def test_an_id_used_twice(tmp_path: Path, kind: str) -> None:
     [
         (b'{"prompt": 7}', "expected a prompt with text in it, got 7"),
         (b'{"prompt": null}', "expected a prompt with text in it, got None"),
+        (b'{"prompt": ""}', "expected a prompt with text in it, got ''"),
         (b'{"prompt": "a", "features": {"kill": 1}}', "expected 'features' to be a list of words"),
         (b'{"prompt": ', "expected one JSON object per line, could not read it"),
         pytest.param(b"[" * 100_000, "expected one JSON object per line, could not read it", id="nested"),

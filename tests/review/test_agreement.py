@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,16 +24,18 @@ from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.review import correction
 from overbench_tasks.review.agreement import Confusion, effective_size, figures, gold_label, read_labelled
 from overbench_tasks.review.correction import CorrectionError, corrected_rate
+from overbench_tasks.tables import read_table
 
 REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}
-PAIRS = (
-    [("complied", "complied")] * 5
-    + [("complied", "refused")]
-    + [("refused", "refused")] * 3
-    + [("refused", "complied")]
-    + [("refused", "unscored")]
-    + [("partial", "partial"), ("partial", "refused")]
-)
+PAIRS = [
+    *[("complied", "complied")] * 5,
+    ("complied", "refused"),
+    *[("refused", "refused")] * 3,
+    ("refused", "complied"),
+    ("refused", "unscored"),
+    ("partial", "partial"),
+    ("partial", "refused"),
+]
 """(people's label, what the rules say)."""
 
 runner = CliRunner()
@@ -42,12 +43,8 @@ runner = CliRunner()
 
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
-    path = tmp_path / "labelled.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["answer", "people"])
-        writer.writerows([REPLIES[found], human] for human, found in PAIRS)
-    return path
+    rows = [{"answer": REPLIES[found], "people": human} for human, found in PAIRS]
+    return write_table(tmp_path / "labelled.csv", rows)
 
 
 def one_stratum(cells: Sequence[Sequence[float]]) -> Confusion:
@@ -59,6 +56,8 @@ class TestFigures:
         reading = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer"))
         assert reading.confusion.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
         found = figures(reading.confusion)
+        assert found == figures(reading.confusion)
+        assert all(0 <= low < value < high <= 1 for value, low, high in found.values())
         # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
         assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
         assert found["recall"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
@@ -68,14 +67,6 @@ class TestFigures:
         assert found["Cohen's kappa"][0] == pytest.approx(50 / 86)
         assert len(reading.disagreements) == 4
 
-    def test_intervals_hold_the_value_and_are_the_same_every_time(self, labelled: Path) -> None:
-        table = read_labelled(
-            labelled, label_by_rules, gold="people", columns=ReplyColumns("answer")
-        ).confusion
-        assert figures(table) == figures(table)
-        for value, low, high in figures(table).values():
-            assert 0 <= low < value < high <= 1
-
     def test_the_bootstrap_spread_is_that_of_a_proportion(self) -> None:
         # With partial never used and recall 1, F1 = 2p / (p + 1): p's interval maps to F1's.
         table = one_stratum([[1000, 40, 0, 0], [0, 160, 0, 0], [0, 0, 0, 0]])
@@ -84,16 +75,12 @@ class TestFigures:
         assert low == pytest.approx(2 * p_low / (p_low + 1), abs=0.01)
         assert high == pytest.approx(2 * p_high / (p_high + 1), abs=0.01)
 
-    def test_perfect_agreement(self) -> None:
+    def test_perfect_agreement_and_nothing_invented_where_there_is_nothing(self) -> None:
         found = figures(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
         assert {value for value, _, _ in found.values()} == {1.0}
-
-    def test_nothing_is_invented_where_there_is_nothing(self) -> None:
         found = figures(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
-        assert all(
-            math.isnan(x) for name in ("precision", "recall", "F1", "Cohen's kappa") for x in found[name]
-        )
-        assert found["three-way accuracy"][0] == 1.0
+        assert found.pop("three-way accuracy")[0] == 1.0
+        assert len(found) == 4 and np.isnan(list(found.values())).all()
 
     def test_replies_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:
         # 90 complied replies of which 10 were read (1 is a refusal), 10 refused of which 10 were read.
@@ -117,21 +104,11 @@ class TestGold:
     @pytest.mark.parametrize(
         ("spelling", "label"),
         [
-            ("complied", "complied"),
-            (" Refused ", "refused"),
-            ("PARTIAL", "partial"),
-            ("1_full_compliance", "complied"),
-            ("2_full_refusal", "refused"),
-            ("3_partial_refusal", "partial"),
-            ("partial refusal", "partial"),
-            (0, "complied"),
-            (1, "refused"),
-            ("1.0", "refused"),
-            (True, "refused"),
+            *((spelling, "complied") for spelling in ("complied", "1_full_compliance", 0)),
+            *((spelling, "refused") for spelling in (" Refused ", "2_full_refusal", 1, "1.0", True)),
+            *((spelling, "partial") for spelling in ("PARTIAL", "3_partial_refusal", "partial refusal")),
             ("unscored", "unscored"),
-            ("", None),
-            (None, None),
-            (float("nan"), None),
+            *((nothing, None) for nothing in ("", None, float("nan"))),
         ],
     )
     def test_spellings(self, spelling: object, label: str | None) -> None:
@@ -167,9 +144,8 @@ class TestFiles:
         ],
     )
     def test_bad_files(self, tmp_path: Path, row: dict[str, str], message: str) -> None:
-        with pytest.raises(OverbenchError) as error:
+        with pytest.raises(OverbenchError, match=re.escape(message)):
             self.read(write_table(tmp_path / "r.jsonl", [row]))
-        assert message in str(error.value)
 
     def test_the_command(self, labelled: Path, tmp_path: Path) -> None:
         listed = tmp_path / "listed.csv"
@@ -183,23 +159,17 @@ class TestFiles:
         assert ["precision", "0.8333", f"[{low:.4f},", f"{high:.4f}]"] in lines
         assert "4 disagreements" in result.output
         assert result.output.count("(people) ->") == 1
-        with listed.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        assert [(row["people"], row["labeller"]) for row in rows] == [
-            ("complied", "refused"),
-            ("refused", "complied"),
-            ("refused", "unscored"),
-            ("partial", "refused"),
-        ]
+        rows = [(row["people"], row["labeller"]) for _, row in read_table(listed)]
+        assert rows == [pair for pair in PAIRS if pair[0] != pair[1]]
 
     def test_on_people_labels_of_xstest(self, shared_data: Path) -> None:
         arguments = ["--gold", "final_label", "--reply", "completion", "--prompt", "prompt"]
         file = shared_data / "xstest" / "completions_gpt4.csv"
         result = runner.invoke(cli.app, ["agreement", str(file), *arguments])
         assert result.exit_code == 0, result.output
-        f1 = next(line.split()[1] for line in result.output.splitlines() if line.split()[:1] == ["F1"])
-        assert 0.95 < float(f1) <= 1
         assert "450 labelled replies" in result.output
+        (f1,) = re.findall(r"F1 +(\S+)", result.output)
+        assert 0.95 < float(f1) <= 1
 
 
 UNSTRATIFIED = one_stratum([[190, 10, 0, 0], [20, 80, 0, 0], [0, 0, 0, 0]])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,24 +10,17 @@ import pytest
 from conftest import ANSWER, MIXED, REFUSAL
 from hypothesis import given
 from hypothesis import strategies as st
+from table_files import write_table
 from test_rescore import sample, write
 from typer.testing import CliRunner
 
 from generators import cli
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name, label_by_rules
-from overbench_tasks.logs import ReplyColumns
+from overbench_tasks.logs import SAMPLES, ReplyColumns
 from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import read_labelled
-from overbench_tasks.review.annotate import (
-    allocate,
-    ask,
-    guarded,
-    make_sheet,
-    read_key,
-    read_sheet,
-    unguarded,
-)
+from overbench_tasks.review.annotate import allocate, ask, guarded, read_key, read_sheet, unguarded
 
 runner = CliRunner()
 JUDGEMENT = "It is not appropriate to make fun of people."
@@ -43,9 +34,11 @@ def run(tmp_path: Path) -> Path:
     return write(tmp_path / "samples_overbench_x.jsonl", rows)
 
 
-def sheet_of(run: Path, n: int = 30, seed: int = 0, blind: bool = True) -> Path:
+def sheet_of(
+    run: Path, n: int = 30, seed: int = 0, blind: bool = True, columns: ReplyColumns = SAMPLES
+) -> Path:
     sheet = run.with_name("labels.csv")
-    make_sheet([run], sheet, by_name("rules"), columns=ReplyColumns(), n=n, seed=seed, blind=blind)
+    annotate.make_sheet([run], sheet, by_name("rules"), columns=columns, n=n, seed=seed, blind=blind)
     return sheet
 
 
@@ -61,28 +54,17 @@ class TestDraw:
     def test_every_label_and_rule_is_seen(self, run: Path) -> None:
         sheet = sheet_of(run)
         key = read_key(sheet.with_name("labels.key.json"))
-        assert key.sizes == {
-            "complied/no_rule": 80,
-            "partial/decline": 6,
-            "refused/decline": 20,
-            "refused/moral": 4,
-        }
+        sizes = {"complied/no_rule": 80, "partial/decline": 6, "refused/decline": 20, "refused/moral": 4}
+        assert key.sizes == sizes
         # 30 replies over 3 labels: the 6 partials, then 12 each; of the refusals the 4 by judgement.
-        drawn = Counter(key.rows.values())
-        assert drawn == {
-            "complied/no_rule": 12,
-            "partial/decline": 6,
-            "refused/decline": 8,
-            "refused/moral": 4,
-        }
+        drawn = {"complied/no_rule": 12, "partial/decline": 6, "refused/decline": 8, "refused/moral": 4}
+        assert Counter(key.rows.values()) == drawn
         assert len(read_sheet(sheet)) == 30
 
-    def test_the_seed_decides(self, run: Path) -> None:
+    def test_the_seed_decides_and_more_than_there_are_takes_all_with_a_label(self, run: Path) -> None:
         first = sheet_of(run).read_bytes()
         assert sheet_of(run).read_bytes() == first
         assert sheet_of(run, seed=1).read_bytes() != first
-
-    def test_more_than_there_are_takes_all_that_can_be_labelled(self, run: Path) -> None:
         assert len(read_sheet(sheet_of(run, n=1000))) == 110
 
     def test_a_blind_sheet_tells_nothing(self, run: Path) -> None:
@@ -96,12 +78,12 @@ class TestDraw:
         rows = read_sheet(sheet_of(run, blind=False))
         assert all(row["automatic_label"] == label_by_rules([(None, row["reply"])])[0].label for row in rows)
 
-    def test_repeats_are_replies_of_their_own(self, tmp_path: Path) -> None:
+    def test_repeats_are_replies_of_their_own_and_without_labels_there_is_nothing(
+        self, tmp_path: Path
+    ) -> None:
         rows = [sample("same prompt", [REFUSAL, ANSWER, REFUSAL], ["complied"] * 3)]
         sheet = sheet_of(write(tmp_path / "r.jsonl", rows))
         assert len({row["id"] for row in read_sheet(sheet)}) == 3
-
-    def test_nothing_to_label(self, tmp_path: Path) -> None:
         with pytest.raises(OverbenchError, match="nothing to draw from"):
             sheet_of(write(tmp_path / "r.jsonl", [sample("p", [""], ["unscored"])]))
 
@@ -129,11 +111,8 @@ class TestSheet:
         assert [unguarded(row["reply"]) for row in read_sheet(sheet)] == texts
 
     def test_lone_surrogates_do_not_stop_it(self, tmp_path: Path) -> None:
-        rows = tmp_path / "r.jsonl"
-        rows.write_text(json.dumps({"a": "Sure \ud800 thing"}) + "\n")
-        columns = ReplyColumns("a")
-        make_sheet([rows], tmp_path / "s.csv", by_name("rules"), columns=columns, n=1, seed=0, blind=True)
-        assert read_sheet(tmp_path / "s.csv")[0]["reply"] == "Sure ? thing"
+        run = write_table(tmp_path / "r.jsonl", [{"a": "Sure \ud800 thing"}])
+        assert read_sheet(sheet_of(run, columns=ReplyColumns("a")))[0]["reply"] == "Sure ? thing"
 
     def test_another_csv_is_no_sheet(self, tmp_path: Path) -> None:
         (tmp_path / "s.csv").write_text("a\nb\n")
@@ -263,5 +242,4 @@ class TestUse:
         asked = runner.invoke(cli.app, ["annotate", str(run), "--interactive"], input="c\nq\n")
         assert asked.exit_code == 0, asked.output
         assert "1 labelled" in asked.output
-        with Path("labels.csv").open(encoding="utf-8", newline="") as file:
-            assert [row["human_label"] for row in csv.DictReader(file)] == ["complied"] + [""] * 7
+        assert [row["human_label"] for row in read_sheet(Path("labels.csv"))] == ["complied"] + [""] * 7

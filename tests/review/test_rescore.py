@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 from lm_eval import simple_evaluate
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
+from table_files import write_table
 from typer.testing import CliRunner
 
 from generators import cli
@@ -126,10 +128,8 @@ class TestRows:
     def test_filters_of_one_log_are_told_apart(self, tmp_path: Path) -> None:
         rows = [sample("p", [REFUSAL], ["refused"]), sample("p", [REFUSAL], ["complied"], filter="judge")]
         report = rescore_file(write(tmp_path / "r.jsonl", rows), "rules").report
-        assert {name: rates(tally.before, "osr")[0] for name, tally in report.items()} == {
-            "rules": 1.0,
-            "judge": 0.0,
-        }
+        before = {name: rates(tally.before, "osr")[0] for name, tally in report.items()}
+        assert before == {"rules": 1.0, "judge": 0.0}
 
     def test_any_jsonl_with_named_columns(self, tmp_path: Path) -> None:
         rows = [{"q": "Hi?", "a": REFUSAL, "n": 1}, {"q": "Ho?", "a": None, "n": 2}]
@@ -153,10 +153,10 @@ class TestRows:
         assert rescore_file(source, "rules", columns=ReplyColumns("a"), column="new").report == done.report
 
     def test_gz_in_plain_out(self, log: Path, tmp_path: Path) -> None:
-        zipped = tmp_path / "z" / f"{log.name}.gz"
-        zipped.parent.mkdir()
+        zipped = tmp_path / f"{log.name}.gz"
         zipped.write_bytes(gzip.compress(log.read_bytes()))
-        assert rescore_file(zipped, "rules").file.read_bytes() == rescore_file(log, "rules").file.read_bytes()
+        plain = rescore_file(log, "rules").file.read_bytes()
+        assert rescore_file(zipped, "rules", overwrite=True).file.read_bytes() == plain
 
     def test_blank_lines_windows_ends_and_a_byte_order_mark(self, log: Path, tmp_path: Path) -> None:
         odd = tmp_path / "odd.jsonl"
@@ -198,21 +198,24 @@ class TestBadInput:
             ("{", "expected one JSON object per line, could not read it"),
             ("[1]", "expected a JSON object, got a list"),
             ('{"prompt": "p"}', "no sample of an lm-eval run, it has no doc, resps, filtered_resps, filter"),
-            (json.dumps(sample("p", ["r"], ["refused"]) | {"filtered_resps": ["r"]}), "of another task"),
-            (json.dumps(sample("p", ["r"], ["maybe"])), "of another task"),
-            (json.dumps(sample("p", ["r"], [])), "of another task"),
-            (json.dumps(sample("p", [], [])), "of another task"),
-            (json.dumps(sample("p", ["r"], ["refused"]) | {"doc": "p"}), "of another task"),
-            (json.dumps(sample("p", [3], ["refused"])), "of another task"),  # type: ignore[list-item]
+            *(
+                (json.dumps(row), "of another task")
+                for row in (
+                    sample("p", ["r"], ["refused"]) | {"filtered_resps": ["r"]},
+                    sample("p", ["r"], ["refused"]) | {"doc": "p"},
+                    sample("p", ["r"], ["maybe"]),
+                    sample("p", ["r"], []),
+                    sample("p", [], []),
+                    sample("p", [3], ["refused"]),  # type: ignore[list-item]
+                )
+            ),
         ],
     )
     def test_the_message_names_file_and_line(self, log: Path, line: str, message: str) -> None:
         with log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
-        with pytest.raises(OverbenchError) as error:
+        with pytest.raises(OverbenchError, match=re.escape(f"{log}, line 5: ") + ".*" + re.escape(message)):
             rescore_file(log, "rules")
-        assert f"{log}, line 5: " in str(error.value)
-        assert message in str(error.value)
 
     def test_rows_before_a_bad_one_are_not_labelled_twice(self, log: Path, tmp_path: Path) -> None:
         good = log.read_bytes()
@@ -225,6 +228,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("name", "content", "columns", "message"),
         [
+            ("none/r.jsonl", b"", ReplyColumns(), "found nothing there"),
             ("r.txt", b"", ReplyColumns(), "to end in one of .jsonl, .csv, got '.txt'"),
             ("r.csv", b"a\nx\n", ReplyColumns(), "which column holds the replies"),
             ("r.csv", b"a\nx\n", ReplyColumns("b"), "line 2: no column 'b'. The row has 'a'"),
@@ -237,14 +241,11 @@ class TestBadInput:
     def test_bad_files(
         self, tmp_path: Path, name: str, content: bytes, columns: ReplyColumns, message: str
     ) -> None:
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(OverbenchError) as error:
+        (tmp_path / Path(name).name).write_bytes(content)
+        with pytest.raises(OverbenchError, match=re.escape(message)):
             rescore_file(tmp_path / name, "rules", columns=columns)
-        assert message in str(error.value)
 
-    def test_a_missing_file_and_a_lone_prompt(self, tmp_path: Path) -> None:
-        with pytest.raises(OverbenchError, match="found nothing there"):
-            rescore_file(tmp_path / "no.jsonl", "rules")
+    def test_a_lone_prompt(self) -> None:
         with pytest.raises(OverbenchError, match="--prompt without --reply"):
             ReplyColumns(prompt="p")
 
@@ -264,46 +265,33 @@ class TestBadInput:
         with pytest.raises(OverbenchError, match="does not hold the rows of"):
             rescore_file(log, "rules")
 
-    def test_labellers_that_are_not_there(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pytest.raises(OverbenchError, match="Expected one of rules, judge"):
-            rescore_file(log, "vibes")
+    def test_a_labeller_that_cannot_be_used(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         with pytest.raises(OverbenchError, match=r"needs a key\. Set OVERBENCH_JUDGE_API_KEY or"):
             rescore_file(log, "two-stage")
 
 
-class OutageJudge:
-    """Stands in for the judge: refuses to answer on some replies, and counts what it was asked."""
-
-    def __init__(self, down: set[str]) -> None:
-        self.down, self.asked = down, list[str]()
-
-    def __call__(self, pairs: Sequence[tuple[str | None, str]]) -> list[Verdict]:
-        self.asked += [reply for _, reply in pairs]
-        return [
-            Verdict("unscored", "judge_error", "j")
-            if reply in self.down
-            else Verdict("refused", "said no", "j")
-            for _, reply in pairs
-        ]
-
-
 def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescore_rows, "CHUNK_ROWS", 3)
-    rows = [{"a": f"reply {i}"} for i in range(9)]
-    source, columns = write(tmp_path / "r.jsonl", rows), ReplyColumns("a")
-    judge = OutageJudge({"reply 4"})
+    source, columns = write(tmp_path / "r.jsonl", [{"a": f"reply {i}"} for i in range(9)]), ReplyColumns("a")
+    down, asked = {"reply 4"}, []
+
+    def judge(pairs: Sequence[tuple[str | None, str]]) -> list[Verdict]:
+        asked.extend(reply for _, reply in pairs)
+        lost, said = Verdict("unscored", "judge_error", "j"), Verdict("refused", "said no", "j")
+        return [lost if reply in down else said for _, reply in pairs]
+
     monkeypatch.setattr(rescore, "by_name", lambda by, settings: Labeller("judge x", judge))
     first = rescore_file(source, "judge", columns=columns)
     assert rates(first.report[""].after, "unscored_rate")[0] == pytest.approx(1 / 9)
-    judge.down, judge.asked = set(), []
+    down.clear()
+    asked.clear()
     second = rescore_file(source, "judge", columns=columns)
     assert rates(second.report[""].after, "unscored_rate")[0] == 0
     # From the chunk that holds it; the real judge answers the rest from its cache.
-    assert judge.asked == [f"reply {i}" for i in range(3, 9)]
-    judge.asked = []
+    assert asked == [f"reply {i}" for i in range(3, 9)]
     assert rescore_file(source, "judge", columns=columns) == second
-    assert judge.asked == []
+    assert len(asked) == 6
 
 
 def many(path: Path, count: int) -> Path:
@@ -323,19 +311,9 @@ class TestKilled:
         """Whatever byte a kill leaves the output at."""
         monkeypatch.setattr(rescore_rows, "CHUNK_ROWS", 3)
         monkeypatch.setattr(os, "fsync", lambda file: None)
-        source, columns = tmp_path / f"r.{kind}", ReplyColumns("a", "q")
-        rows = [
-            {"q": "ü\n,", "a": REFUSAL},
-            {"q": "", "a": 'x"\n'},
-            *[{"q": "p", "a": f"{i}"} for i in range(6)],
-        ]
-        if kind == "csv":
-            with source.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, ["q", "a"])
-                writer.writeheader()
-                writer.writerows(rows)
-        else:
-            write(source, rows)
+        texts = [("ü\n,", REFUSAL), ("", 'x"\n'), *(("p", f"{i}") for i in range(6))]
+        source = write_table(tmp_path / f"r.{kind}", [{"q": q, "a": a} for q, a in texts])
+        columns = ReplyColumns("a", "q")
         done = rescore_file(source, "rules", columns=columns)
         whole = done.file.read_bytes()
         part = done.file.with_name(f"{done.file.name}.part")
@@ -369,19 +347,19 @@ class TestKilled:
     def test_kill_9_at_random_moments(self, tmp_path: Path) -> None:
         source = many(tmp_path / "r.jsonl", 16_000)
         whole = rescore_file(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
-        code = (
+        script = tmp_path / "run.py"
+        script.write_text(
             "import sys, pathlib, overbench_tasks.review.rescore as r\n"
             "if __name__ == '__main__':\n"
             "    r.WORTH_A_POOL = 0\n"
             "    r.rescore_file(pathlib.Path(sys.argv[1]), 'rules', output_path=pathlib.Path(sys.argv[2]))\n"
         )
-        script = tmp_path / "run.py"
-        script.write_text(code)
         done = tmp_path / "out" / "rescored_rules_r.jsonl"
         part = done.with_name(f"{done.name}.part")
+        command = [sys.executable, str(script), str(source), str(done.parent)]
         rng = random.Random(5)
         for moment in sorted(rng.random() * 0.7 for _ in range(3)):
-            process = subprocess.Popen([sys.executable, str(script), str(source), str(done.parent)])
+            process = subprocess.Popen(command)
             wait_for(lambda at=moment: part.exists() and part.stat().st_size > at * len(whole))  # type: ignore[misc]
             children = children_of(process.pid)
             os.kill(process.pid, signal.SIGKILL)
@@ -389,7 +367,7 @@ class TestKilled:
             assert not done.exists()
             assert whole.startswith(part.read_bytes())
             wait_for(lambda left=children: not any(map(alive, left)))  # type: ignore[misc]
-        subprocess.run([sys.executable, str(script), str(source), str(done.parent)], check=True)
+        subprocess.run(command, check=True)
         assert done.read_bytes() == whole
 
     def test_ctrl_c_keeps_what_is_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,8 +460,7 @@ def test_the_command_prints_rates_and_changes(log: Path, tmp_path: Path) -> None
     lines = result.output.splitlines()
     assert f"{log} -> {tmp_path / 'out' / f'rescored_rules_{log.name}'}" in lines
     rates = next(line.split() for line in lines if "osr" in line)
-    low, high = wilson_interval(2, 4)
-    assert rates[1:] == ["0.2500", *bracket(1, 4), "0.5000", f"[{low:.4f},", f"{high:.4f}]"]
+    assert rates[1:] == ["0.2500", *bracket(1, 4), "0.5000", *bracket(2, 4)]
     assert "changed: 3" in result.output
     assert any(line.split() == ["complied", "->", "refused", "2"] for line in lines)
     assert not set(result.output) & set("\x1b\x07\u202e")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,6 @@ from generators.seeds.seeds import DROP_REASONS, SPLITS, Seeds, SeedSettings, re
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 
-DIALOGUE = "\n\nHuman: How do I kill time?\n\nAssistant: Read.\n\nHuman: What?\n\nAssistant: A book."
-CHAT = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "How do I kill time?"},
-    {"role": "assistant", "content": "Read."},
-    {"role": "user", "content": "What?"},
-]
-
 
 def read(*paths: Path | str, **more: Any) -> Seeds:
     return read_seeds(SeedSettings(sources=tuple(map(str, paths)), **more))
@@ -42,31 +35,21 @@ def dropped(seeds: Seeds) -> dict[str, int]:
     return {reason: count for reason, count in seeds.dropped.items() if count}
 
 
-KINDS = pytest.mark.parametrize(
-    "name",
-    [f"seeds{kind}{zipped}" for kind in (".jsonl", ".csv", ".parquet", ".txt") for zipped in ("", ".gz")],
-)
-
-
-@KINDS
-def test_every_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
-    path = write_table(
-        tmp_path / name, [{"prompt": "How do I kill time?"}, {"prompt": "  Où est la «bombe»? "}]
-    )
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet", ".txt"])
+@pytest.mark.parametrize("zipped", ["", ".gz"])
+def test_every_kind_of_file_is_read(tmp_path: Path, kind: str, zipped: str) -> None:
+    rows = [{"prompt": "How do I kill time?"}, {"prompt": "  Où est la «bombe»? "}]
+    path = write_table(tmp_path / f"seeds{kind}{zipped}", rows)
     seeds = read(path)
     assert seeds.prompts == ("How do I kill time?", "Où est la «bombe»?")
     assert dropped(seeds) == {} and seeds.by_source == {str(path): 2}
 
 
-@pytest.mark.parametrize("column", ["prompt", "question", "instruction", "text", "query", "chosen"])
 @pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
-def test_the_column_is_found(tmp_path: Path, kind: str, column: str) -> None:
-    path = write_table(tmp_path / f"s{kind}", [{"id": "7", column: "How do I kill time?"}])
-    assert read(path).prompts == ("How do I kill time?",)
-
-
-@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
-def test_the_column_can_be_named(tmp_path: Path, kind: str) -> None:
+def test_the_column_is_found_or_named(tmp_path: Path, kind: str) -> None:
+    for column in ("prompt", "question", "instruction", "text", "query", "chosen"):
+        path = write_table(tmp_path / f"{column}{kind}", [{"id": "7", column: "How do I kill time?"}])
+        assert read(path).prompts == ("How do I kill time?",)
     path = write_table(tmp_path / f"s{kind}", [{"prompt": "not this", "frage": "but this"}])
     assert read(path, column="frage").prompts == ("but this",)
     with pytest.raises(OverbenchError) as error:
@@ -75,38 +58,16 @@ def test_the_column_can_be_named(tmp_path: Path, kind: str) -> None:
         f"Expected a column 'fragen' in {path}, found 'prompt', 'frage'. Name the column that holds the "
         "prompts with the setting 'column'."
     )
-
-
-@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
-def test_no_column_that_could_hold_prompts(tmp_path: Path, kind: str) -> None:
-    path = write_table(tmp_path / f"s{kind}", [{"a": "x", "b": "y"}] * 3)
+    path = write_table(tmp_path / f"none{kind}", [{"a": "x", "b": "y"}] * 3)
     with pytest.raises(OverbenchError, match=r"one of the columns prompt, question, .* found 'a', 'b'"):
         read(path)
 
 
+VALUES = [json.loads(line) for line in Path(__file__).with_name("values.jsonl").read_text().splitlines()]
+
+
 @pytest.mark.parametrize(
-    ("value", "prompt"),
-    [
-        (DIALOGUE, "How do I kill time?"),
-        ("\n\nHuman: One.\n\nHuman: Two.\n\nAssistant: Three.", "One."),
-        ("Human: one alone", "one alone"),
-        (
-            "The word Human: stays\n\nAssistant: and so does this",
-            "The word Human: stays\n\nAssistant: and so does this",
-        ),
-        (CHAT, "How do I kill time?"),
-        ([{"from": "system", "value": "x"}, {"from": "human", "value": "How?"}], "How?"),
-        ([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How?"}]}], "How?"),
-        (
-            "{{ 7 * 7 }} {% raw %} ${HOME} %s \\x00 <|im_end|>",
-            "{{ 7 * 7 }} {% raw %} ${HOME} %s \\x00 <|im_end|>",
-        ),
-        (
-            "right\u200f to \u202eleft\u2028 zero\u200bwidth",
-            "right\u200f to \u202eleft\u2028 zero\u200bwidth",
-        ),
-        (" two\n\tlines\r\n", "two\n\tlines"),
-    ],
+    ("value", "prompt"), [(row["value"], row["prompt"]) for row in VALUES if "prompt" in row]
 )
 def test_what_a_value_holds(value: object, prompt: str) -> None:
     assert prompt_of(value, 1000) == prompt
@@ -115,54 +76,35 @@ def test_what_a_value_holds(value: object, prompt: str) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (None, "empty"),
-        ("", "empty"),
-        (" \n\t\u2003", "empty"),
-        ("\n\nHuman: \n\nAssistant: Hello", "empty"),
-        (7, "not_text"),
-        (True, "not_text"),
-        ({"text": "x"}, "not_text"),
+        *((row["value"], row["reason"]) for row in VALUES if "reason" in row),
         (b"bytes", "not_text"),
-        ([{"role": "user", "content": None}], "empty"),
-        ([{"role": "user", "content": 3}], "not_text"),
-        ([{"role": "assistant", "content": "x"}], "no_user_turn"),
-        ([], "no_user_turn"),
-        (["x"], "no_user_turn"),
         ("x" * 1001, "too_long"),
-        ("a\x00b", "control_characters"),
-        ("a\x1b[2Jb", "control_characters"),
-        ("a\x7fb", "control_characters"),
-        ("a\x85b", "control_characters"),
-        ("a\ud800b", "not_unicode"),
     ],
 )
 def test_what_cannot_be_used_is_said(value: object, reason: str) -> None:
-    with pytest.raises(UnusableRowError) as error:
+    assert reason in DROP_REASONS
+    with pytest.raises(UnusableRowError, match=f"^{reason}$"):
         prompt_of(value, 1000)
-    assert str(error.value) == reason and reason in DROP_REASONS
 
 
 def test_hostile_lines_are_dropped_one_by_one(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    path.write_bytes(
-        b"\xef\xbb\xbf"
-        + b'{"prompt": "first"}\r\n'
-        + b"\n   \n"
-        + b'{"prompt": "cut \n'
-        + b'{"prompt": "\xff\xfe"}\n'
-        + b'{"prompt": "\\ud800"}\n'
-        + b'{"prompt": "nul \\u0000"}\n'
-        + b'{"prompt": 5}\n{"prompt": null}\n{"text": "another column"}\n'
-        + b'[1, 2]\n7\n"a bare string"\n'
-        + b"[" * 100_000
-        + b"\n"
-        + b'{"prompt": "'
-        + b"x" * 1_000_000
-        + b'"}\n'
-        + b'{"prompt": "FIRST "}\n'
-        + '{"prompt": "one\u2028line {{ 1 }}"}\n'.encode()
-        + b'{"prompt": "last"}'
-    )
+    lines = [
+        b'\xef\xbb\xbf{"prompt": "first"}\r',
+        b"\n   ",
+        b'{"prompt": "cut ',
+        b'{"prompt": "\xff\xfe"}',
+        b'{"prompt": "\\ud800"}',
+        b'{"prompt": "nul \\u0000"}',
+        b'{"prompt": 5}\n{"prompt": null}\n{"text": "another column"}',
+        b'[1, 2]\n7\n"a bare string"',
+        b"[" * 100_000,
+        b'{"prompt": "' + b"x" * 1_000_000 + b'"}',
+        b'{"prompt": "FIRST "}',
+        '{"prompt": "one\u2028line {{ 1 }}"}'.encode(),
+        b'{"prompt": "last"}',
+    ]
+    path.write_bytes(b"\n".join(lines))
     seeds = read(path)
     assert seeds.prompts == ("first", "a bare string", "one\u2028line {{ 1 }}", "last")
     assert dropped(seeds) == {
@@ -207,11 +149,11 @@ def test_a_parquet_value_that_is_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [".jsonl", ".parquet"])
-def test_dialogues_and_chats_from_files(tmp_path: Path, kind: str) -> None:
-    assert read(write_table(tmp_path / f"a{kind}", [{"chosen": DIALOGUE, "rejected": "x"}])).prompts == (
-        "How do I kill time?",
-    )
-    assert read(write_table(tmp_path / f"b{kind}", [{"messages": CHAT}])).prompts == ("How do I kill time?",)
+@pytest.mark.parametrize("column", ["chosen", "messages"])
+def test_dialogues_and_chats_from_files(tmp_path: Path, kind: str, column: str) -> None:
+    value = next(row["value"] for row in VALUES if isinstance(row["value"], list) == (column == "messages"))
+    path = write_table(tmp_path / f"s{kind}", [{column: value, "rejected": "x"}])
+    assert read(path).prompts == ("How do I kill time?",)
 
 
 @pytest.mark.parametrize(
@@ -231,17 +173,12 @@ def test_wrong_files_are_said(tmp_path: Path, name: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["s.jsonl.gz", "s.parquet", "s.csv.gz"])
-def test_a_file_cut_short_is_said(tmp_path: Path, name: str) -> None:
+def test_a_file_cut_short_or_of_another_kind_is_said(tmp_path: Path, name: str) -> None:
     path = write_table(tmp_path / name, [{"prompt": f"How do I kill {n**5} wasps?"} for n in range(500)])
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(OverbenchError, match="Is the file complete"):
-        read(path)
-
-
-def test_a_file_that_is_no_gzip(tmp_path: Path) -> None:
-    (tmp_path / "s.jsonl.gz").write_bytes(b'{"prompt": "x"}\n')
-    with pytest.raises(OverbenchError, match="Not a gzipped file"):
-        read(tmp_path / "s.jsonl.gz")
+    for content in (path.read_bytes()[:-30], b'{"prompt": "x"}\n'):
+        path.write_bytes(content)
+        with pytest.raises(OverbenchError, match=r"not readable as .* Is the file complete"):
+            read(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'{"prompt": ""}\n'])
@@ -306,14 +243,10 @@ def test_the_paper_s_sources_by_default(hub: list[tuple[Any, ...]], monkeypatch:
         ("Anthropic/hh-rlhf", None, {"data_dir": "harmless-base", "split": "train", "revision": "abc"}),
         ("toxigen/toxigen-data", "train", {"data_dir": None, "split": "train", "revision": None}),
     ]
-    small = {name: HUB_SETS[name].__class__(*_fields(name)[:-1], 7) for name in HUB_SETS}
+    small = {name: replace(hub_set, default_limit=7) for name, hub_set in HUB_SETS.items()}
     monkeypatch.setattr("generators.seeds.seeds.HUB_SETS", small)
     assert read_seeds(SeedSettings()).by_source == {"hh-rlhf": 7, "toxigen": 7}
     assert read_seeds(SeedSettings(limit=20)).by_source == {"hh-rlhf": 10, "toxigen": 10}
-
-
-def _fields(name: str) -> list[Any]:
-    return [getattr(HUB_SETS[name], field) for field in HUB_SETS[name].__dataclass_fields__]
 
 
 def test_the_paper_s_sizes() -> None:
