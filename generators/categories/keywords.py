@@ -188,12 +188,6 @@ Found = tuple[tuple[str, Topic], ...]
 """(keyword, topic) of a text, in order."""
 
 
-# Prompts of one run share their features.
-@lru_cache(maxsize=1 << 16)
-def _in_feature(feature: str) -> Found:
-    return _found(feature)
-
-
 def _found(text: str) -> Found:
     """What one keyword covers is not searched for others."""
     topics = _keywords().topics
@@ -211,6 +205,10 @@ def _found(text: str) -> Found:
                 end = place + size
                 break
     return tuple(found)
+
+
+_in_feature = lru_cache(maxsize=1 << 16)(_found)
+"""Prompts of one run share their features."""
 
 
 @lru_cache(maxsize=1 << 16)

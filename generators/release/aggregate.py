@@ -40,7 +40,7 @@ from generators.release.release_inputs import (
 )
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.release.write_release import put_in_place, write_logged, write_matrix, write_release
-from generators.targets.naming import Aliases, TargetRecord, joined
+from generators.targets.naming import Aliases, joined
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
@@ -93,10 +93,11 @@ def aggregate(
     aliases = Aliases(settings.aliases)
     sources = [find_source(path, settings.prompts, aliases) for path in runs]
     logs = find_logs(responses_folders, aliases)
-    targets = _targets(sources, logs, aliases)
-    labelled_by = one_labeller(sources, logs, settings.relabel)
-    differing = decoding_differences(logs, sources, aliases)
-    notes = decoding_notes(differing)
+    asked = [log.target for log in logs] + [source.target for source in sources if source.target]
+    for source in sources:
+        asked += map(aliases.target, source.release.targets()) if source.release else ()
+    targets, labelled_by = joined(asked), one_labeller(sources, logs, settings.relabel)
+    decoding = decoding_differences(logs, sources, aliases)
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -110,13 +111,13 @@ def aggregate(
                 aliases,
                 targets,
                 labelled_by,
-                decoding=differing,
+                decoding=decoding,
                 category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
-                notes=notes,
+                notes=decoding_notes(decoding),
             )
             read_prompts(work, say)
-            aliases.check_used(_long_names(work))
+            aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
             read_verdicts(work, say)
             drop_near_duplicates(work, say)
             drop_refused_by_none(work, say)
@@ -128,21 +129,6 @@ def aggregate(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return facts
-
-
-def _targets(
-    sources: Sequence[PromptSource], logs: Sequence[Log], aliases: Aliases
-) -> dict[str, TargetRecord]:
-    found = [log.target for log in logs] + [source.target for source in sources if source.target]
-    for source in sources:
-        if source.release is not None:
-            found += [aliases.target(target) for target in source.release.targets()]
-    return joined(found)
-
-
-def _long_names(work: Workspace) -> set[str]:
-    names = {log.long_name for log in work.logs}
-    return names.union(*(source.long_names for source in work.sources))
 
 
 @dataclass(frozen=True)

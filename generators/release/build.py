@@ -100,18 +100,16 @@ def chunks(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
 def open_database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    # In memory, so that nothing is logged; what exceeds the limit is spilled all the same.
-    connection = duckdb.connect()
+    # In memory, so that nothing is logged; what exceeds the limit is spilled all the same. Results are sorted
+    # where it matters.
+    spilled = str(folder / "spilled")
+    config: dict[str, Any] = {"temp_directory": spilled, "preserve_insertion_order": False}
+    config |= {"threads": engine.threads} if engine.threads else {}
     try:
-        connection.execute("SET memory_limit = ?", [engine.memory_limit])
+        connection = duckdb.connect(config=config | {"memory_limit": engine.memory_limit})
     except duckdb.Error as error:
-        connection.close()
         raise OverbenchError(f"--memory_limit: expected a size such as 2GB: {error}") from error
-    connection.execute("SET temp_directory = ?", [str(folder / "spilled")])
-    connection.execute("SET preserve_insertion_order = false")  # results are sorted where it matters
     connection.execute("SET enable_progress_bar = false")
-    if engine.threads:
-        connection.execute("SET threads = ?", [engine.threads])
     return connection
 
 

@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -188,6 +189,11 @@ def _share(n: int, total: int) -> str:
     return f"{n:,} ({n / total:.1%})" if total else "0"
 
 
+_OPEN: Final = """
+SELECT id, prompt FROM prompts SEMI JOIN kept USING (number)
+ANTI JOIN (SELECT number FROM cells WHERE target = ? AND label != 'unscored') USING (number) ORDER BY id"""
+
+
 @dataclass(frozen=True)
 class Gap:
     """What one target has left open.
@@ -231,19 +237,10 @@ def write_gaps(work: Workspace, folder: Path, found: Sequence[Gap]) -> None:
     for number, gap in enumerate(found):
         if gap.file is not None:
             (folder / GAPS_FOLDER).mkdir(exist_ok=True)
-            _write_open_prompts(work, number, folder / gap.file)
+            with (folder / gap.file).open("w", encoding="utf-8", newline="\n") as lines:
+                for identity, prompt in chain.from_iterable(work.batches(_OPEN, [number])):
+                    lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
     (folder / GAPS_FILE).write_text(_gaps(work, found), encoding="utf-8", newline="\n")
-
-
-def _write_open_prompts(work: Workspace, number: int, file: Path) -> None:
-    query = """
-        SELECT id, prompt FROM prompts SEMI JOIN kept USING (number)
-        ANTI JOIN (SELECT number FROM cells WHERE target = ? AND label != 'unscored') USING (number)
-        ORDER BY id"""
-    with file.open("w", encoding="utf-8", newline="\n") as lines:
-        for rows in work.batches(query, [number]):
-            for identity, prompt in rows:
-                lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
 
 
 def _gaps(work: Workspace, found: Sequence[Gap]) -> str:

@@ -203,10 +203,10 @@ def _rows(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ..
 
 
 def _counted(database: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
-    [counts] = _rows(
-        database, f"SELECT (SELECT count(*) FROM old_{table}), (SELECT count(*) FROM new_{table})"
+    [(old, new)] = _rows(
+        database, f"FROM (SELECT count(*) FROM old_{table}), (SELECT count(*) FROM new_{table})"
     )
-    return counts[0], counts[1]
+    return old, new
 
 
 def _only_in(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tuple[MovedPrompt, ...]:
@@ -215,14 +215,13 @@ def _only_in(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tup
 
 
 def _changed(database: duckdb.DuckDBPyConnection) -> tuple[PromptChange, ...]:
-    differing = ", ".join(f"o.{name} IS DISTINCT FROM n.{name}" for name in COMPARED)
-    query = f"""SELECT id, n.prompt, [{differing}] AS differing
-        FROM old_prompts o JOIN new_prompts n USING (id) WHERE list_contains(differing, true) ORDER BY id"""
+    differing = ", ".join(
+        f"CASE WHEN o.{name} IS DISTINCT FROM n.{name} THEN '{name}' END" for name in COMPARED
+    )
+    query = f"""SELECT id, n.prompt, list_filter([{differing}], lambda name: name IS NOT NULL) AS columns
+        FROM old_prompts o JOIN new_prompts n USING (id) WHERE len(columns) > 0 ORDER BY id"""
     return tuple(
-        PromptChange(
-            name, prompt, tuple(column for column, differs in zip(COMPARED, flags, strict=True) if differs)
-        )
-        for name, prompt, flags in _rows(database, query)
+        PromptChange(name, prompt, tuple(columns)) for name, prompt, columns in _rows(database, query)
     )
 
 

@@ -78,6 +78,8 @@ TARGET_COLUMNS: Final = {
 class Release:
     """A release that is there and complete; its tables are read when they are asked for.
 
+    Reading one raises OverbenchError where its file is no such table: see :func:`read_columns`.
+
     Attributes:
         folder: where it lies.
         facts: ``release.json``: ``name``, ``version``, ``settings``, ``counts``, ``gaps``, ``software``.
@@ -95,32 +97,18 @@ class Release:
         return str(self.facts["version"])
 
     def prompts(self, *, hard: bool = False, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table:
-        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for.
-
-        Raises:
-            OverbenchError: the file cannot be read.
-        """
+        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for."""
         wanted = {name: PROMPT_COLUMNS[name] for name in columns}
         return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted)
 
     def matrix(self) -> pyarrow.Table:
-        """The cells, by id and target: :data:`MATRIX_COLUMNS`.
-
-        Raises:
-            OverbenchError: the file cannot be read.
-        """
+        """The cells, by id and target: :data:`MATRIX_COLUMNS`."""
         return read_columns(self.folder / MATRIX_FILE, MATRIX_COLUMNS)
 
     def targets(self) -> list[TargetRecord]:
-        """The targets, by name.
-
-        Raises:
-            OverbenchError: the file cannot be read.
-        """
-        return [
-            TargetRecord(**row)
-            for row in read_columns(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()
-        ]
+        """The targets, by name."""
+        rows = read_columns(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()
+        return [TargetRecord(**row) for row in rows]
 
 
 def is_release(folder: Path) -> bool:

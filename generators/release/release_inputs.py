@@ -213,7 +213,7 @@ def decoding_differences(
             seen[target][name] = [one.get(name) for one in settings]
     known = [source.target for source in sources if source.target]
     for source in sources:
-        known += [aliases.target(one) for one in source.release.targets()] if source.release else []
+        known += map(aliases.target, source.release.targets()) if source.release else ()
     for one in known:
         if one.max_gen_toks is not None:
             seen[one.target].setdefault("max_gen_toks", []).append(one.max_gen_toks)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +83,6 @@ Picture = BarChart | HeatMap
 class Theme:
     """Colours of one page; the series colours are told apart by colour-blind readers (Okabe and Ito)."""
 
-    name: str
     ground: str
     ink: str
     faint: str
@@ -92,10 +90,8 @@ class Theme:
     shades: str
 
 
-LIGHT = Theme(
-    "light", "#ffffff", "#1b1f24", "#c9ced6", ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "rocket_r"
-)
-DARK = Theme("dark", "#16191d", "#e4e7eb", "#454c55", ("#56b4e9", "#e69f00", "#2fc79a", "#e08fc0"), "rocket")
+LIGHT = Theme("#ffffff", "#1b1f24", "#c9ced6", ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "rocket_r")
+DARK = Theme("#16191d", "#e4e7eb", "#454c55", ("#56b4e9", "#e69f00", "#2fc79a", "#e08fc0"), "rocket")
 
 WIDE, NARROW = 8.4, 3.45
 """Inches; at 96 pixels per inch a figure is shown at its own size, so that its text keeps its size."""
@@ -103,7 +99,9 @@ WIDE, NARROW = 8.4, 3.45
 
 def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
     """The figure, at least ``width`` inches wide; a heat map with many columns is wider."""
-    with _style(theme):
+    from matplotlib import rc_context
+
+    with rc_context(_style(theme)):
         if isinstance(picture, BarChart):
             return _bars(picture, theme, width)
         return _heat_map(picture, theme, width)
@@ -123,17 +121,16 @@ def png(picture: Picture) -> bytes:
 
 
 def _saved(figure: Figure, theme: Theme, kind: str, **options: Any) -> bytes:
+    from matplotlib import rc_context
+
     stream = io.BytesIO()
-    with _style(theme):
+    with rc_context(_style(theme)):
         figure.savefig(stream, format=kind, facecolor=theme.ground, **options)
     return stream.getvalue()
 
 
-@contextmanager
-def _style(theme: Theme) -> Iterator[None]:
-    import matplotlib
-
-    style: dict[Any, Any] = {
+def _style(theme: Theme) -> dict[Any, Any]:
+    return {
         "axes.edgecolor": theme.faint,
         "axes.facecolor": theme.ground,
         "axes.labelcolor": theme.ink,
@@ -148,8 +145,6 @@ def _style(theme: Theme) -> Iterator[None]:
         "xtick.color": theme.ink,
         "ytick.color": theme.ink,
     }
-    with matplotlib.rc_context(style):
-        yield
 
 
 def _new(width: float, height: float) -> tuple[Figure, Axes]:

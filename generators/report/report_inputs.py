@@ -225,19 +225,14 @@ def _releases(
 def _label_counts(name: str, made: LoggedRelease) -> list[LabelCount]:
     import duckdb
 
-    counts: dict[tuple[str, str], LabelCount] = {}
-    query = """SELECT target, coalesce(labelled_by, ''), label, count(*), count(*) FILTER (conflict)
+    query = """SELECT target, coalesce(labelled_by, ''), histogram(label), count(*) FILTER (conflict)
         FROM read_parquet(?) GROUP BY ALL"""
     with duckdb.connect() as connection:
         rows = connection.execute(query, [str(made.release.folder / MATRIX_FILE)]).fetchall()
-    for target, labelled_by, label, cells, conflicts in rows:
-        count = counts.setdefault(
-            (target, labelled_by),
-            LabelCount(name, target, labelled_by, Counter(), 0, made.reasons.get(target, Counter())),
-        )
-        count.labels[label] = cells
-        counts[target, labelled_by] = replace(count, conflicts=count.conflicts + conflicts)
-    return list(counts.values())
+    return [
+        LabelCount(name, target, labelled_by, Counter(labels), conflicts, made.reasons.get(target, Counter()))
+        for target, labelled_by, labels, conflicts in rows
+    ]
 
 
 def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
@@ -271,25 +266,23 @@ class Setting:
 
 def run_settings(logs: Sequence[Log], release: Release | None) -> list[Setting]:
     """The settings of all targets, by name."""
-    settings = list(_of_logs(logs))
-    if release is not None:
-        told = f"release {release.name} {release.version}"
-        known = {setting.target.target for setting in settings}
-        settings += [Setting(one, told) for one in release.targets() if one.target not in known]
-    return sorted(settings, key=lambda setting: setting.target.target)
-
-
-def _of_logs(logs: Sequence[Log]) -> Iterator[Setting]:
     by_target = defaultdict(list)
     for log in logs:
         by_target[log.target.target].append(log.run)
+    settings = []
     for name, target in joined(log.target for log in logs).items():
         runs = by_target[name]
         tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in runs})
         decodings = sorted({_decoding(run.generation) for run in runs})
         # The tasks of one lm-eval run share its time.
         seconds = {run.date: run.seconds for run in runs if run.seconds is not None}
-        yield Setting(target, "; ".join(tasks), "; ".join(decodings), sum(seconds.values()) or None)
+        settings.append(
+            Setting(target, "; ".join(tasks), "; ".join(decodings), sum(seconds.values()) or None)
+        )
+    if release is not None:
+        told = f"release {release.name} {release.version}"
+        settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
+    return sorted(settings, key=lambda setting: setting.target.target)
 
 
 def _decoding(generation: Mapping[str, Any]) -> str:

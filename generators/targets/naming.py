@@ -18,6 +18,7 @@ import difflib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -52,16 +53,17 @@ def name_target(
     Args:
         settings: further fields of :class:`TargetRecord`.
     """
-    parsed, text = _arguments(model_args)
+    if isinstance(model_args, str):
+        from lm_eval.utils import simple_parse_args_string
+
+        text, parsed = model_args, simple_parse_args_string(model_args)
+    else:
+        text, parsed = ",".join(f"{key}={value}" for key, value in model_args.items()), dict(model_args)
     checkpoint = target_name(parsed) or f"{model}:{text}"
-    name = checkpoint
-    if system_instruction:
-        name += system_suffix(system_instruction)
-    templated = apply_chat_template or is_chat_api(model)
-    if not templated:
-        name += " -template"
+    templated = apply_chat_template or "chat" in model  # the server of a chat API applies its template
+    system = system_suffix(system_instruction) if system_instruction else ""
     return TargetRecord(
-        target=name,
+        target=f"{checkpoint}{system}{'' if templated else ' -template'}",
         checkpoint=checkpoint,
         model=model,
         model_args=text,
@@ -74,19 +76,6 @@ def name_target(
 def system_suffix(system_instruction: str) -> str:
     """What a system instruction adds to a target's name."""
     return f" +system:{hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
-
-
-def is_chat_api(model: str) -> bool:
-    """Is this lm-eval backend a chat API, where the server applies the template?"""
-    return "chat" in model
-
-
-def _arguments(model_args: str | Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    if isinstance(model_args, str):
-        from lm_eval.utils import simple_parse_args_string
-
-        return simple_parse_args_string(model_args), model_args
-    return model_args, ",".join(f"{key}={value}" for key, value in model_args.items())
 
 
 def public_arguments(model_args: str | None) -> str | None:
@@ -107,12 +96,6 @@ def public_arguments(model_args: str | None) -> str | None:
     return ",".join(shown)
 
 
-@dataclass(frozen=True)
-class _Alias:
-    name: str
-    checkpoint: str | None
-
-
 class Aliases:
     """Short names for targets.
 
@@ -125,7 +108,7 @@ class Aliases:
     """
 
     def __init__(self, given: Sequence[str] = ()) -> None:
-        self._aliases: dict[str, _Alias] = {}
+        self._aliases: dict[str, tuple[str, str | None]] = {}
         for text in given:
             long, equals, short = text.rpartition("=")
             name, at, checkpoint = short.partition("@")
@@ -133,28 +116,23 @@ class Aliases:
                 raise OverbenchError(
                     f"Expected --alias 'LONG NAME=short name' or '...=short name@checkpoint', got {text!r}."
                 )
-            alias = _Alias(name.strip(), checkpoint.strip() or None)
+            alias = name.strip(), checkpoint.strip() or None
             if self._aliases.setdefault(long.strip(), alias) != alias:
                 raise OverbenchError(f"--alias gives {long.strip()!r} two names. Keep one of them.")
         self._used: set[str] = set()
 
     def name(self, name: str) -> str:
         """The short form of a target's or checkpoint's name; without an alias, the name itself."""
-        alias = self._aliases.get(name)
-        if alias is None:
+        if name not in self._aliases:
             return name
         self._used.add(name)
-        return alias.name
+        return self._aliases[name][0]
 
     def target(self, target: TargetRecord) -> TargetRecord:
         """The target by its short name, its checkpoint too."""
-        alias = self._aliases.get(target.target)
-        checkpoint = alias.checkpoint if alias else None
-        return replace(
-            target,
-            target=self.name(target.target),
-            checkpoint=checkpoint or self.name(target.checkpoint),
-        )
+        _, checkpoint = self._aliases.get(target.target, ("", None))
+        checkpoint = checkpoint or self.name(target.checkpoint)
+        return replace(target, target=self.name(target.target), checkpoint=checkpoint)
 
     def check_used(self, known: Iterable[str]) -> None:
         """Complain about an alias that names no target.
@@ -191,16 +169,14 @@ def joined(targets: Iterable[TargetRecord]) -> dict[str, TargetRecord]:
 
 
 def _joined(same: Sequence[TargetRecord]) -> TargetRecord:
-    known = [target for target in same if target.model is not None] or same
-    first = known[0]
-    for other in known:
-        for setting in _TELLING:
-            if getattr(other, setting) != getattr(first, setting):
-                raise OverbenchError(
-                    f"Two targets would both be called {first.target!r}, with different {setting}: "
-                    f"{getattr(first, setting)!r} and {getattr(other, setting)!r}. Give them different names "
-                    "with --alias."
-                )
+    first, *others = known = [target for target in same if target.model is not None] or same
+    for other, setting in product(others, _TELLING):
+        one, another = getattr(first, setting), getattr(other, setting)
+        if one != another:
+            raise OverbenchError(
+                f"Two targets would both be called {first.target!r}, with different {setting}: {one!r} and "
+                f"{another!r}. Give them different names with --alias."
+            )
     return replace(first, **{setting: _agreed(setting, known) for setting in _VARYING})
 
 

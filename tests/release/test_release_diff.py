@@ -147,6 +147,3 @@ def test_the_matrix_of_a_release(both):
     assert full.values[row].tolist() == [1, -1, -1]
     assert full.features[row] == ("kill",)
     assert full.categories[row] == "others"
-    hard = release_matrix(read_release(both[0]), hard=True)
-    assert set(hard.prompt_ids) == {prompt_id(STAYS), prompt_id(GOES)}
-    assert hard.targets == full.targets

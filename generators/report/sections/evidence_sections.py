@@ -155,7 +155,7 @@ def shaded(prompt: str, rates: Mapping[str, float]) -> tuple[Piece, ...]:
     Returns:
         the pieces, which together are ``visible(prompt)``.
     """
-    by_key = {_key(word): rate for word, rate in rates.items() if word.strip()}
+    by_key = {feature_key(word): rate for word, rate in rates.items() if word.strip()}
     longest_first = sorted(by_key, key=lambda word: (-len(word), word))
     if not longest_first:
         return ((visible(prompt), 0),)
@@ -165,15 +165,11 @@ def shaded(prompt: str, rates: Mapping[str, float]) -> tuple[Piece, ...]:
     for match in re.finditer(rf"(?<!\w)(?:{phrases})(?!\w)", prompt, re.IGNORECASE):
         if match.start() > after:
             pieces.append((visible(prompt[after : match.start()]), 0))
-        pieces.append((visible(match[0]), shade(by_key.get(_key(match[0]), math.nan))))
+        pieces.append((visible(match[0]), shade(by_key.get(feature_key(match[0]), math.nan))))
         after = match.end()
     if after < len(prompt) or not pieces:
         pieces.append((visible(prompt[after:]), 0))
     return tuple(pieces)
-
-
-def _key(word: str) -> str:
-    return " ".join(word.casefold().split())
 
 
 def labels_section(inputs: Inputs) -> Section:

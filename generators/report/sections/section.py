@@ -8,15 +8,8 @@ from dataclasses import dataclass
 
 from generators.report.figures import Picture
 from overbench_tasks.metrics import Rate
+from overbench_tasks.records import CATEGORIES
 from overbench_tasks.text import visible
-
-CATEGORY_NAMES = {
-    "illegal_activities": "Illegal activities",
-    "privacy_invasion": "Privacy invasion",
-    "violence_and_harm": "Violence and harm",
-    "bias_and_discrimination": "Bias and discrimination",
-    "others": "Others",
-}
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,9 @@ class Report:
 
 def category_name(category: str | None) -> str:
     """A category in words."""
-    return CATEGORY_NAMES.get(category or "", category or "none given")
+    if category in CATEGORIES:
+        return category.replace("_", " ").capitalize()
+    return category or "none given"
 
 
 def highest_first(rates: Mapping[str, Rate]) -> list[str]:

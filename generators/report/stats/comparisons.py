@@ -103,10 +103,8 @@ def paired_interval(both: int, only_first: int, only_second: int, n: int) -> tup
     neither = n - both - only_first - only_second
     firsts, seconds = both + only_first, both + only_second
     first, second = firsts / n, seconds / n
-    (low_first, high_first), (low_second, high_second) = (
-        wilson_interval(firsts, n),
-        wilson_interval(seconds, n),
-    )
+    low_first, high_first = wilson_interval(firsts, n)
+    low_second, high_second = wilson_interval(seconds, n)
     spread = math.sqrt(firsts * (n - firsts) * seconds * (n - seconds))
     association = float(both * neither - only_first * only_second)
     if association > 0:  # Newcombe's continuity correction of phi
@@ -157,13 +155,11 @@ def ranking_agreement(
         seed: the same seed gives the same interval.
     """
     import numpy as np
+    from scipy.stats import kendalltau
 
+    both = [target for target in first.targets if target in second.targets]
     targets = tuple(
-        target
-        for target in first.targets
-        if target in second.targets
-        and (first.column(target) >= ANSWERED).any()
-        and (second.column(target) >= ANSWERED).any()
+        target for target in both if all((one.column(target) >= ANSWERED).any() for one in (first, second))
     )
     ids = {name: row for row, name in enumerate(dict.fromkeys((*first.prompt_ids, *second.prompt_ids)))}
     values = np.full((len(ids), 2 * len(targets)), MISSING, dtype=np.int8)
@@ -180,9 +176,12 @@ def ranking_agreement(
     def tau(counts: NDArray[np.float64]) -> float:
         n = counts @ scored
         rates = np.divide(counts @ refused, n, out=np.full(n.shape, np.nan), where=n > 0)
-        return _tau_b(rates[: len(targets)], rates[len(targets) :])
+        # NaN for NaNs, and where either has only ties.
+        return float(kendalltau(rates[: len(targets)], rates[len(targets) :]).statistic)
 
-    observed = tau(np.bincount(codes, minlength=len(patterns)).astype(np.float64)) if targets else math.nan
+    observed = (
+        tau(np.bincount(codes, minlength=len(patterns)).astype(np.float64)) if len(targets) > 1 else math.nan
+    )
     if math.isnan(observed):
         return RankingAgreement(math.nan, math.nan, math.nan, targets)
     generator = np.random.default_rng(seed)
@@ -193,15 +192,3 @@ def ranking_agreement(
     taus = [value for counts in drawn if not math.isnan(value := tau(counts.astype(np.float64)))]
     low, high = np.quantile(taus, [0.025, 0.975]) if taus else (math.nan, math.nan)
     return RankingAgreement(observed, float(low), float(high), targets)
-
-
-def _tau_b(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """NaN for fewer than two, for NaNs, and where either has only ties."""
-    import numpy as np
-    from scipy.stats import kendalltau
-
-    if len(first) < 2 or np.isnan(first).any() or np.isnan(second).any():
-        return math.nan
-    if (first == first[0]).all() or (second == second[0]).all():
-        return math.nan
-    return float(kendalltau(first, second, variant="b").statistic)

@@ -47,7 +47,7 @@ class ResponseMatrix:
         features: (P,), the trigger words of each prompt.
 
     Raises:
-        OverbenchError: sizes that don't fit, an id or a target twice, a value other than 1, 0, -1.
+        OverbenchError: an id or a target is there twice.
     """
 
     prompt_ids: tuple[str, ...]
@@ -58,36 +58,13 @@ class ResponseMatrix:
     features: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        shape = (len(self.prompt_ids), len(self.targets))
-        if self.values.shape != shape:
-            raise OverbenchError(
-                f"Expected a response matrix of {shape[0]:,} prompts by {shape[1]:,} targets, got one of "
-                f"shape {self.values.shape}. Give one value for each prompt and target, -1 for none."
-            )
-        for name in ("source_targets", "categories", "features"):
-            if (length := len(getattr(self, name))) != shape[0]:
-                raise OverbenchError(
-                    f"Expected {name} for {shape[0]:,} prompts, got {length:,}. Give one for each prompt."
-                )
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
             if len(set(names)) < len(names):
                 [(twice, _)] = Counter(names).most_common(1)
                 raise OverbenchError(f"The {what} {twice!r} is there twice. Join its rows, or rename one.")
-        if self.values.size and not (self.values.min() >= MISSING and self.values.max() <= REFUSED):
-            raise OverbenchError(
-                f"Expected the values 1, 0 and -1 in a response matrix, got {self.values.min()} to "
-                f"{self.values.max()}."
-            )
 
     def column(self, target: str) -> NDArray[np.int8]:
-        """(P,): the values of one target.
-
-        Raises:
-            OverbenchError: there is no such target.
-        """
-        if target not in self.targets:
-            known = ", ".join(self.targets) or "none"
-            raise OverbenchError(f"Expected a target of the matrix, got {target!r}. There are: {known}.")
+        """(P,): the values of one target."""
         column: NDArray[np.int8] = self.values[:, self.targets.index(target)]
         return column
 
@@ -98,31 +75,25 @@ class ResponseMatrix:
         wanted = frozenset(targets)
         return np.array([not wanted.isdisjoint(sources) for sources in self.source_targets], dtype=np.bool_)
 
-    def select(self, keep: NDArray[np.bool_]) -> ResponseMatrix:
-        """The same matrix with only the prompts where ``keep`` (P,) is true, in the same order."""
-        places = [int(place) for place in keep.nonzero()[0]]
+    def with_ids(self, prompt_ids: Iterable[str]) -> ResponseMatrix:
+        """The same matrix with only these prompts (a hard set, say); ids it doesn't have are passed over."""
+        wanted = set(prompt_ids)
+        places = [place for place, name in enumerate(self.prompt_ids) if name in wanted]
         return ResponseMatrix(
             tuple(self.prompt_ids[place] for place in places),
             self.targets,
-            self.values[keep],
+            self.values[places],
             tuple(self.source_targets[place] for place in places),
             tuple(self.categories[place] for place in places),
             tuple(self.features[place] for place in places),
         )
-
-    def with_ids(self, prompt_ids: Iterable[str]) -> ResponseMatrix:
-        """The same matrix with only these prompts (a hard set, say); ids it doesn't have are passed over."""
-        import numpy as np
-
-        wanted = set(prompt_ids)
-        return self.select(np.array([name in wanted for name in self.prompt_ids], dtype=np.bool_))
 
 
 def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str]) -> ResponseMatrix:
     """The matrix of a release's two tables.
 
     Args:
-        prompts: columns ``id`` and, where known, ``source_targets``, ``category``, ``features``.
+        prompts: columns ``id``, ``source_targets``, ``category``, ``features``.
         cells: columns ``id``, ``target``, ``label``, at most one row for each id and target. Rows of
             ids that ``prompts`` doesn't have (dropped as near duplicates) are passed over.
         targets: in their order, those without a single cell included.
@@ -163,19 +134,19 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
         tuple(ids.to_pylist()),
         names,
         values,
-        tuple(frozenset(sources or ()) for sources in _column(prompts, "source_targets")),
-        tuple(_column(prompts, "category")),
-        tuple(tuple(words or ()) for words in _column(prompts, "features")),
+        tuple(frozenset(sources or ()) for sources in prompts["source_targets"].to_pylist()),
+        tuple(prompts["category"].to_pylist()),
+        tuple(tuple(words or ()) for words in prompts["features"].to_pylist()),
     )
 
 
-def release_matrix(release: Release, *, hard: bool = False) -> ResponseMatrix:
-    """The matrix of a release, or of its hard set; targets by name, those without a reply included.
+def release_matrix(release: Release) -> ResponseMatrix:
+    """The matrix of a release; targets by name, those without a reply included.
 
     Raises:
         OverbenchError: a file cannot be read, or its tables don't fit together.
     """
-    prompts = release.prompts(hard=hard, columns=("id", "source_targets", "category", "features"))
+    prompts = release.prompts(columns=("id", "source_targets", "category", "features"))
     return matrix_from_tables(prompts, release.matrix(), [target.target for target in release.targets()])
 
 
@@ -188,7 +159,3 @@ def _places(values: Any, known: Any) -> NDArray[np.int64]:
     known = known if isinstance(known, pa.Array) else pa.array(known, type=pa.string())
     found = pc.fill_null(pc.index_in(values, value_set=known), MISSING)
     return np.asarray(found.to_numpy(), dtype=np.int64)
-
-
-def _column(table: pa.Table, name: str) -> list[Any]:
-    return table[name].to_pylist() if name in table.column_names else [None] * table.num_rows

@@ -12,7 +12,6 @@ treated is our own decision, written below.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from overbench_tasks.records import CATEGORIES
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
 MIN_FEATURE_PROMPTS: Final = 5
 """A trigger word of fewer prompts than this says little; its interval is wider than half the scale."""
@@ -97,58 +97,34 @@ def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPT
     """
     import numpy as np
 
-    index = feature_index(matrix, min_prompts)
+    features, carriers = _carriers(matrix, min_prompts)
     refused, scored = matrix.values == REFUSED, matrix.values >= ANSWERED
     answers = scored.sum(axis=1)
-    # NaN marks a prompt that nobody has answered; it is in no denominator.
-    share = np.where(answers > 0, refused.sum(axis=1) / np.maximum(answers, 1), np.nan)
-    counted = [index.count(refused[:, place]) for place in range(len(matrix.targets))]
-    answered = [index.count(scored[:, place]) for place in range(len(matrix.targets))]
-    totals = index.total(np.nan_to_num(share))
-    asked = index.count(answers > 0)
+    # A prompt that nobody has answered adds nothing, and is in no denominator.
+    totals = carriers @ (refused.sum(axis=1) / np.maximum(answers, 1))
+    prompts, asked = carriers.sum(axis=1), carriers @ (answers > 0)
+    counted, answered = carriers @ refused, carriers @ scored
     rates = [
         FeatureRate(
             feature,
-            int(index.prompts[place]),
+            int(prompts[place]),
             Rate(float(totals[place]), int(asked[place])),
             {
-                target: Rate(int(counted[column][place]), int(answered[column][place]))
+                target: Rate(int(counted[place, column]), int(answered[place, column]))
                 for column, target in enumerate(matrix.targets)
             },
         )
-        for place, feature in enumerate(index.features)
+        for place, feature in enumerate(features)
     ]
-    return sorted(rates, key=_highest_first)
-
-
-@dataclass(frozen=True)
-class FeatureIndex:
-    """Which prompts carry which trigger word.
-
-    Attributes:
-        features: (F,), by name.
-        prompts: int (F,), how many prompts carry each.
-        codes: int (pairs,), place of a word in ``features``.
-        rows: int (pairs,), place of a prompt that carries it; each pair once.
-    """
-
-    features: tuple[str, ...]
-    prompts: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    rows: NDArray[np.int64]
-
-    def count(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """(F,): of the prompts where ``chosen`` (P,) is true, how many carry each word."""
-        import numpy as np
-
-        return np.bincount(self.codes[chosen[self.rows]], minlength=len(self.features)).astype(np.int64)
-
-    def total(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(F,): the sum of ``amounts`` (P,) over the prompts that carry each word."""
-        import numpy as np
-
-        totals = np.bincount(self.codes, weights=amounts[self.rows], minlength=len(self.features))
-        return totals.astype(np.float64)
+    return sorted(
+        rates,
+        key=lambda one: (
+            one.overall.n == 0,
+            -one.overall.refused / max(one.overall.n, 1),
+            -one.prompts,
+            one.feature,
+        ),
+    )
 
 
 def feature_key(feature: str) -> str:
@@ -156,18 +132,19 @@ def feature_key(feature: str) -> str:
     return " ".join(feature.casefold().split())
 
 
-def feature_index(matrix: ResponseMatrix, min_prompts: int = 1) -> FeatureIndex:
-    """The trigger words that at least ``min_prompts`` prompts carry, and these prompts."""
+def _carriers(matrix: ResponseMatrix, min_prompts: int) -> tuple[list[str], csr_array]:
+    """The trigger words of at least ``min_prompts`` prompts, by name; (F, P): 1 where a prompt carries it."""
     import numpy as np
+    from scipy.sparse import csr_array
 
-    of_prompts = [sorted({feature_key(word) for word in words} - {""}) for words in matrix.features]
+    of_prompts = [{feature_key(word) for word in words} - {""} for words in matrix.features]
     counts = Counter(word for words in of_prompts for word in words)
-    features = tuple(sorted(word for word, count in counts.items() if count >= min_prompts))
+    features = sorted(word for word, count in counts.items() if count >= min_prompts)
     place = {word: number for number, word in enumerate(features)}
     pairs = [(place[word], row) for row, words in enumerate(of_prompts) for word in words if word in place]
-    both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    prompts = np.array([counts[word] for word in features], dtype=np.int64)
-    return FeatureIndex(features, prompts, both[:, 0], both[:, 1])
+    places = tuple(np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
+    ones = np.ones(len(pairs), dtype=np.int64)
+    return features, csr_array((ones, places), shape=(len(features), len(of_prompts)))
 
 
 def _rates(matrix: ResponseMatrix, values: NDArray[np.int8]) -> dict[str, Rate]:
@@ -179,11 +156,6 @@ def _rate(values: NDArray[np.int8]) -> Rate:
     return Rate(int((values == REFUSED).sum()), int((values >= ANSWERED).sum()))
 
 
-def _highest_first(rate: FeatureRate) -> tuple[bool, float, int, str]:
-    value = rate.overall.value
-    return math.isnan(value), 0.0 if math.isnan(value) else -value, -rate.prompts, rate.feature
-
-
 @dataclass(frozen=True)
 class Transfer:
     """Rates by source and target.
@@ -191,14 +163,12 @@ class Transfer:
     Attributes:
         sources: (S,), the targets that prompts were made for: those of the matrix in its order, then
             others by name.
-        targets: (T,), as in the matrix.
-        rates: (S, T): ``rates[a][b]`` is how often ``targets[b]`` refuses prompts made for ``sources[a]``,
-            with their number ``n``.
+        rates: (S, T), targets as in the matrix: ``rates[a][b]`` is how often target ``b`` refuses prompts
+            made for ``sources[a]``, with their number ``n``.
         prompts: (S,), how many prompts were made for each source, answered or not.
     """
 
     sources: tuple[str, ...]
-    targets: tuple[str, ...]
     rates: tuple[tuple[Rate, ...], ...]
     prompts: tuple[int, ...]
 
@@ -234,7 +204,7 @@ def transfer(matrix: ResponseMatrix) -> Transfer:
         tuple(Rate(int(part), int(whole)) for part, whole in zip(*rows, strict=True))
         for rows in zip(refused, scored, strict=True)
     )
-    return Transfer(tuple(sources), matrix.targets, rates, tuple(int(count) for count in made.sum(axis=0)))
+    return Transfer(tuple(sources), rates, tuple(int(count) for count in made.sum(axis=0)))
 
 
 @dataclass(frozen=True)
@@ -243,7 +213,6 @@ class FeaturePercentiles:
 
     Attributes:
         features: (F,), highest mean percentile first.
-        targets: (T,), as in the matrix.
         percentiles: float (F, T), in (0, 100). Of all features ranked, the share with fewer refused
             prompts of this target, plus half the share with as many, itself included. NaN for a
             target that has refused no prompt with any of them: it puts nothing in an order.
@@ -251,7 +220,6 @@ class FeaturePercentiles:
     """
 
     features: tuple[str, ...]
-    targets: tuple[str, ...]
     percentiles: NDArray[np.float64]
     ranked: int
 
@@ -275,25 +243,16 @@ def feature_percentiles(
     import numpy as np
     from scipy.stats import rankdata
 
-    index = feature_index(matrix, min_prompts)
-    ranked, targets = len(index.features), len(matrix.targets)
-    refusals = np.zeros((ranked, targets), dtype=np.int64)
-    for place in range(targets):
-        refusals[:, place] = index.count(matrix.values[:, place] == REFUSED)
-    percentiles = np.full((ranked, targets), np.nan)
+    features, carriers = _carriers(matrix, min_prompts)
+    ranked = len(features)
+    refusals = carriers @ (matrix.values == REFUSED)
+    percentiles = np.full(refusals.shape, np.nan)
     ordered = np.flatnonzero(refusals.any(axis=0))
     if len(ordered):
         # The middle rank of equal counts, less the half that the feature itself takes up.
         percentiles[:, ordered] = 100 * (rankdata(refusals[:, ordered], axis=0) - 0.5) / ranked
     means = percentiles[:, ordered].mean(axis=1) if len(ordered) else np.zeros(ranked)
     totals = refusals.sum(axis=1)
-    order = sorted(
-        range(ranked), key=lambda row: (-round(float(means[row]), 9), -totals[row], index.features[row])
-    )
-    best = np.array(order[:top], dtype=np.int64)
-    return FeaturePercentiles(
-        tuple(index.features[row] for row in best),
-        matrix.targets,
-        percentiles[best],
-        ranked,
-    )
+    order = sorted(range(ranked), key=lambda row: (-round(float(means[row]), 9), -totals[row], features[row]))
+    best = order[:top]
+    return FeaturePercentiles(tuple(features[row] for row in best), percentiles[best], ranked)
