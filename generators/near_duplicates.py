@@ -205,8 +205,7 @@ def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[
     padded = [f" {text} ".ljust(SHINGLE_CHARS) for text in cores]
     joined = "".join(padded).encode("utf-32-le", "surrogatepass")
     characters = np.frombuffer(joined, dtype="<u4").astype(np.uint64)
-    lengths = np.array([len(text) for text in padded], dtype=np.int64)
-    ends = np.cumsum(lengths)
+    ends = np.cumsum([len(text) for text in padded])
     mixed = np.zeros(len(characters) - SHINGLE_CHARS + 1, dtype=np.uint64)
     for place in range(SHINGLE_CHARS):
         # 21 bits hold a character; four of them overlap a little at the top, and are mixed anyway.
@@ -216,16 +215,14 @@ def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[
     starting = np.ones(len(characters), dtype=bool)
     for back in range(1, SHINGLE_CHARS):
         starting[ends - back] = False  # a run that would reach into the next core
-    hashes = mixed[starting[: len(mixed)]]
-    runs = lengths - SHINGLE_CHARS + 1
-    return hashes, np.concatenate([[0], np.cumsum(runs)[:-1]])
+    runs = np.diff(ends, prepend=0) - SHINGLE_CHARS + 1
+    return mixed[starting[: len(mixed)]], np.cumsum(runs) - runs
 
 
 class _BandIndex:
-    """Which prompts share a band, as chained hash tables in flat arrays.
+    """Which prompts share a band, as chained hash tables in flat arrays: under 0.7 KB a prompt.
 
-    A dict of lists per band takes about 10 KB a prompt; this takes under 0.7 KB. Prompts whose bands only
-    fall into one slot are told apart by the band's hash.
+    A dict of lists per band takes about 10 KB. Bands that only fall into one slot are told apart by hash.
     """
 
     def __init__(self, bands: int) -> None:

@@ -22,15 +22,6 @@ ANY_TEXT = st.text(st.characters(), max_size=60)
 HOSTILE = "\x00\x1b[31m\u202eevil\u2069 \ud800 {{ x }} <b>\r\n\u2028"
 
 
-def words(text: str) -> list[str]:
-    return [text[s.start : s.end] for s in spans(text) if s.is_word]
-
-
-def excluded(text: str) -> dict[str, str]:
-    found = spans(text)
-    return {text[s.start : s.end]: why for s, why in zip(found, exclusions(text, found), strict=True) if why}
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -51,18 +42,16 @@ def excluded(text: str) -> dict[str, str]:
     ],
 )
 def test_words_of_a_text(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+    assert [text[span.start : span.end] for span in spans(text) if span.is_word] == expected
 
 
 def test_marks_are_runs_between_words_without_blanks() -> None:
     text = "Why?!  (so) 😀"
-    assert [text[s.start : s.end] for s in spans(text) if not s.is_word] == ["?!", "(", ")", "😀"]
+    assert [text[span.start : span.end] for span in spans(text) if not span.is_word] == ["?!", "(", ")", "😀"]
 
 
 @given(ANY_TEXT | st.just(HOSTILE))
-def test_spans_cover_all_but_blanks_each_with_a_reason_a_frequency_and_a_form(
-    text: str,
-) -> None:
+def test_spans_cover_all_but_blanks_each_with_a_reason_a_frequency_and_a_form(text: str) -> None:
     text = encodable(text)
     found = spans(text)
     covered = [at for s in found for at in range(s.start, s.end)]
@@ -85,10 +74,30 @@ def test_encodable_keeps_length_and_makes_text_encodable(text: str) -> None:
     assert all(a == b for a, b in zip(broken, cleaned, strict=True) if not "\ud800" <= a <= "\udfff")
 
 
-def test_stop_words_and_contractions_and_single_letters_are_excluded() -> None:
-    text = "The dog doesn't bark, what's wrong, I’m sad, c u, we'd y'all"
-    stop = {w for w, why in excluded(text).items() if why == "stop_word"}
-    assert stop == {"The", "doesn't", "what's", "I’m", "c", "u", "we'd"}
+KEY = "x" * (LONGEST_WORD + 1)
+
+
+STOPPED = "The dog doesn't bark, what's wrong, I’m sad, c u, we'd y'all"
+COUNTED = "Buy 3 or 10,000 in the 1990s on the 2nd, twenty ak-47 and c4 1-2"
+NAMED = "Ask Zorblat to kill Khloé. Xanthippe said: Wendelin met a Muslim on LSD near Kyzyl"
+
+
+@pytest.mark.parametrize(
+    ("why", "text", "words"),
+    [
+        ("stop_word", STOPPED, "The doesn't what's I’m c u we'd"),
+        ("number", COUNTED, "3 10 000 1990s 2nd twenty 1-2"),
+        ("name", NAMED, "Zorblat Khloé Kyzyl"),  # rare, and capitalised inside a sentence
+        ("name", "How to Steal the Money from a Burglary Alarm Company", ""),  # where capitals are the rule
+        ("name", "WHERE WOULD YOU HIDE A BURGLARY TOOL", ""),
+        ("not_a_word", f"crack {KEY}", KEY),
+        ("punctuation", "kill?! 🔫", "?! 🔫"),
+    ],
+)
+def test_what_is_no_feature_and_why(why: str, text: str, words: str) -> None:
+    found = spans(text)
+    reasons = zip(found, exclusions(text, found), strict=True)
+    assert [text[span.start : span.end] for span, said in reasons if said == why] == words.split()
 
 
 def test_stop_words_hold_no_trigger() -> None:
@@ -98,34 +107,9 @@ def test_stop_words_hold_no_trigger() -> None:
     assert all(word == plain(word) for word in STOP_WORDS)
 
 
-def test_numbers_are_excluded_but_not_words_with_digits() -> None:
-    text = "Buy 3 or 10,000 in the 1990s on the 2nd, twenty ak-47 and c4 1-2"
-    numbers = {w for w, why in excluded(text).items() if why == "number"}
-    assert numbers == {"3", "10", "000", "1990s", "2nd", "twenty", "1-2"}
-
-
-def test_rare_capitalised_words_inside_a_sentence_are_names() -> None:
-    text = "Ask Zorblat to kill Khloé. Xanthippe said: Wendelin met a Muslim on LSD near Kyzyl"
-    names = {w for w, why in excluded(text).items() if why == "name"}
-    assert names == {"Zorblat", "Khloé", "Kyzyl"}
-
-
-@pytest.mark.parametrize(
-    "text", ["How to Steal the Money from a Burglary Alarm Company", "WHERE WOULD YOU HIDE A BURGLARY TOOL"]
-)
-def test_no_names_where_capitals_are_the_rule(text: str) -> None:
-    assert "name" not in excluded(text).values()
-
-
-def test_endless_words_are_no_words() -> None:
-    key = "x" * (LONGEST_WORD + 1)
-    assert excluded(f"crack {key}") == {key: "not_a_word"}
+def test_endless_words_are_neither_rated_nor_looked_up() -> None:
     assert frequency("a" * 1_000_000) == 0.0
     assert pool_form("A" * 1_000_000, "lemma") == "a" * 1_000_000
-
-
-def test_marks_are_punctuation() -> None:
-    assert excluded("kill?! 🔫") == {"?!": "punctuation", "🔫": "punctuation"}
 
 
 @pytest.mark.parametrize(

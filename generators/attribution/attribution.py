@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from generators.attribution.attribution_settings import AttributionSettings, Output
@@ -149,13 +149,8 @@ def _candidates(attribution: Attribution, settings: AttributionSettings) -> list
     return [word for word in attribution.words if word.excluded in kept]
 
 
-def to_json(attribution: Attribution) -> dict[str, Any]:
-    """The attribution as plain JSON values."""
-    return asdict(attribution)
-
-
 def from_json(row: Mapping[str, Any]) -> Attribution:
-    """The attribution that :func:`to_json` wrote.
+    """The attribution of which ``dataclasses.asdict`` has made this row.
 
     Raises:
         OverbenchError: the row is none.

@@ -190,11 +190,8 @@ def _on_paths(
 ) -> tuple[Array, Array]:
     """Log-odds (rows,), and what each token adds to dF/da (rows, tokens), at one place of each row's path.
 
-    Args:
-        places: (rows,) in [0, 1].
-        start, end: (rows, tokens, dimensions) embeddings of the baseline and of the prompt.
-        inputs: the model's, each (rows, tokens).
-        output: what F is.
+    ``places`` (rows,) are in [0, 1]; ``start`` and ``end`` (rows, tokens, dimensions) are embeddings of the
+    baseline and of the prompt, ``inputs`` (rows, tokens) the model's, and ``output`` is what F is.
     """
     import torch
     from captum.attr import LayerIntegratedGradients

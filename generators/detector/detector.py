@@ -93,7 +93,11 @@ def train(
         OSError: the disk is full, or the folder cannot be written.
     """
     splits = checked_splits(examples)
-    _check_folder(folder)
+    if folder.exists() and not (folder / RECORD).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OverbenchError(
+            f"Expected {folder} to be a new folder or a detector's, found something else there. It is left "
+            "alone: name another folder, or move it away."
+        )
     device = device_of(settings.device)
     with quiet_and_unseeded():
         from safetensors import SafetensorError
@@ -180,14 +184,6 @@ def _counts(examples: Sequence[Example]) -> SplitCounts:
         in_domain=len(generated),
         in_domain_refused=sum(one.refused for one in generated),
     )
-
-
-def _check_folder(folder: Path) -> None:
-    if folder.exists() and not (folder / RECORD).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OverbenchError(
-            f"Expected {folder} to be a new folder or a detector's, found something else there. It is left "
-            "alone: name another folder, or move it away."
-        )
 
 
 def _save(detector: Detector, report: DetectorReport, settings: DetectorSettings, folder: Path) -> None:

@@ -30,7 +30,7 @@ class Example:
         prompt: as the target got it, without chat template.
         refused: the target refused it. Unscored replies are no examples; whether a partial refusal
             is one is the caller's choice.
-        split: made by the caller, before labelling, so that no round moves a prompt.
+        split: the caller's choice before labelling, so that no round moves a prompt.
         in_domain: a generated near-boundary prompt of an earlier round, not a seed.
     """
 
@@ -163,20 +163,14 @@ def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
                 f"Expected refused and accepted prompts in the {split} split, but it "
                 f"{what if found else 'is empty'}. Use more seeds, or give the {split} split a larger share."
             )
-    _check_disjoint(everything)
-    return splits
-
-
-def _check_disjoint(examples: list[Example]) -> None:
     where: dict[str, set[Split]] = defaultdict(set)
-    for example in examples:
+    for example in everything:
         where[normalised(example.prompt)].add(example.split)
-    shared = {text: splits for text, splits in where.items() if len(splits) > 1}
-    if not shared:
-        return
-    splits = [split for split in SPLITS if any(split in found for found in shared.values())]
-    raise OverbenchError(
-        f"{len(shared):,} prompts are in more than one split ({', '.join(splits)}), such as "
-        f"{prompt_id(next(iter(shared)))}: the test would measure memory. Keep each prompt in the split it "
-        "was first in."
-    )
+    if shared := {text: found for text, found in where.items() if len(found) > 1}:
+        names = [split for split in SPLITS if any(split in found for found in shared.values())]
+        raise OverbenchError(
+            f"{len(shared):,} prompts are in more than one split ({', '.join(names)}), such as "
+            f"{prompt_id(next(iter(shared)))}: the test would measure memory. Keep each prompt in the split "
+            "it was first in."
+        )
+    return splits

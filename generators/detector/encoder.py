@@ -49,18 +49,15 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
         OverbenchError: not found, not loadable, or without a fast tokenizer.
     """
     tokenizer = load_tokenizer(source, revision)
-    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     labels = {"id2label": ID2LABEL, "label2id": {label: i for i, label in ID2LABEL.items()}}
-    try:
+    with _loading(source):
         config = AutoConfig.from_pretrained(source, revision=revision, num_labels=len(ID2LABEL), **labels)
         config.problem_type = "single_label_classification"
         model = AutoModelForSequenceClassification.from_pretrained(
             source, revision=revision, config=config, ignore_mismatched_sizes=True
         )
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
-        raise _not_loadable(source, error) from error
     tokenizer.model_max_length = min(max_length, positions(model.config, tokenizer))
     return model.float(), tokenizer  # DeBERTa v3 is stored in half precision, which would not train
 
@@ -114,10 +111,8 @@ def load_tokenizer(source: str, revision: str | None = None) -> Any:
     """The fast tokenizer of a model: attribution needs the character span of each token."""
     from transformers import AutoTokenizer
 
-    try:
+    with _loading(source):
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
-        raise _not_loadable(source, error) from error
     if not tokenizer.is_fast:
         raise OverbenchError(
             f"Expected an encoder with a fast tokenizer, which knows the characters of each token, got "
@@ -138,7 +133,7 @@ def device_of(wanted: Device) -> torch.device:
 
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
-        wanted = "cuda" if there["cuda"] else "mps" if there["mps"] else "cpu"
+        return torch.device(next(name for name, found in there.items() if found))
     if not there[wanted]:
         raise OverbenchError(
             f"The detector's device is {wanted}, and torch finds none here. Use auto or cpu."
@@ -172,12 +167,19 @@ def quiet_and_unseeded() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _not_loadable(source: str, error: Exception) -> OverbenchError:
-    found = f"the folder {source}" if Path(source).is_dir() else f"{source!r} (hub id; no such folder here)"
-    reason = " ".join(str(error).split())
-    return OverbenchError(
-        f"Cannot load the detector's encoder from {found}: {reason} Expected the hub id or the folder of a "
-        "transformers encoder with its tokenizer. Where the hub is out of reach, name a folder, or use a "
-        "small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 as the detector's model. Some "
-        "tokenizers (DeBERTa v3) need more packages: pip install sentencepiece protobuf"
-    )
+@contextmanager
+def _loading(source: str) -> Iterator[None]:
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
+        there = Path(source).is_dir()
+        found = f"the folder {source}" if there else f"{source!r} (hub id; no such folder here)"
+        raise OverbenchError(
+            f"Cannot load the detector's encoder from {found}: {' '.join(str(error).split())} Expected the "
+            "hub id or the folder of a transformers encoder with its tokenizer. Where the hub is out of "
+            "reach, name a folder, or use a small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 "
+            "as the detector's model. Some tokenizers (DeBERTa v3) need more packages: pip install "
+            "sentencepiece protobuf"
+        ) from error

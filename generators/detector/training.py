@@ -159,9 +159,8 @@ def class_weight_ratio(examples: Sequence[Example], weights: Floats) -> float:
 class LikeLengths:
     """An order, drawn anew each time, in which each batch holds prompts of like length: they pad little.
 
-    The batches themselves come in random order (of torch's default generator), but for one that is not
-    full, which is last. Trainer's own ``group_by_length`` goes from the longest prompt to the shortest in
-    every quarter of an epoch.
+    The batches come in random order (of torch's default generator), one that is not full last. Trainer's
+    ``group_by_length`` goes from the longest prompt to the shortest in every quarter of an epoch.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int) -> None:

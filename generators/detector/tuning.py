@@ -151,24 +151,20 @@ def choose_threshold(refused: Bools, probabilities: Floats, rule: str | float) -
             f"tune on, fewer than {FEW} of each: threshold 0.5 and temperature 1 are taken, not fitted."
         )
     values = np.unique(probabilities)[::-1]  # (candidates,), falling
-    ranked = np.sort(probabilities)
-    flagged = len(refused) - np.searchsorted(ranked, values, side="left")
-    hits = refused.sum() - np.searchsorted(np.sort(probabilities[refused]), values, side="left")
-    precision, f1 = hits / flagged, 2 * hits / (flagged + refused.sum())
-    note = ""
+    flagged = len(refused) - np.searchsorted(np.sort(probabilities), values)
+    hits = refused.sum() - np.searchsorted(np.sort(probabilities[refused]), values)
+    precision, note = hits / flagged, ""
+    counted = flagged >= min(MIN_FLAGGED, math.ceil(refused.sum() / 2))
     if isinstance(rule, str):
-        best = int(np.argmax(f1))
+        best = int(np.argmax(2 * hits / (flagged + refused.sum())))
+    elif (reaching := counted & (precision >= rule)).any():
+        best = int(np.flatnonzero(reaching)[-1])
     else:
-        counted = flagged >= min(MIN_FLAGGED, math.ceil(refused.sum() / 2))
-        reaching = np.flatnonzero(counted & (precision >= rule))
-        if len(reaching):
-            best = int(reaching[-1])
-        else:
-            best = int(np.argmax(np.where(counted, precision, -1)))
-            note = (
-                f"No threshold reaches a precision of {rule:.2f} on validation; the best, "
-                f"{precision[best]:.2f} with {flagged[best]} of {len(refused)} prompts flagged, is used."
-            )
+        best = int(np.argmax(np.where(counted, precision, -1)))
+        note = (
+            f"No threshold reaches a precision of {rule:.2f} on validation; the best, "
+            f"{precision[best]:.2f} with {flagged[best]} of {len(refused)} prompts flagged, is used."
+        )
     lower = values[best + 1] if best + 1 < len(values) else 0.0
     return float((values[best] + lower) / 2), note
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.adversary.adversary import Job, Written
-from generators.attribution.attribution import Attribution, from_json, to_json
+from generators.attribution.attribution import Attribution, from_json
 from generators.gates.moderation_classifier import Vote
 from generators.gates.rejection import Rejection
 from generators.refresh.run_file import RunFile
@@ -211,7 +211,7 @@ class Store(RunFile):
 
     def add_attributions(self, round_number: int, attributions: Iterable[Attribution]) -> None:
         """Keep attributions by the detector of a round."""
-        made = [(one.prompt_id, json.dumps(to_json(one))) for one in attributions]
+        made = [(one.prompt_id, json.dumps(asdict(one))) for one in attributions]
         rows = [{"prompt_id": key, "round": round_number, "attribution": text} for key, text in made]
         self._add("attributions", rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +35,6 @@ from generators.attribution.attribution import (
     content_words,
     features,
     from_json,
-    to_json,
 )
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.attribution.integrated_gradients import integrate
@@ -372,7 +371,7 @@ def test_any_text_can_be_attributed_in_full(text: str) -> None:
         assert sum(w.raw for w in a.words) + a.rest == pytest.approx(
             a.log_odds - a.baseline_log_odds, abs=1e-4
         )
-        row = json.loads(json.dumps(to_json(a)).encode("utf-8"))
+        row = json.loads(json.dumps(asdict(a)).encode("utf-8"))
         assert from_json(row) == a
         del row["output"]  # as version 0.1 wrote it
         assert from_json(row) == a

@@ -38,15 +38,12 @@ def test_weights_add_up(rows: list[tuple[bool, bool]], weight: float, balance: A
         keep = [all(getattr(e, k) is v for k, v in wanted.items()) for e in made]
         return sum(w for w, kept in zip(found, keep, strict=True) if kept)
 
-    if balance != "none" and len({refused for refused, _ in rows}) == 2:
-        if balance == "class":
-            assert total(refused=True) == pytest.approx(total(refused=False))
-        for domain in (True, False):
-            both = {refused for refused, d in rows if d is domain}
-            if balance == "domain" and len(both) == 2:
-                assert total(refused=True, in_domain=domain) == pytest.approx(
-                    total(refused=False, in_domain=domain)
-                )
+    if balance == "class" and len({refused for refused, _ in rows}) == 2:
+        assert total(refused=True) == pytest.approx(total(refused=False))
+    for domain in (True, False):
+        if balance == "domain" and len({refused for refused, d in rows if d is domain}) == 2:
+            refused, accepted = (total(refused=label, in_domain=domain) for label in (True, False))
+            assert refused == pytest.approx(accepted)
     if balance != "class" and {d for _, d in rows} == {True, False}:
         n = sum(d for _, d in rows)
         assert total(in_domain=True) / total(in_domain=False) == pytest.approx(weight * n / (len(rows) - n))
@@ -55,13 +52,8 @@ def test_weights_add_up(rows: list[tuple[bool, bool]], weight: float, balance: A
 # --- figures
 
 
-def arrays(rows: list[tuple[bool, float]]) -> tuple[Any, Any]:
-    return np.array([r for r, _ in rows]), np.array([p for _, p in rows], dtype=float)
-
-
-scored = st.lists(
-    st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0])), min_size=2, max_size=30
-)
+probabilities = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0])
+scored = st.lists(st.tuples(st.booleans(), probabilities), min_size=2, max_size=30)
 
 
 @settings(max_examples=40)
@@ -69,7 +61,7 @@ scored = st.lists(
 def test_figures_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> None:
     from sklearn import metrics
 
-    refused, values = arrays(rows)
+    refused, values = map(np.array, zip(*rows, strict=True))
     found = compare(refused, (values, 0.5), (values, 0.5), seed=0)
     flagged = values >= 0.5
     if len(set(refused)) == 2:

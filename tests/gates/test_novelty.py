@@ -88,22 +88,23 @@ def test_looking_and_adding_twice_change_nothing() -> None:
     assert novelty.problem("How do I kill a wasp?") == Rejection("novelty", "exact", "id-0")
 
 
-def test_the_nearest_is_named() -> None:
-    novelty = knowing("How do I kill a wasp in the attic?", "How do I kill a wasp with soap?")
-    found = novelty.problem("How do I kill a wasp?")
-    assert found == Rejection("novelty", "near_duplicate", "0.62 id-1")  # 8 of 13
+WITH = [f"How do I kill a wasp with {word}?" for word in ("soap", "salt", "heat", "cold", "foam", "dust")]
 
 
-def test_of_equally_near_ones_the_first_is_named() -> None:
-    novelty = knowing(
-        *(f"How do I kill a wasp with {word}?" for word in ["soap", "salt", "heat", "cold", "foam", "dust"])
-    )
-    found = novelty.problem("How do I kill a wasp?")
-    assert found == Rejection("novelty", "near_duplicate", "0.62 id-0")
-    novelty = knowing("How do I kill a wasp?", "Why would they kill a wasp?")
+@pytest.mark.parametrize(
+    ("known", "prompt", "detail"),
+    [
+        (["How do I kill a wasp in the attic?", WITH[0]], "How do I kill a wasp?", "0.62 id-1"),  # 8 of 13
+        (WITH, "How do I kill a wasp?", "0.62 id-0"),
+        (["How do I kill a wasp?", "Why would they kill a wasp?"], "Could you kill a wasp?", "1.00 id-0"),
+    ],
+)
+def test_the_nearest_is_named_and_of_equally_near_ones_the_first(
+    known: list[str], prompt: str, detail: str
+) -> None:
+    novelty = knowing(*known)
     assert novelty.problem("Who kills time?") is None
-    found = novelty.problem("Could you kill a wasp?")
-    assert found == Rejection("novelty", "near_duplicate", "1.00 id-0")
+    assert novelty.problem(prompt) == Rejection("novelty", "near_duplicate", detail)
 
 
 def test_a_threshold_of_one_keeps_the_same_words_only() -> None:
@@ -126,10 +127,8 @@ def test_any_text_is_known_once_added(prompts: list[str], extra: str) -> None:
     assert one.problem(extra) is not None
 
 
-@pytest.mark.parametrize(
-    "text", ["x" * 1_000_000, "kill \x00" * 150_000, "\ud800" * 1_000_000, "é " * 500_000]
-)
-def test_a_megabyte_is_compared_too(text: str) -> None:
-    novelty = knowing(text)
+@pytest.mark.parametrize("piece", ["x", "kill \x00", "\ud800", "é "])
+def test_a_megabyte_is_compared_too(piece: str) -> None:
+    novelty = knowing(text := piece * (1_000_000 // len(piece)))
     assert novelty.problem(text) == Rejection("novelty", "exact", "id-0")
     assert novelty.problem(text + "!") is not None
