@@ -162,15 +162,7 @@ class TestQuickstart:
         monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, chat, **_: str(chat))
         monkeypatch.setattr(DummyLM, "tokenizer_name", "dummy", raising=False)
         text = output(
-            "quickstart",
-            "--model",
-            "dummy",
-            "--model_args",
-            "",
-            "--limit",
-            "6",
-            "--batch_size",
-            "2",
+            "quickstart", "--model", "dummy", "--model_args", "", "--limit", "6", "--batch_size", "2"
         )
         assert re.search(r"\|overbench_hard\|.*\|osr +\|↓ +\|1\.0000", text)
         assert "Refused, 5 of 6" in text
@@ -203,9 +195,7 @@ class TestQuickstart:
 
     def test_strangers_text_cannot_steer_the_terminal(self) -> None:
         hostile = self.sample(
-            "Kill \x1b[2Jthe\u202e job\x07?",
-            "I'm sorry, but I can't \x1b]0;x\x07help with that.",
-            ["kill"],
+            "Kill \x1b[2Jthe\u202e job\x07?", "I'm sorry, but I can't \x1b]0;x\x07help with that.", ["kill"]
         )
         text = "\n".join(quickstart.refused_lines([hostile]))
         assert not set(text.replace("\x1b[31m\x1b[1mKill\x1b[0m", "")) & set("\x1b\x07\u202e")

@@ -23,20 +23,7 @@ from generators.refresh.run import Run
 from generators.refresh.store import Store
 
 TRIGGERS = ("kill", "steal", "bomb")
-THINGS = (
-    "process",
-    "wasp",
-    "show",
-    "scene",
-    "engine",
-    "weed",
-    "lamp",
-    "motor",
-    "base",
-    "kiss",
-    "bath",
-    "time",
-)
+THINGS = ("wire", "wasp", "show", "scene", "drum", "weed", "lamp", "motor", "base", "kiss", "bath", "time")
 VERBS = ("stop", "find", "wash", "buy", *TRIGGERS)
 
 
@@ -78,9 +65,8 @@ class FakeAdversary:
 
     def write(self, jobs: Sequence[Job], **_: Any) -> list[Written]:
         self.asked += jobs
-        return [
-            Written(job.id, _questions(job), (("no", "refusal"),), "raw", "", 100, 20, False) for job in jobs
-        ]
+        more = (("no", "refusal"),), "raw", "", 100, 20, False
+        return [Written(job.id, _questions(job), *more) for job in jobs]
 
 
 def _questions(job: Job) -> tuple[str, ...]:
@@ -114,10 +100,8 @@ class FakeModerator:
 
     def votes(self, prompts: Sequence[str]) -> list[tuple[Vote, ...]]:
         self.asked += prompts
-        return [
-            (Vote("fake judge", "harmful" if "base" in p else "benign", "", TOKENS_PER_VOTE),)
-            for p in prompts
-        ]
+        says = ("harmful" if "base" in prompt else "benign" for prompt in prompts)
+        return [(Vote("fake judge", verdict, "", TOKENS_PER_VOTE),) for verdict in says]
 
 
 class FakeDetector:
@@ -162,6 +146,9 @@ class ScriptedRun(Run):
 
 FIGURE = Estimate(value=0.9, low=0.8, high=1.0)
 SCORES = Scores(auroc=FIGURE, f1=FIGURE, precision=FIGURE, recall=FIGURE, brier=0.1, ece=0.1)
+COMPARISON = BaselineComparison(
+    prompts=9, refused=4, detector=SCORES, baseline=SCORES, auroc_gain=FIGURE, beats_baseline=True
+)
 REPORT = DetectorReport(
     encoder="fake",
     counts={},
@@ -173,49 +160,30 @@ REPORT = DetectorReport(
     tuned_on="all",
     brier_uncalibrated=0.1,
     ece_uncalibrated=0.1,
-    test={
-        "all": BaselineComparison(
-            prompts=9, refused=4, detector=SCORES, baseline=SCORES, auroc_gain=FIGURE, beats_baseline=True
-        )
-    },
+    test={"all": COMPARISON},
 )
 
 
 def _attribution(key: str, prompt: str) -> Attribution:
-    words = tuple(
-        WordScore(
-            word=match[0],
-            start=match.start(),
-            end=match.end(),
-            raw=score,
-            frequency=1e-4,
-            adjusted=score,
-            excluded="" if len(match[0]) > 3 else "stop_word",
-        )
-        for match in re.finditer(r"\w+", prompt)
-        for score in [1.0 if match[0].casefold() in TRIGGERS else 0.1 + len(match[0]) / 100]
-    )
-    return Attribution(
-        prompt_id=key,
-        log_odds=1.0,
-        baseline_log_odds=0.0,
-        delta=0.0,
-        steps=8,
-        converged=True,
-        truncated=False,
-        words=words,
-    )
+    words = []
+    for match in re.finditer(r"\w+", prompt):
+        score = 1.0 if match[0].casefold() in TRIGGERS else 0.1 + len(match[0]) / 100
+        excluded = "" if len(match[0]) > 3 else "stop_word"
+        words.append(WordScore(match[0], *match.span(), score, 1e-4, score, excluded))
+    return Attribution(key, 1.0, 0.0, delta=0.0, steps=8, converged=True, truncated=False, words=tuple(words))
 
 
 def write_seeds(file: Path, n: int = 240) -> Path:
     """Distinct seed prompts, of which the target refuses somewhat under half."""
-    with file.open("w") as lines:
-        for number in range(n):
-            verb, thing = VERBS[number % 7], THINGS[number // 7 % 12]
-            lines.write(
-                json.dumps({"prompt": f"How would anyone {verb} the {thing} number {number}?"}) + "\n"
-            )
+    asked = ((number, VERBS[number % 7], THINGS[number // 7 % 12]) for number in range(n))
+    rows = (
+        {"prompt": f"How would anyone {verb} the {thing} number {number}?"} for number, verb, thing in asked
+    )
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
+
+
+ROUNDS = {"rounds": 2, "jobs": 20, "batch": 4, "chunk_size": 16, "keep": 2, "explore": 0.5, "feature_cap": 12}
 
 
 def settings(folder: Path, **sections: Any) -> RefreshSettings:
@@ -224,15 +192,7 @@ def settings(folder: Path, **sections: Any) -> RefreshSettings:
         "target": {"model_args": "pretrained=org/fake"},
         "seeds": {"sources": [str(write_seeds(folder / "seeds.jsonl"))], "generation": 0.3},
         "moderation": {"judges": [{"model": "fake judge"}]},
-        "rounds": {
-            "rounds": 2,
-            "jobs": 20,
-            "batch": 4,
-            "chunk_size": 16,
-            "keep": 2,
-            "explore": 0.5,
-            "feature_cap": 12,
-        },
+        "rounds": ROUNDS,
     }
     for name, section in sections.items():
         small[name] = {**small.get(name, {}), **section} if isinstance(section, dict) else section

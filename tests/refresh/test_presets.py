@@ -61,7 +61,6 @@ def test_the_writer_sees_the_whole_seed_and_the_word_and_nothing_else(tmp_path: 
 def test_a_run_with_the_papers_settings_comes_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     paper = {name: dict(section) for name, section in PRESETS["paper"].items()}
     del paper["seeds"]["sources"]
@@ -71,22 +70,16 @@ def test_a_run_with_the_papers_settings_comes_to_its_end(
         assert run.labeller.name.startswith("two-stage")
         run.labeller = by_name("rules")
         exported = refresh(run)
-        generation = {seed.id for seed in store.prompts("generation")}
-        asked = set(run.target.asked)
-        assert not asked & {seed.prompt for seed in store.prompts("generation")}
+        generation = store.prompts("generation")
+        assert not set(run.target.asked) & {seed.prompt for seed in generation}
         assert store.prompts("explored") == []
         assert all(job.examples == () for job in run.adversary.asked)
-        assert {gate for gate, reason in store.decisions() if reason not in ("exact", "normalised")} <= {
-            "",
-            "reply",
-            "detector",
-            "moderation",
+        gates = {gate for gate, reason in store.decisions() if reason not in ("exact", "normalised")}
+        assert gates <= {"", "reply", "detector", "moderation"}
+        first = {job.seed_id for job in run.adversary.asked if job.round == 1}
+        assert first & {one.id for one in store.prompts("accepted")} and first & {
+            one.id for one in generation
         }
-        grown = {one.id for one in store.prompts("accepted")}
-        first = {
-            number: {job.seed_id for job in run.adversary.asked if job.round == number} for number in (1, 2)
-        }
-        assert first[1] & grown and first[1] & generation
         assert exported.verified > 0 and exported.accepted >= exported.verified
         for number in (1, 2):
             assert store.finished()[number, "generate"]["ended"] == "no seed or feature left"

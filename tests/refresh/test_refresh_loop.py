@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,41 +35,49 @@ from generators.refresh.status import attributed_prompts, status_lines
 from generators.refresh.store import Store
 from generators.seeds.seeds import SPLITS
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts import normalised, prompt_id, read_prompts, refreshed
-from overbench_tasks.prompts import prompt_sets as data
+from overbench_tasks.prompts import normalised, prompt_id, prompt_sets, read_prompts
+from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME, refreshed_file
 from overbench_tasks.records import CATEGORIES
 
+Begin = Callable[..., ScriptedRun]
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Begins a scripted run, or goes on with the one of that folder; open until the test ends."""
+    stores: dict[str, Store] = {}
+    with ExitStack() as opened:
+
+        def begun(models: dict[str, Any] | None = None, folder: str = "run", **sections: Any) -> ScriptedRun:
+            if folder not in stores:
+                stores[folder] = opened.enter_context(Store(tmp_path / folder))
+            return scripted_run(tmp_path, stores[folder], models, **sections)
+
+        yield begun
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedRun]:
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch, Store(folder / "run") as store:
+        patch.setenv("OVERBENCH_HOME", str(folder / "home"))
+        refresh(run := scripted_run(folder, store))
+        yield run
+
+
+def exported(run: ScriptedRun, name: str = ACCEPTED_NAME) -> list[dict[str, Any]]:
+    return rows_of(run.store.folder / "data" / name)
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-Finished = tuple[ScriptedRun, Path]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OVERBENCH_HOME", str(folder / "home"))
-        store = Store(folder / "run")
-        run = scripted_run(folder, store)
-        refresh(run)
-        return run, folder
-
-
 class TestTheData:
     def test_verified_prompts_are_refused_by_the_target_and_accepted_ones_passed_all_gates(
-        self, finished: Finished
+        self, finished: ScriptedRun
     ) -> None:
-        _, folder = finished
-        accepted = rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
-        verified = rows_of(folder / "run" / "data" / refreshed.REFRESHED_NAME)
+        accepted, verified = exported(finished), exported(finished, REFRESHED_NAME)
         assert 0 < len(verified) < len(accepted)
         assert verified == [row for row in accepted if refuses(row["prompt"])]
         assert all(row["refused_by"] == ["org/fake"] for row in verified)
@@ -80,211 +90,171 @@ class TestTheData:
             assert row["category"] in CATEGORIES and row["category_evidence"]
 
     def test_the_task_finds_it_by_the_targets_name(
-        self, finished: Finished, monkeypatch: pytest.MonkeyPatch
+        self, finished: ScriptedRun, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        _, folder = finished
-        monkeypatch.setenv("OVERBENCH_HOME", str(folder / "home"))
-        file = data.prompt_file("overbench_model", metadata={"pretrained": "org/fake"})
-        accepted = data.prompt_file("overbench_model_accepted", metadata={"pretrained": "org/fake"})
+        monkeypatch.setenv("OVERBENCH_HOME", str(finished.store.folder.with_name("home")))
+        file, accepted = (
+            prompt_sets.prompt_file(task, metadata={"pretrained": "org/fake"})
+            for task in ("overbench_model", "overbench_model_accepted")
+        )
         assert 0 < len(read_prompts(file)) < len(read_prompts(accepted))
 
-    def test_every_candidate_is_accounted_for_once(self, finished: Finished) -> None:
-        run, folder = finished
-        rejected = rows_of(folder / "run" / "data" / "rejections.jsonl")
-        accepted = rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
+    def test_every_candidate_is_accounted_for_once(self, finished: ScriptedRun) -> None:
+        accepted, rejected = exported(finished), exported(finished, "rejections.jsonl")
         # Each request brings four questions and a piece that is none.
-        requests = len(run.store.drawn())
-        assert len(rejected) + len(accepted) == 5 * requests
+        assert len(rejected) + len(accepted) == 5 * len(finished.store.drawn())
         assert {row["gate"] for row in rejected} == set(GATES)
         assert all(row["reason"] for row in rejected)
         assert len({row["id"] for row in accepted}) == len(accepted)
 
-    def test_no_prompt_is_one_of_the_seeds(self, finished: Finished) -> None:
-        run, folder = finished
-        seeds = {normalised(seed.prompt) for seed in run.store.prompts(*SPLITS)}
-        assert not seeds & {
-            normalised(row["prompt"]) for row in rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
-        }
+    def test_no_prompt_is_one_of_the_seeds(self, finished: ScriptedRun) -> None:
+        seeds = {normalised(seed.prompt) for seed in finished.store.prompts(*SPLITS)}
+        assert seeds.isdisjoint(normalised(row["prompt"]) for row in exported(finished))
 
-    def test_a_feature_is_used_at_most_cap_times(self, finished: Finished) -> None:
-        run, _ = finished
+    def test_a_feature_is_used_at_most_cap_times(self, finished: ScriptedRun) -> None:
         # A request of `keep` 2 may bring two prompts.
-        assert 12 <= max(run.store.uses().values()) <= 12 + 1
+        assert 12 <= max(finished.store.uses().values()) <= 12 + 1
 
-    def test_exporting_again_gives_the_same_files(self, finished: Finished) -> None:
-        run, folder = finished
-        before = {file: file.read_bytes() for file in (folder / "run" / "data").iterdir()}
-        publish(run)
-        assert {file: file.read_bytes() for file in (folder / "run" / "data").iterdir()} == before
+    def test_exporting_again_gives_the_same_files(self, finished: ScriptedRun) -> None:
+        files = list((finished.store.folder / "data").iterdir())
+        before = [file.read_bytes() for file in files]
+        publish(finished)
+        assert [file.read_bytes() for file in files] == before
 
 
 class TestTheRounds:
-    def test_nothing_is_asked_twice(self, finished: Finished) -> None:
-        run, _ = finished
-        for asked in (run.target.asked, run.moderator.asked, [job.id for job in run.adversary.asked]):
+    def test_nothing_is_asked_twice(self, finished: ScriptedRun) -> None:
+        jobs = [job.id for job in finished.adversary.asked]
+        for asked in (finished.target.asked, finished.moderator.asked, jobs):
             assert len(asked) == len(set(asked))
 
     def test_the_detector_learns_from_answered_prompts_and_is_tested_on_the_same(
-        self, finished: Finished
+        self, finished: ScriptedRun
     ) -> None:
-        run, _ = finished
-        first, second, third = (examples(run, number) for number in (1, 2, 3))
+        first, second, third = (examples(finished, number) for number in (1, 2, 3))
         assert len(first) < len(second) < len(third)
-        test = [e for e in first if e.split == "test"]
-        assert [e for e in third if e.split == "test"] == test
+        assert [e for e in third if e.split == "test"] == [e for e in first if e.split == "test"]
         assert {e.split for e in third if e.in_domain} == {"train", "validation"}
-        generation = {seed.prompt for seed in run.store.prompts("generation")}
+        generation = {seed.prompt for seed in finished.store.prompts("generation")}
         assert not generation & {e.prompt for e in third}
 
-    def test_explored_prompts_are_learnt_from_and_never_exported(self, finished: Finished) -> None:
-        run, folder = finished
-        explored = {one.prompt for one in run.store.prompts("explored")}
-        assert explored
-        assert explored <= {e.prompt for e in examples(run, 3)}
-        assert not explored & {
-            row["prompt"] for row in rows_of(folder / "run" / "data" / refreshed.ACCEPTED_NAME)
-        }
+    def test_explored_prompts_are_learnt_from_and_never_exported(self, finished: ScriptedRun) -> None:
+        explored = {one.prompt for one in finished.store.prompts("explored")}
+        assert explored and explored <= {e.prompt for e in examples(finished, 3)}
+        assert explored.isdisjoint(row["prompt"] for row in exported(finished))
 
     def test_later_rounds_start_from_verified_prompts_and_show_some_to_the_adversary(
-        self, finished: Finished
+        self, finished: ScriptedRun
     ) -> None:
-        run, _ = finished
-        known = verified(run, before=2)
-        jobs = [job for job in run.adversary.asked if job.round == 2]
+        known = verified(finished, before=2)
+        jobs = [job for job in finished.adversary.asked if job.round == 2]
         assert jobs[0].seed_id in {one.id for one in known}
         assert set(jobs[0].examples) <= {one.prompt for one in known}
         assert len(jobs[0].examples) == 3
-        assert all(job.examples == () for job in run.adversary.asked if job.round == 1)
+        assert all(job.examples == () for job in finished.adversary.asked if job.round == 1)
 
-    def test_later_rounds_may_start_from_the_seeds_alone(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "run") as store:
-            run = scripted_run(tmp_path, store, rounds={"carry_over": False, "grow": False})
-            refresh(run)
-            seeds = {seed.id for seed in store.prompts("generation")}
-            assert verified(run, before=2)
-            assert {seed_id for seed_id, _ in store.drawn()} <= seeds
+    def test_later_rounds_may_start_from_the_seeds_alone(self, begin: Begin) -> None:
+        refresh(run := begin(rounds={"carry_over": False, "grow": False}))
+        assert verified(run, before=2)
+        seeds = {seed.id for seed in run.store.prompts("generation")}
+        assert {seed_id for seed_id, _ in run.store.drawn()} <= seeds
 
-    def test_without_a_limit_of_requests_a_round_ends_when_nothing_is_left(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "run") as store:
-            refresh(scripted_run(tmp_path, store, rounds={"rounds": 1, "jobs": None, "grow": False}))
-            summary = store.finished()[1, "generate"]
-            assert summary["ended"] == "no seed or feature left"
-            assert summary["requests"] > 20
+    def test_without_a_limit_of_requests_a_round_ends_when_nothing_is_left(self, begin: Begin) -> None:
+        refresh(run := begin(rounds={"rounds": 1, "jobs": None, "grow": False}))
+        summary = run.store.finished()[1, "generate"]
+        assert summary["ended"] == "no seed or feature left" and summary["requests"] > 20
 
-    def test_accepted_prompts_become_seeds_of_the_same_round(self, tmp_path: Path) -> None:
-        def grown(grow: bool) -> int:
-            with Store(tmp_path / str(grow)) as store:
-                run = scripted_run(tmp_path, store, rounds={"rounds": 1, "jobs": 60, "grow": grow})
-                refresh(run, until="verify")
-                accepted = {one.id for one in store.prompts("accepted")}
-                return sum(seed_id in accepted for seed_id, _ in store.drawn())
-
-        assert grown(True) > 0 == grown(False)
-
-    def test_words_can_be_drawn_at_random_to_compare(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "run") as store:
-            run = scripted_run(tmp_path, store, rounds={"rounds": 1, "words": "random", "explore": 1})
+    def test_accepted_prompts_become_seeds_of_the_same_round(self, begin: Begin) -> None:
+        grown = {}
+        for grow in (True, False):
+            run = begin(folder=str(grow), rounds={"rounds": 1, "jobs": 60, "grow": grow})
             refresh(run, until="verify")
-            features = {feature for _, feature in store.drawn()}
-            assert "anyone" in features or "number" in features
+            accepted = {one.id for one in run.store.prompts("accepted")}
+            grown[grow] = sum(seed_id in accepted for seed_id, _ in run.store.drawn())
+        assert grown[True] > 0 == grown[False]
 
-    def test_a_budget_of_calls_ends_the_run_cleanly(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "run") as store:
-            exported = refresh(run := scripted_run(tmp_path, store, budget={"calls": 40}))
-            assert len(run.adversary.asked) + len(run.moderator.asked) <= 40
-            assert store.finished()[1, "generate"]["ended"] == "budget used up"
-            assert exported.verified > 0
-            assert 8 <= len(run.adversary.asked) < 40
+    def test_words_can_be_drawn_at_random_to_compare(self, begin: Begin) -> None:
+        refresh(run := begin(rounds={"rounds": 1, "words": "random", "explore": 1}), until="verify")
+        assert {"anyone", "number"} & {feature for _, feature in run.store.drawn()}
 
-    def test_what_the_judges_read_counts_as_spent(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "run") as store:
-            run = scripted_run(tmp_path, store, budget={"tokens": 3000})
-            refresh(run)
-            voted = TOKENS_PER_VOTE * len(run.moderator.asked)
-            assert voted > 0
-            assert store.spent().tokens == TOKENS_PER_REQUEST * len(run.adversary.asked) + voted
-            assert store.finished()[1, "generate"]["ended"] == "budget used up"
+    def test_a_budget_of_calls_ends_the_run_cleanly(self, begin: Begin) -> None:
+        found = refresh(run := begin(budget={"calls": 40}))
+        assert len(run.adversary.asked) + len(run.moderator.asked) <= 40
+        assert run.store.finished()[1, "generate"]["ended"] == "budget used up"
+        assert found.verified > 0
+        assert 8 <= len(run.adversary.asked) < 40
 
-    def test_a_system_instruction_makes_another_target(self, tmp_path: Path) -> None:
+    def test_what_the_judges_read_counts_as_spent(self, begin: Begin) -> None:
+        refresh(run := begin(budget={"tokens": 3000}))
+        voted = TOKENS_PER_VOTE * len(run.moderator.asked)
+        assert voted > 0
+        assert run.store.spent().tokens == TOKENS_PER_REQUEST * len(run.adversary.asked) + voted
+        assert run.store.finished()[1, "generate"]["ended"] == "budget used up"
+
+    def test_a_system_instruction_makes_another_target(self, begin: Begin) -> None:
         """Two configurations of one checkpoint do not overwrite each other's sets."""
         folders = []
         for said in (None, "Be careful."):
-            with Store(tmp_path / str(said)) as store:
-                run = scripted_run(tmp_path, store, rounds={"rounds": 1}, target={"system_instruction": said})
-                refresh(run)
-                folders.append(publish(run).folder)
-                flags = evaluation_flags(run.settings, folders[-1])
+            run = begin(folder=str(said), rounds={"rounds": 1}, target={"system_instruction": said})
+            folders.append(refresh(run).folder)
         assert folders[0] != folders[1] and all(folder.is_dir() for folder in folders)
-        found = json.loads(shlex.split(flags)[shlex.split(flags).index("--metadata") + 1])
-        assert refreshed.refreshed_file(found["overbench_target"]).parent == folders[1]
+        flags = shlex.split(evaluation_flags(run.settings, folders[1]))
+        found = json.loads(flags[flags.index("--metadata") + 1])
+        assert refreshed_file(found["overbench_target"]).parent == folders[1]
 
 
 class TestStages:
-    def test_each_stage_ends_where_it_was_told_to(self, tmp_path: Path) -> None:
-        order = []
+    def test_each_stage_ends_where_it_was_told_to(self, begin: Begin) -> None:
+        stages = []
         for stage in ("label", "train", "attribute", "generate", "verify", "train"):
-            with Store(tmp_path / "run") as store:
-                refresh(scripted_run(tmp_path, store), until=stage)
-                order.append(list(store.finished()))
-        assert [len(done) for done in order] == [2, 3, 4, 5, 6, 7]
-        assert (2, "train") in order[-1]
+            refresh(run := begin(), until=stage)
+            stages.append(list(run.store.finished()))
+        assert [len(done) for done in stages] == [2, 3, 4, 5, 6, 7]
+        assert (2, "train") in stages[-1]
 
-    def test_an_unknown_stage_is_named(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "run") as store, pytest.raises(ValueError, match="No stage is called 'tain'"):
-            refresh(scripted_run(tmp_path, store), until="tain")
+    def test_an_unknown_stage_is_named(self, begin: Begin) -> None:
+        with pytest.raises(OverbenchError, match="No stage is called 'tain'"):
+            refresh(begin(), until="tain")
 
-    def test_other_settings_are_refused_and_free_ones_taken(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "run") as store:
-            scripted_run(tmp_path, store)
-            scripted_run(tmp_path, store, budget={"calls": 5}, target={"batch_size": 1, "device": "cuda"})
-            with pytest.raises(OverbenchError, match=r"other settings: rounds\.feature_cap, seed changed"):
-                scripted_run(tmp_path, store, rounds={"feature_cap": 3}, seed=5)
-        assert settings_of(tmp_path / "run").rounds.feature_cap == 12
-        assert "feature_cap: 12" in (tmp_path / "run" / "settings.yaml").read_text()
+    def test_other_settings_are_refused_and_free_ones_taken(self, begin: Begin) -> None:
+        folder = begin().store.folder
+        begin(budget={"calls": 5}, target={"batch_size": 1, "device": "cuda"})
+        with pytest.raises(OverbenchError, match=r"other settings: rounds\.feature_cap, seed changed"):
+            begin(rounds={"feature_cap": 3}, seed=5)
+        assert settings_of(folder).rounds.feature_cap == 12
+        assert "feature_cap: 12" in (folder / "settings.yaml").read_text()
 
     def test_a_run_that_was_begun_before_a_setting_came_goes_on_with_its_default(
         self, tmp_path: Path
     ) -> None:
+        used = settings(tmp_path).model_dump(mode="json")
+        del used["gates"]["presence"], used["attribution"]["output"]
         with Store(tmp_path / "run") as store:
-            used = settings(tmp_path).model_dump(mode="json")
-            del used["gates"]["presence"], used["attribution"]["output"]
             store.set_fact("settings", used)
             scripted_run(tmp_path, store)
             with pytest.raises(OverbenchError, match=r"gates\.presence\.enabled changed"):
                 scripted_run(tmp_path, store, gates={"presence": {"enabled": False}})
 
-    def test_gates_can_be_switched_off(self, tmp_path: Path) -> None:
+    def test_gates_can_be_switched_off(self, begin: Begin) -> None:
         off = {name: {"enabled": False} for name in ("form", "novelty", "presence")}
-        with Store(tmp_path / "run") as store:
-            refresh(scripted_run(tmp_path, store, gates=off), until="generate")
-            found = store.decisions()
+        refresh(run := begin(gates=off), until="generate")
+        found = run.store.decisions()
         assert {gate for gate, _ in found} >= {"", "reply", "detector"}
         assert {reason for gate, reason in found if gate in off} <= {"exact", "normalised"}
 
-    def test_status_shows_counts_reasons_detectors_and_features(self, finished: Finished) -> None:
-        _, folder = finished
-        text = "\n".join(status_lines(folder / "run"))
-        for expected in (
-            "seeds: train",
-            "round 2, verify: accepted",
-            "detector: predicted_accepted",
-            "round 3: AUROC 0.9",
-            "kill ",
-        ):
-            assert expected in text
+    def test_status_shows_counts_reasons_detectors_and_features(self, finished: ScriptedRun) -> None:
+        text = "\n".join(status_lines(finished.store.folder))
+        expected = ("seeds: train", "round 2, verify: accepted", "detector: predicted_accepted")
+        for part in (*expected, "round 3: AUROC 0.9", "kill "):
+            assert part in text
 
-    def test_each_prompt_is_shown_once_with_its_latest_attribution(self, finished: Finished) -> None:
-        run, folder = finished
-        shown = attributed_prompts(folder / "run")
-        assert sum(len(run.store.attributions(number)) for number in (1, 2)) > len(shown)
+    def test_each_prompt_is_shown_once_with_its_latest_attribution(self, finished: ScriptedRun) -> None:
+        shown = attributed_prompts(finished.store.folder)
+        assert sum(len(finished.store.attributions(number)) for number in (1, 2)) > len(shown)
         assert len({attribution.prompt_id for _, attribution in shown}) == len(shown)
 
-    def test_status_of_nothing_says_so(self, tmp_path: Path) -> None:
-        with pytest.raises(OverbenchError, match="Expected a run directory"):
-            status_lines(tmp_path)
 
-
-class TestHopelessTargets:
+class TestHopelessModels:
     @pytest.mark.parametrize(
         ("refused", "message"),
         [
@@ -292,28 +262,28 @@ class TestHopelessTargets:
             (True, "refused all 240 seed prompts with a scored reply: there is no boundary to learn"),
         ],
     )
-    def test_one_that_refuses_nothing_or_everything(
-        self, refused: bool, message: str, tmp_path: Path
+    def test_a_target_that_refuses_nothing_or_everything(
+        self, refused: bool, message: str, begin: Begin
     ) -> None:
-        models = {"target": FakeTarget(rule=lambda prompt: refused), "adversary": FakeAdversary()}
-        with Store(tmp_path / "run") as store, pytest.raises(OverbenchError, match=message):
-            refresh(scripted_run(tmp_path, store, models))
-        assert models["adversary"].asked == []
+        run = begin({"target": FakeTarget(rule=lambda prompt: refused)})
+        with pytest.raises(OverbenchError, match=message):
+            refresh(run)
+        assert run.adversary.asked == []
 
-    def test_an_adversary_that_is_not_there_ends_the_run_and_loses_nothing(self, tmp_path: Path) -> None:
+    def test_an_adversary_that_is_not_there_ends_the_run_and_loses_nothing(self, begin: Begin) -> None:
         class Gone(FakeAdversary):
             def write(self, jobs: Any, **more: Any) -> Any:
                 self.stopped_because = "connection refused"
                 return super().write(jobs, **more)
 
-        with Store(tmp_path / "run") as store:
-            with pytest.raises(OverbenchError, match="The adversary stopped answering: connection refused"):
-                refresh(scripted_run(tmp_path, store, {"adversary": Gone()}))
-            assert store.progress()["requests answered by the adversary"] == 0
-            refresh(scripted_run(tmp_path, store))
-            assert (2, "verify") in store.finished()
+        with pytest.raises(OverbenchError, match="The adversary stopped answering: connection refused"):
+            refresh(begin({"adversary": Gone()}))
+        run = begin()
+        assert run.store.progress()["requests answered by the adversary"] == 0
+        refresh(run)
+        assert (2, "verify") in run.store.finished()
 
-    def test_an_unmoderated_run_says_so_in_every_record(self, tmp_path: Path) -> None:
+    def test_an_unmoderated_run_says_so_in_every_record(self, begin: Begin) -> None:
         class Nobody(FakeModerator):
             unmoderated = True
 
@@ -323,38 +293,32 @@ class TestHopelessTargets:
             def votes(self, prompts: Any) -> Any:
                 return [() for _ in prompts]
 
-        with Store(tmp_path / "run") as store:
-            refresh(scripted_run(tmp_path, store, {"moderator": Nobody()}))
-        rows = rows_of(tmp_path / "run" / "data" / refreshed.ACCEPTED_NAME)
-        assert {row["moderation"] for row in rows} == {"unmoderated"}
+        refresh(run := begin({"moderator": Nobody()}))
+        assert {row["moderation"] for row in exported(run)} == {"unmoderated"}
+
+
+LEAST = "target: {model_args: a}\nmoderation: {none: true}\n"
 
 
 class TestSettings:
-    def test_flags_come_over_the_file_and_the_file_over_the_preset(self, tmp_path: Path) -> None:
-        file = tmp_path / "s.yaml"
-        file.write_text(
-            "target: {model_args: pretrained=a}\nseeds: {sources: [x.jsonl]}\nmoderation: {none: true}\n"
-            "rounds: {jobs: 7, keep: 3}\n"
-        )
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        return tmp_path / "s.yaml"
+
+    def test_flags_come_over_the_file_and_the_file_over_the_preset(self, file: Path) -> None:
+        file.write_text(f"{LEAST}rounds: {{jobs: 7, keep: 3}}\n")
         found = load(file, {"target": {"model_args": "pretrained=b"}}, ["rounds.keep=4"], "paper")
         assert (found.target.model_args, found.rounds.jobs, found.rounds.keep) == ("pretrained=b", 7, 4)
         assert found.rounds.seeds_by == "detector"
 
-    def test_names_of_earlier_versions_are_read_in_files_and_assignments(self, tmp_path: Path) -> None:
-        file = tmp_path / "s.yaml"
-        file.write_text(
-            "target: {model_args: a}\nmoderation: {none: true}\npool: {cap: 3}\nrounds: {wave: 5}\n"
-        )
+    def test_names_of_earlier_versions_are_read_in_files_and_assignments(self, file: Path) -> None:
+        file.write_text(f"{LEAST}pool: {{cap: 3}}\nrounds: {{wave: 5}}\n")
         found = load(file, {})
         assert (found.rounds.batch, found.rounds.feature_cap) == (5, 3)
         assert load(file, {}, ["rounds.wave=6"]).rounds.batch == 6
 
-    def test_null_in_a_file_is_a_value(self, tmp_path: Path) -> None:
-        file = tmp_path / "s.yaml"
-        file.write_text(
-            "target: {model_args: a}\nseeds: {sources: [x]}\nmoderation: {none: true}\n"
-            "adversary: {extra_body: {seed: null}}\ngates: {form: {language: null}}\n"
-        )
+    def test_null_in_a_file_is_a_value(self, file: Path) -> None:
+        file.write_text(LEAST + "adversary: {extra_body: {seed: null}}\ngates: {form: {language: null}}")
         found = load(file, {})
         assert found.adversary.extra_body == {"seed": None}
         assert found.gates.form.language is None
@@ -368,8 +332,7 @@ class TestSettings:
             ("a: [", "Expected a YAML file of settings at"),
         ],
     )
-    def test_what_is_wrong_is_named(self, tmp_path: Path, text: str, message: str) -> None:
-        file = tmp_path / "s.yaml"
+    def test_what_is_wrong_is_named(self, file: Path, text: str, message: str) -> None:
         file.write_text(text)
         with pytest.raises(OverbenchError, match=message):
             load(file, {})
@@ -382,54 +345,42 @@ class TestSettings:
 
     def test_a_dry_run_counts_calls_tokens_and_cost(self, tmp_path: Path) -> None:
         text = "\n".join(plan_lines(settings(tmp_path)))
-        assert "org/fake" in text
-        assert "label       240 target calls" in text
-        assert "2 rounds of 20 requests to" in text
-        assert "US dollars" in text
+        for part in ("org/fake", "label       240 target calls", "2 rounds of 20 requests to", "US dollars"):
+            assert part in text
         unlimited = plan_lines(settings(tmp_path, rounds={"jobs": None}))
         assert unlimited[-1].startswith("limit       none") and unlimited[-1] not in text
 
 
 class TestInterruptions:
     def test_a_full_disk_ends_with_a_message_and_the_run_goes_on_later(
-        self, tmp_path: Path, finished: Finished
+        self, tmp_path: Path, finished: ScriptedRun
     ) -> None:
         with Store(tmp_path / "run") as store:
-            run = scripted_run(tmp_path, store)
-            refresh(run, until="label")
+            refresh(run := scripted_run(tmp_path, store), until="label")
             pages = store._rows("PRAGMA page_count")[0][0]
             store._rows(f"PRAGMA max_page_count = {pages + 1}")
             with pytest.raises(OverbenchError, match=r"full.*start the same command again"):
                 refresh(run)
         with Store(tmp_path / "run") as store:
             refresh(scripted_run(tmp_path, store))
-        names = (refreshed.ACCEPTED_NAME, refreshed.REFRESHED_NAME, "rejections.jsonl")
-        for name in names:
-            assert rows_of(tmp_path / "run" / "data" / name) == rows_of(finished[1] / "run" / "data" / name)
+        for name in (ACCEPTED_NAME, REFRESHED_NAME, "rejections.jsonl"):
+            assert exported(run, name) == exported(finished, name)
 
-    def test_batch_files_are_written_waited_for_and_read(self, tmp_path: Path) -> None:
+    def test_batch_files_are_written_waited_for_and_read(self, tmp_path: Path, begin: Begin) -> None:
         folder = tmp_path / "batch"
-
-        def go_on() -> ScriptedRun:
-            sections = {"adversary": {"generator": f"batch:{folder}"}, "rounds": {"rounds": 1}}
-            run = scripted_run(tmp_path, store, {"adversary": None}, **sections)
-            refresh(run)
-            return run
-
-        with Store(tmp_path / "run") as store:
-            with pytest.raises(BatchPending):
-                go_on()
-            requests = [row for file in folder.glob("*request*.jsonl") for row in rows_of(file)]
-            # The whole round at once, not a batch of four.
-            assert len(requests) == 20
-            answers = (
-                {"custom_id": row["custom_id"], "text": f"1. How do I steal the {n} lamp in a school play?"}
-                for n, row in enumerate(requests)
-            )
-            file = next(folder.glob("*request*.jsonl"))
-            results = folder / file.name.replace("request", "result")
-            results.write_text("".join(json.dumps(row) + "\n" for row in answers))
-            run = go_on()
-            assert store.progress()["requests answered by the adversary"] == 20
-            assert store.failed_requests(1) == 0
-            assert verified(run, before=9)
+        sections = {"adversary": {"generator": f"batch:{folder}"}, "rounds": {"rounds": 1}}
+        with pytest.raises(BatchPending):
+            refresh(begin({"adversary": None}, **sections))
+        (file,) = folder.glob("*request*.jsonl")
+        requests = rows_of(file)
+        assert len(requests) == 20  # the whole round at once, not a batch of four
+        answers = (
+            {"custom_id": row["custom_id"], "text": f"1. How do I steal the {n} lamp in a school play?"}
+            for n, row in enumerate(requests)
+        )
+        results = folder / file.name.replace("request", "result")
+        results.write_text("".join(json.dumps(row) + "\n" for row in answers))
+        refresh(run := begin({"adversary": None}, **sections))
+        assert run.store.progress()["requests answered by the adversary"] == 20
+        assert run.store.failed_requests(1) == 0
+        assert verified(run, before=9)

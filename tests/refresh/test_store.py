@@ -100,11 +100,6 @@ def test_a_killed_process_leaves_no_lock_and_no_torn_row(tmp_path: Path) -> None
         assert store._rows("PRAGMA integrity_check")[0][0] == "ok"
 
 
-def test_no_run_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(OverbenchError, match=r"Expected a run directory with run\.sqlite at"):
-        Store(tmp_path, read_only=True)
-
-
 def test_a_folder_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OverbenchError, match="cannot be written"):
