@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,23 +67,8 @@ def test_an_option_is_described_by_the_setting_it_gives(
 def test_flags_become_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[RefreshSettings] = []
     monkeypatch.setattr("generators.commands.refresh_commands._work", lambda _, used, __: found.append(used))
-    words = [
-        "--model_args",
-        "m",
-        "--seeds",
-        "a",
-        "--seeds",
-        "b",
-        "-b",
-        "3",
-        "--rounds",
-        "2",
-        "--moderation",
-        "j",
-        "--budget-calls",
-        "7",
-    ]
-    output("refresh", "-o", str(tmp_path), *words, "--set", "rounds.keep=5")
+    words = "--model_args m --seeds a --seeds b -b 3 --rounds 2 --moderation j --budget-calls 7"
+    output("refresh", "-o", str(tmp_path), *words.split(), "--set", "rounds.keep=5")
     used = found[0]
     assert (used.target.model_args, used.target.batch_size, used.seeds.sources) == ("m", "3", ("a", "b"))
     assert (used.rounds.rounds, used.rounds.keep, used.rounds.jobs) == (2, 5, 400)
@@ -94,9 +80,8 @@ class TestDoctor:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
         monkeypatch.delenv("HF_TOKEN", raising=False)
         text = output("doctor")
-        assert f"lm-eval sees {', '.join(doctor.TASKS)}" in text
-        assert "OPENAI_API_KEY set" in text
-        assert "HF_TOKEN not set" in text
+        for part in (f"lm-eval sees {', '.join(doctor.TASKS)}", "OPENAI_API_KEY set", "HF_TOKEN not set"):
+            assert part in text
         assert "sk-very-secret" not in text
         assert re.search(r"data overbench: \d{4} bundled prompts", text)
 
@@ -161,9 +146,8 @@ class TestQuickstart:
         monkeypatch.setattr(DummyLM, "generate_until", lambda self, reqs, **_: [REFUSAL] * len(reqs))
         monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, chat, **_: str(chat))
         monkeypatch.setattr(DummyLM, "tokenizer_name", "dummy", raising=False)
-        text = output(
-            "quickstart", "--model", "dummy", "--model_args", "", "--limit", "6", "--batch_size", "2"
-        )
+        words = ["--model", "dummy", "--model_args", "", "--limit", "6", "--batch_size", "2"]
+        text = output("quickstart", *words)
         assert re.search(r"\|overbench_hard\|.*\|osr +\|↓ +\|1\.0000", text)
         assert "Refused, 5 of 6" in text
         assert "I'm sorry, but I can't assist with that." in text
@@ -207,18 +191,28 @@ class TestQuickstart:
         assert "killer skill" in marked
 
 
+@pytest.fixture
+def error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What is said of a call that a user can mend, without a traceback."""
+
+    def call(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["overbench", *words])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert stop.value.code == 1
+        return capsys.readouterr().err.strip()
+
+    return call
+
+
 def test_errors_that_a_user_can_mend_end_with_their_message(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, error: Callable[..., str]
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OverbenchError("could not fetch it. Do this.")
 
     monkeypatch.setattr(models, "fetch", fail)
-    monkeypatch.setattr("sys.argv", ["overbench", "models", "smollm2-135m"])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 1
-    assert capsys.readouterr().err.strip() == "Error: could not fetch it. Do this."
+    assert error("models", "smollm2-135m") == "Error: could not fetch it. Do this."
 
 
 @pytest.mark.parametrize(
@@ -236,15 +230,10 @@ def test_bad_calls_of_the_labelling_commands(
     arguments: list[str],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
+    error: Callable[..., str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["overbench", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 1
-    error = capsys.readouterr().err
-    assert error.startswith("Error: ")
-    assert message in error
+    said = error(*arguments)
+    assert said.startswith("Error: ") and message in said
     assert list(tmp_path.iterdir()) == []

