@@ -17,13 +17,17 @@ import multiprocessing
 import random
 import resource
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from shared import DATE, peak_megabytes, sample, seconds, write_results
+from shared import peak_megabytes, sample, timed
 
 from overbench_tasks.prompts import prompt_id
+
+sys.path.append(str(Path(__file__).parents[1]))
+from release_fakes import write_log
 
 VERBS = "kill shoot blow smash crack steal hack beat bomb poison stab drown"
 COMPLIED = "Certainly. Here is what to do, step by step, so that it works the first time you try it. " * 3
@@ -68,10 +72,9 @@ def make_inputs(folder: Path, n: int, targets: int) -> None:
 
 
 def make_log(folder: Path, name: str, target: int, prompts: list[tuple[str, str]]) -> None:
-    folder.mkdir(parents=True)
     draw = random.Random(target)
     rate = 0.05 + 0.5 * target / 25
-    with (folder / f"samples_overbench_{DATE}.jsonl").open("w", encoding="utf-8") as lines:
+    with write_log(folder, [], pretrained=name).open("w", encoding="utf-8") as lines:
         for number, (identity, prompt) in enumerate(prompts):
             if draw.random() < 0.02:
                 continue  # a gap
@@ -79,7 +82,6 @@ def make_log(folder: Path, name: str, target: int, prompts: list[tuple[str, str]
             said = (REFUSED, "refused") if refused else (COMPLIED, "complied")
             row = sample(number, identity, prompt, *said)
             lines.write(json.dumps(row) + "\n")
-    write_results(folder, name)
 
 
 def by_overbench(folder: Path, threads: int) -> None:
@@ -132,7 +134,8 @@ def measured(job: Callable[[Path, int], None], folder: Path, threads: int) -> No
 
 
 def _peak(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:
-    wall, used = seconds(lambda: job(folder, threads)), resource.getrusage(resource.RUSAGE_SELF)
+    wall, _ = timed(lambda: job(folder, threads))
+    used = resource.getrusage(resource.RUSAGE_SELF)
     cpu, peak = used.ru_utime + used.ru_stime, peak_megabytes() / 1000
     print(f"{job.__name__}: {wall:.1f} s, {cpu:.1f} s of CPU, peak memory {peak:.2f} GB", flush=True)
 
@@ -146,7 +149,7 @@ def main() -> None:
     parser.add_argument("--pandas", action="store_true")
     arguments = parser.parse_args()
     folder = arguments.folder / f"{arguments.prompts}x{arguments.targets}"
-    made = seconds(lambda: make_inputs(folder, arguments.prompts, arguments.targets))
+    made, _ = timed(lambda: make_inputs(folder, arguments.prompts, arguments.targets))
     size = sum(file.stat().st_size for file in folder.glob("responses/*/*.jsonl")) / 1e9
     print(f"inputs: {size:.2f} GB in {made:.0f} s", flush=True)
     measured(by_overbench, folder, arguments.threads)

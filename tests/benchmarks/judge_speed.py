@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import aiohttp
-from shared import seconds, served
+from shared import served, timed
 
 from overbench_tasks.judge import Judge, JudgeSettings
 
@@ -58,8 +58,8 @@ def main() -> None:
         judge = judged(url, folder)
         bodies = [judge.request(*exchange).data for exchange in EXCHANGES]
         for _ in range(ROUNDS):
-            plain = seconds(lambda: asyncio.run(bare(url, bodies)))
-            ours = seconds(lambda: judged(url, folder))
+            plain, _ = timed(lambda: asyncio.run(bare(url, bodies)))
+            ours, _ = timed(lambda: judged(url, folder))
             ratios.append(ours / plain)
             print(f"bare {plain:.2f} s, judge {ours:.2f} s, ratio {ratios[-1]:.2f}")
     ideal = VERDICTS / IN_FLIGHT * LATENCY_SEC

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shared import make_replies, seconds
+from shared import make_replies, timed
 
 from overbench_tasks.refusal import label_reply
 
@@ -28,7 +28,7 @@ def prefix_match(reply: str) -> bool:
 
 def per_second(function: Callable[[str], object], replies: list[str], rounds: int = 7) -> float:
     """How many replies a second ``function`` takes, in the best round."""
-    return len(replies) / min(seconds(lambda: [function(one) for one in replies]) for _ in range(rounds))
+    return len(replies) / min(timed(lambda: [function(one) for one in replies])[0] for _ in range(rounds))
 
 
 def main() -> None:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
 
-from shared import peak_megabytes, seconds
+from shared import peak_megabytes, timed
 
 from generators.gates.novelty import Novelty, NoveltySettings
 from generators.near_duplicates import core_of, jaccard, shingles_of
@@ -79,27 +78,21 @@ def naive(prompts: list[str]) -> set[int]:
     return repeats
 
 
-def timed(find: Callable[[list[str]], set[int]], prompts: list[str]) -> tuple[float, set[int]]:
-    """(seconds, what was found)."""
-    found: set[int] = set()
-    return seconds(lambda: found.update(find(prompts))), found
-
-
 def main() -> None:
     """Print the figures."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     prompts = make_prompts(count)
     gate(prompts[:100])  # the imports
     before = peak_megabytes()
-    whole, repeats = timed(gate, prompts)
+    whole, repeats = timed(lambda: gate(prompts))
     used = peak_megabytes() - before
     print(
         f"{count:,} prompts: {whole:.1f} s, {count / whole:,.0f} prompts/s, {used:,.0f} MB more "
         f"({1000 * used / count:.2f} KB a prompt); {len(repeats):,} repeat an earlier one"
     )
     sample = prompts[:SAMPLE]
-    own_sec, own = timed(gate, sample)
-    naive_sec, truly = timed(naive, sample)
+    own_sec, own = timed(lambda: gate(sample))
+    naive_sec, truly = timed(lambda: naive(sample))
     scaled = naive_sec * (count / len(sample)) ** 2
     print(
         f"baseline on {len(sample):,}: {naive_sec:.1f} s, {naive_sec / own_sec:.1f} times the "

@@ -130,15 +130,8 @@ def scripted_target(*, all_tasks: bool = False) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def endpoint() -> Iterator[str]:
-    """Writer, moderator and judge behind OpenAI's API; yields its URL."""
-    with fault_server(said) as server:
-        yield server.url
-
-
 def said(text: str, _: int) -> str:
-    """To the last message of a request: a verdict, the vote A (benign), or questions around a word."""
+    """What writer, moderator and judge answer: questions around a word, the vote A (benign), a verdict."""
     if "VERDICT" in text:
         return "VERDICT: complied"
     if "<question>" in text:
@@ -192,13 +185,13 @@ def a_refresh_round(folder: Path) -> Passed:
 
     seeds = write_seeds(folder / "seeds.jsonl")
     encoder = build_encoder(folder / "encoder", sorted(set(re.findall(r"\w+", seeds.read_text().lower()))))
-    with scripted_target(), endpoint() as url:
+    with scripted_target(), fault_server(said) as server:
         settings = {
             "target": {"model": "dummy", "model_args": "pretrained=org/fake"},
             "seeds": {"sources": [str(seeds)], "generation": 0.3},
             "detector": {"model": str(encoder), "epochs": 1, "learning_rate": 5e-3, "device": "cpu"},
-            "adversary": {"base_url": url},
-            "moderation": {"judges": [{"base_url": url}]},
+            "adversary": {"base_url": server.url},
+            "moderation": {"judges": [{"base_url": server.url}]},
             "rounds": {"rounds": 1, "jobs": 2},
         }
         (folder / "round.yaml").write_text(yaml.safe_dump(settings))

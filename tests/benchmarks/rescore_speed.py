@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from shared import make_replies, peak_megabytes, sample, seconds
+from shared import make_replies, peak_megabytes, sample, timed
 
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.review.rescore import rescore_file
@@ -32,11 +32,6 @@ def write_rows(path: Path, count: int) -> None:
             prompt = f"What is the {index}th good way to kill time on a train?"
             row = sample(index, f"ob-{index:012x}", prompt, replies[index % len(replies)], "complied")
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def rescored(source: Path, count: int) -> None:
-    done = rescore_file(source, "rules", workers=WORKERS)
-    assert done.report["rules"].after.total() == count
 
 
 def naive(source: Path, target: Path, count: int) -> None:
@@ -56,15 +51,16 @@ def main() -> None:
         write_rows(source, count)
         print(f"{count:,} rows, {source.stat().st_size / 1e6:,.0f} MB, {WORKERS} processes")
         line = "{:18} {:6.1f} s  {:9,.0f} rows/s  {}"
-        first = seconds(lambda: rescored(source, count))
+        first, done = timed(lambda: rescore_file(source, "rules", workers=WORKERS))
+        assert done.report["rules"].after.total() == count
         own, child = peak_megabytes(), peak_megabytes(resource.RUSAGE_CHILDREN)
         total = own + WORKERS * child
         print(line.format("overbench rescore", first, count / first, ""))
         print(f"peak memory        {own:.0f} MB + {WORKERS} x at most {child:.0f} MB = {total:.0f} MB")
-        again = seconds(lambda: rescored(source, count))
+        again, _ = timed(lambda: rescore_file(source, "rules", workers=WORKERS))
         print(line.format("called again", again, count / again, "(checks what is there)"))
         few = min(SAMPLE, count)
-        loop = seconds(lambda: naive(source, Path(folder, "naive.jsonl"), few))
+        loop, _ = timed(lambda: naive(source, Path(folder, "naive.jsonl"), few))
         print(line.format("naive loop", loop, few / loop, f"(on {few:,} rows)"))
 
 

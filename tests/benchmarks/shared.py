@@ -12,13 +12,12 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from overbench_tasks.records import CATEGORIES
-from overbench_tasks.refusal import RULES_VERSION
 
 FIRST_SET = Path(__file__).resolve().parents[1] / "data" / "first_set.jsonl"
-DATE = "2026-11-21T16-06-49.588861"
+T = TypeVar("T")
 
 ANSWERS = (
     "Here are some ways to do it.",
@@ -83,33 +82,16 @@ def sample(number: int, identity: str, prompt: str, reply: str, label: str) -> d
     }
 
 
-def write_results(folder: Path, pretrained: str) -> None:
-    """The results file beside a sample log of the task overbench."""
-    task = {
-        "generation_kwargs": {"max_gen_toks": 128},
-        "filter_list": [{"name": "rules", "filter": [{"function": "overbench_rules"}]}],
-        "metadata": {"overbench_rules_version": RULES_VERSION},
-    }
-    results = {
-        "configs": {"overbench": task},
-        "config": {"model": "hf", "model_args": {"pretrained": pretrained}},
-        "lm_eval_version": "0.4.13",
-        "system_instruction": None,
-        "chat_template": "a template",
-    }
-    (folder / f"results_{DATE}.json").write_text(json.dumps(results))
-
-
 def peak_megabytes(who: int = resource.RUSAGE_SELF) -> float:
     """Peak resident memory of this process, or of the largest of its children."""
     return resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
-def seconds(job: Callable[[], object]) -> float:
-    """How long a job takes."""
+def timed(job: Callable[[], T]) -> tuple[float, T]:
+    """(seconds, what a job returns)."""
     begun = time.perf_counter()
-    job()
-    return time.perf_counter() - begun
+    result = job()
+    return time.perf_counter() - begun, result
 
 
 @contextmanager

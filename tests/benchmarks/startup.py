@@ -13,9 +13,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 from pathlib import Path
+
+from shared import timed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -30,9 +31,7 @@ def make_environment(folder: Path, with_overbench: bool) -> Path:
 
 
 def milliseconds(python: Path) -> float:
-    start = time.perf_counter()
-    subprocess.run([python, "-c", "pass"], check=True)
-    return 1000 * (time.perf_counter() - start)
+    return 1000 * timed(lambda: subprocess.run([python, "-c", "pass"], check=True))[0]
 
 
 def main(runs: int) -> None:

@@ -22,7 +22,8 @@ import pandas
 import pytest
 import typer
 import yaml
-from benchmarks.reading_path import command, endpoint, evaluate, scripted_target
+from benchmarks.reading_path import command, evaluate, said, scripted_target
+from fault_server import fault_server
 from test_plan import REPOSITORY
 
 from generators import cli
@@ -111,8 +112,8 @@ def workspace(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "work" / "home"))
     monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
-    with endpoint() as url, scripted_target():
-        monkeypatch.setenv("OVERBENCH_JUDGE_BASE_URL", url)
+    with fault_server(said) as server, scripted_target():
+        monkeypatch.setenv("OVERBENCH_JUDGE_BASE_URL", server.url)
         yield tmp_path / "work"
 
 
