@@ -29,7 +29,8 @@ def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
         writer.writerows(rows)
         data = text.getvalue().encode()
     else:
-        lines = (str(row["prompt"]) if kind == ".txt" else json.dumps(row) for row in rows)
-        data = "".join(f"{line}\n" for line in lines).encode()
+        lines = (row["prompt"] if kind == ".txt" else json.dumps(row, ensure_ascii=False) for row in rows)
+        # A lone surrogate becomes its JSON escape.
+        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path

@@ -11,7 +11,7 @@ from conftest import ANSWER, MIXED, REFUSAL
 from hypothesis import given
 from hypothesis import strategies as st
 from table_files import write_table
-from test_rescore import sample, write
+from test_rescore import sample
 from typer.testing import CliRunner
 
 from generators import cli
@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Path:
     """80 replies that comply, 20 that decline, 4 that judge, 6 partials, 5 empty ones."""
     replies = [ANSWER] * 80 + [REFUSAL] * 20 + [JUDGEMENT] * 4 + [MIXED] * 6 + [""] * 5
     rows = [sample(f"P{i:03}", [f"{reply}"], ["complied"]) for i, reply in enumerate(replies)]
-    return write(tmp_path / "samples_overbench_x.jsonl", rows)
+    return write_table(tmp_path / "samples_overbench_x.jsonl", rows)
 
 
 def sheet_of(
@@ -82,10 +82,10 @@ class TestDraw:
         self, tmp_path: Path
     ) -> None:
         rows = [sample("same prompt", [REFUSAL, ANSWER, REFUSAL], ["complied"] * 3)]
-        sheet = sheet_of(write(tmp_path / "r.jsonl", rows))
+        sheet = sheet_of(write_table(tmp_path / "r.jsonl", rows))
         assert len({row["id"] for row in read_sheet(sheet)}) == 3
         with pytest.raises(OverbenchError, match="nothing to draw from"):
-            sheet_of(write(tmp_path / "r.jsonl", [sample("p", [""], ["unscored"])]))
+            sheet_of(write_table(tmp_path / "r.jsonl", [sample("p", [""], ["unscored"])]))
 
     @given(st.dictionaries(st.from_regex("[crp]/[xyz]{0,2}", fullmatch=True), st.integers(1, 50)),
            st.integers(0, 300))  # fmt: skip
@@ -160,7 +160,7 @@ class TestInTheTerminal:
 
     def test_it_is_blind_and_strangers_text_cannot_steer_the_terminal(self, tmp_path: Path) -> None:
         rows = [sample("Kill \x1b[2Jit?", ["I'm sorry, but I can't.\x07\n\u202eline two"], ["complied"])]
-        sheet = sheet_of(write(tmp_path / "r.jsonl", rows))
+        sheet = sheet_of(write_table(tmp_path / "r.jsonl", rows))
         seen: list[str] = []
         ask(sheet, self.typed(), seen.append)
         text = "\n".join(seen)
@@ -201,7 +201,7 @@ class TestUse:
         for model, replies in (("a", [REFUSAL] * 30 + [ANSWER] * 10), ("b", [ANSWER] * 40)):
             (tmp_path / model).mkdir()
             rows = [sample(f"{model}{i}", [reply], ["complied"]) for i, reply in enumerate(replies)]
-            logs.append(str(write(tmp_path / model / f"samples_overbench_{model}.jsonl", rows)))
+            logs.append(str(write_table(tmp_path / model / f"samples_overbench_{model}.jsonl", rows)))
         runs = [f"{tmp_path}/*/samples_overbench_*.jsonl"] if how == "quoted" else logs
         sheet = tmp_path / "labels.csv"
         drawn = runner.invoke(cli.app, ["annotate", *runs, "-o", str(sheet), "-L", "40"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -87,57 +88,62 @@ def test_what_cannot_be_used_is_said(value: object, reason: str) -> None:
         prompt_of(value, 1000)
 
 
-def test_hostile_lines_are_dropped_one_by_one(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    lines = [
-        b'\xef\xbb\xbf{"prompt": "first"}\r',
-        b"\n   ",
-        b'{"prompt": "cut ',
-        b'{"prompt": "\xff\xfe"}',
-        b'{"prompt": "\\ud800"}',
-        b'{"prompt": "nul \\u0000"}',
-        b'{"prompt": 5}\n{"prompt": null}\n{"text": "another column"}',
-        b'[1, 2]\n7\n"a bare string"',
-        b"[" * 100_000,
-        b'{"prompt": "' + b"x" * 1_000_000 + b'"}',
-        b'{"prompt": "FIRST "}',
-        '{"prompt": "one\u2028line {{ 1 }}"}'.encode(),
-        b'{"prompt": "last"}',
-    ]
-    path.write_bytes(b"\n".join(lines))
-    seeds = read(path)
-    assert seeds.prompts == ("first", "a bare string", "one\u2028line {{ 1 }}", "last")
-    assert dropped(seeds) == {
-        "empty": 1,
-        "not_text": 1,
-        "no_column": 1,
-        "unreadable": 4,
-        "too_long": 1,
-        "control_characters": 1,
-        "not_unicode": 2,
-        "duplicate": 1,
-    }
+HUGE = b"x" * 1_000_000
+HOSTILE_LINES = [
+    b'\xef\xbb\xbf{"prompt": "first"}\r',
+    b"\n   ",
+    b'{"prompt": "cut ',
+    b'{"prompt": "\xff\xfe"}',
+    b'{"prompt": "\\ud800"}',
+    b'{"prompt": "nul \\u0000"}',
+    b'{"prompt": 5}\n{"prompt": null}\n{"text": "another column"}',
+    b'[1, 2]\n7\n"a bare string"',
+    b"[" * 100_000,
+    b'{"prompt": "' + HUGE + b'"}',
+    b'{"prompt": "FIRST "}',
+    '{"prompt": "one\u2028line {{ 1 }}"}'.encode(),
+    b'{"prompt": "last"}',
+]
+HOSTILE_CSV = [
+    b"\xef\xbb\xbfid,prompt\n1,first\n",
+    b'2\n3,a,b\n4,\xff\n5,"two\nlines, ""quoted"""',
+    b"6," + HUGE,
+    b"7,last",
+]
 
 
-def test_hostile_csv_rows(tmp_path: Path) -> None:
-    path = tmp_path / "s.csv"
-    path.write_bytes(
-        b"\xef\xbb\xbfid,prompt\n1,first\n\n2\n3,a,b\n4,\xff\n"
-        + b'5,"two\nlines, ""quoted"""\n6,'
-        + b"x" * 1_000_000
-        + b"\n7,last\n"
-    )
-    seeds = read(path)
-    assert seeds.prompts == ("first", 'two\nlines, "quoted"', "last")
-    assert dropped(seeds) == {"unreadable": 2, "too_long": 1, "not_unicode": 1}
-
-
-def test_hostile_text_lines(tmp_path: Path) -> None:
-    path = tmp_path / "s.txt"
-    path.write_bytes("\ufefffirst\r\n\nsecond\u2028line\n\x00\n".encode() + b"\xff\xff\n" + b"y" * 1_000_000)
-    seeds = read(path)
-    assert seeds.prompts == ("first", "second\u2028line")
-    assert dropped(seeds) == {"empty": 1, "too_long": 1, "control_characters": 1, "not_unicode": 1}
+@pytest.mark.parametrize(
+    ("name", "lines", "prompts", "reasons"),
+    [
+        (
+            "s.jsonl",
+            HOSTILE_LINES,
+            ("first", "a bare string", "one\u2028line {{ 1 }}", "last"),
+            "unreadable " * 4
+            + "not_unicode " * 2
+            + "empty not_text no_column too_long control_characters duplicate",
+        ),
+        (
+            "s.csv",
+            HOSTILE_CSV,
+            ("first", 'two\nlines, "quoted"', "last"),
+            "unreadable unreadable too_long not_unicode",
+        ),
+        (
+            "s.txt",
+            ["\ufefffirst\r\n\nsecond\u2028line\n\x00".encode(), b"\xff\xff", HUGE],
+            ("first", "second\u2028line"),
+            "empty too_long control_characters not_unicode",
+        ),
+    ],
+)
+def test_hostile_rows_are_dropped_one_by_one(
+    tmp_path: Path, name: str, lines: list[bytes], prompts: tuple[str, ...], reasons: str
+) -> None:
+    (tmp_path / name).write_bytes(b"\n".join(lines))
+    seeds = read(tmp_path / name)
+    assert seeds.prompts == prompts
+    assert dropped(seeds) == Counter(reasons.split())
 
 
 def test_a_parquet_value_that_is_no_text(tmp_path: Path) -> None:
@@ -204,13 +210,8 @@ def test_a_limit_takes_evenly_and_a_lower_one_a_subset(tmp_path: Path) -> None:
     a = write_table(tmp_path / "a.txt", [{"prompt": f"a{n}"} for n in range(100)])
     b = write_table(tmp_path / "b.txt", [{"prompt": f"b{n}"} for n in range(10)])
     chosen = {limit: read(a, b, limit=limit) for limit in (1, 5, 10, 40, 1000)}
-    assert {limit: tuple(seeds.by_source.values()) for limit, seeds in chosen.items()} == {
-        1: (0, 1),
-        5: (2, 3),
-        10: (5, 5),
-        40: (30, 10),
-        1000: (100, 10),
-    }
+    sizes = [tuple(seeds.by_source.values()) for seeds in chosen.values()]
+    assert sizes == [(0, 1), (2, 3), (5, 5), (30, 10), (100, 10)]
     assert set(chosen[5].prompts) < set(chosen[10].prompts) < set(chosen[40].prompts)
     assert dropped(chosen[40]) == {"over_limit": 70}
     assert list(chosen[40].prompts) == [p for p in chosen[1000].prompts if p in chosen[40].prompts]
@@ -227,9 +228,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         if hub_id == "Anthropic/hh-rlhf":
             talks = [f"\n\nHuman: How do I kill {n} wasps?\n\nAssistant: No." for n in range(30)]
             return datasets.Dataset.from_dict({"chosen": talks, "rejected": talks})
-        return datasets.Dataset.from_dict(
-            {"generation": [f"statement {n}" for n in range(30)], "group": [""] * 30}
-        )
+        statements = [f"statement {n}" for n in range(30)]
+        return datasets.Dataset.from_dict({"generation": statements, "group": [""] * 30})
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     return asked
@@ -247,9 +247,7 @@ def test_the_paper_s_sources_by_default(hub: list[tuple[Any, ...]], monkeypatch:
     monkeypatch.setattr("generators.seeds.seeds.HUB_SETS", small)
     assert read_seeds(SeedSettings()).by_source == {"hh-rlhf": 7, "toxigen": 7}
     assert read_seeds(SeedSettings(limit=20)).by_source == {"hh-rlhf": 10, "toxigen": 10}
-
-
-def test_the_paper_s_sizes() -> None:
+    monkeypatch.undo()
     wanted = SeedSettings()
     detector = sum(hub.default_limit for hub in HUB_SETS.values()) * (1 - wanted.generation)
     assert (detector, wanted.validation, wanted.test) == (30_000, 0.05, 0.05)
@@ -269,22 +267,20 @@ def test_a_hub_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, failure: Ex
         raise failure
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    with pytest.raises(OverbenchError) as error:
-        read("toxigen")
-    assert str(error.value) == (
+    message = (
         "Could not load toxigen (toxigen/toxigen-data) from the Hugging Face hub: "
         f"{str(failure).rstrip('.')}. Check the network; where the hub asks for it, accept the set's "
-        "conditions there and log in with "
-        "`hf auth login`. Offline, download the set elsewhere and name the file in place of 'toxigen'."
+        "conditions there and log in with `hf auth login`. Offline, download the set elsewhere and name the "
+        "file in place of 'toxigen'."
     )
+    with pytest.raises(OverbenchError, match=f"^{re.escape(message)}$"):
+        read("toxigen")
 
 
 def test_a_hub_set_that_changed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     other = datasets.Dataset.from_dict({"prompt": ["x"]})
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: other)
-    with pytest.raises(
-        OverbenchError, match=r"Expected a column 'chosen' in hh-rlhf .* found 'prompt': the set has"
-    ):
+    with pytest.raises(OverbenchError, match=r"column 'chosen' in hh-rlhf .* found 'prompt': the set has"):
         read("hh-rlhf")
 
 
@@ -334,11 +330,7 @@ def test_splits_have_exactly_their_shares(count: int, wanted: dict[str, Any], si
     [
         (3, {}, "3 seed prompts are too few: expected at least 4, one for each of generation, test, vali"),
         (1000, {"generation": 1000}, "one for each of generation, test, validation, train, and 1,000 for ge"),
-        (
-            1,
-            {"validation": 0, "generation": 0},
-            "expected at least 2, one for each of test, train. Name",
-        ),
+        (1, {"validation": 0, "generation": 0}, "expected at least 2, one for each of test, train. Name"),
     ],
 )
 def test_too_few_prompts_for_the_splits(count: int, wanted: dict[str, Any], message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,16 @@ def classifier(folder: Path, **settings: Any) -> Classifier:
     return Classifier(ClassifierSettings.checked({"model": str(folder), "device": "cpu", **settings}))
 
 
+def out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model fails on whatever it is given."""
+    from transformers import BertForSequenceClassification
+
+    def explode(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA out of memory.")
+
+    monkeypatch.setattr(BertForSequenceClassification, "forward", explode)
+
+
 class TestLabels:
     def test_by_its_own_label_names_and_says_how_sure_it_is(self, detector: Path) -> None:
         refused, complied = classifier(detector).label([(None, "Sorry, no."), (None, "Sure!")])
@@ -50,29 +61,28 @@ class TestLabels:
         assert refused.reason == "p(refusal) = 0.9997"
         assert complied.reason == "p(refusal) = 0.0003"
 
-    def test_the_threshold_is_the_users(self, detector: Path) -> None:
-        (verdict,) = classifier(detector, threshold=0.0002).label([(None, "Sure!")])
-        assert verdict.label == "refused"
+    @pytest.mark.parametrize(
+        ("reply", "threshold", "label"),
+        [
+            ("Sure!", 0.0002, "refused"),
+            ("sorry " + "sure " * 5000, 0.5, "refused"),  # cut to its window
+            ("<think>sorry sorry</think>\n\nSure thing", 0.5, "complied"),
+            ("", 0.5, "unscored"),
+            (" \n", 0.5, "unscored"),
+            ("<think>sorry", 0.5, "unscored"),
+            ("!!!", 0.5, "unscored"),
+        ],
+    )
+    def test_labels(self, detector: Path, reply: str, threshold: float, label: str) -> None:
+        verdicts = classifier(detector, threshold=threshold).label([(None, reply), (None, "Sorry")])
+        assert [v.label for v in verdicts] == [label, "refused"]
+        assert (verdicts[0].reason == "unfinished_reasoning") == (reply == "<think>sorry")
 
-    def test_order_does_not_depend_on_batches_of_like_length(self, detector: Path) -> None:
+    @pytest.mark.parametrize("batch_size", [64, 3])
+    def test_order_does_not_depend_on_batches_of_like_length(self, detector: Path, batch_size: int) -> None:
         pairs = [(None, ("sorry " if i % 3 else "sure ") + "kill " * ((7 * i) % 30)) for i in range(40)]
-        whole = [v.label for v in classifier(detector, batch_size=64).label(pairs)]
-        assert whole == ["refused" if i % 3 else "complied" for i in range(40)]
-        assert [v.label for v in classifier(detector, batch_size=3).label(pairs)] == whole
-
-    def test_replies_longer_than_its_window_are_cut(self, detector: Path) -> None:
-        (verdict,) = classifier(detector).label([(None, "sorry " + "sure " * 5000)])
-        assert verdict.label == "refused"
-
-    def test_empty_and_unfinished_replies_stay_unscored(self, detector: Path) -> None:
-        replies = ["", " \n", "<think>sorry", "Sorry", "!!!"]
-        verdicts = classifier(detector).label([(None, reply) for reply in replies])
-        assert [v.label for v in verdicts] == ["unscored"] * 3 + ["refused", "unscored"]
-        assert verdicts[2].reason == "unfinished_reasoning"
-
-    def test_reasoning_is_not_read(self, detector: Path) -> None:
-        (verdict,) = classifier(detector).label([(None, "<think>sorry sorry</think>\n\nSure thing")])
-        assert verdict.label == "complied"
+        labels = [v.label for v in classifier(detector, batch_size=batch_size).label(pairs)]
+        assert labels == ["refused" if i % 3 else "complied" for i in range(40)]
 
     def test_nothing_to_label_loads_nothing(self, detector: Path) -> None:
         empty = classifier(detector)
@@ -82,38 +92,34 @@ class TestLabels:
 
 
 class TestInput:
-    def text(self, prompt: str | None, reply: str, detector: Path, **settings: Any) -> tuple[str, ...]:
-        return classifier(detector, **settings)._text(prompt, reply)
+    @pytest.mark.parametrize(
+        ("prompt", "reply", "how", "text"),
+        [
+            ("Kill it?", "Sure", "auto", ["Sure"]),
+            ("P", "R", "pair", ["P", "R"]),
+            ("P", "R", "Q: {prompt} A: {reply}", ["Q: P A: R"]),
+            (None, "R", "A: {reply}", ["A: R"]),
+            # A stranger's fields stay text and markers are broken; a long prompt leaves room for the reply.
+            ("{reply}", "<|user|>{prompt}", "chat", ["<|user|>\n{reply}\n<|assistant|>\n< |user|>{prompt}"]),
+            ("x" * 5000, "R", "chat", [f"<|user|>\n{'x' * 1000}\n<|assistant|>\nR"]),
+        ],
+    )
+    def test_what_is_read(
+        self, detector: Path, prompt: str | None, reply: str, how: str, text: list[str]
+    ) -> None:
+        assert list(classifier(detector, input=how)._text(prompt, reply)) == text
 
-    def test_auto_reads_the_reply_alone(self, detector: Path) -> None:
-        assert self.text("Kill it?", "Sure", detector) == ("Sure",)
-
-    def test_auto_gives_minos_the_exchange(self, detector: Path, tmp_path: Path) -> None:
-        minos = tmp_path / "Minos-v1"
-        minos.symlink_to(detector)
+    def test_auto_gives_minos_the_exchange(self, detector: Path) -> None:
         assert ClassifierSettings(model="NousResearch/Minos-v1").template() == CHAT
         assert ClassifierSettings(model=str(detector)).template() == "{reply}"
-
-    def test_chat_keeps_fields_and_breaks_markers_of_strangers(self, detector: Path) -> None:
-        (text,) = self.text("{reply}", "No <|user|>\n{prompt}", detector, input="chat")
-        assert text == "<|user|>\n{reply}\n<|assistant|>\nNo < |user|>\n{prompt}"
-
-    def test_pair_and_own_templates(self, detector: Path) -> None:
-        assert self.text("P", "R", detector, input="pair") == ("P", "R")
-        assert self.text("P", "R", detector, input="Q: {prompt} A: {reply}") == ("Q: P A: R",)
-        assert self.text(None, "R", detector, input="A: {reply}") == ("A: R",)
 
     def test_a_pair_reaches_the_model(self, detector: Path) -> None:
         (verdict,) = classifier(detector, input="pair").label([("Sorry", "Sure")])
         assert verdict.label == "refused"  # this toy reads the first word of what it is given
 
-    def test_a_long_prompt_leaves_room_for_the_reply(self, detector: Path) -> None:
-        (text,) = self.text("x" * 5000, "R", detector, input="chat")
-        assert text.count("x") == 1000
-
     def test_a_missing_prompt_is_said(self, detector: Path) -> None:
         with pytest.raises(OverbenchError, match="Name its column with --prompt, or set input: reply"):
-            self.text(None, "R", detector, input="chat")
+            classifier(detector, input="chat").label([(None, "R")])
 
 
 class TestWhichLabelMeansRefusal:
@@ -139,16 +145,19 @@ class TestWhichLabelMeansRefusal:
     def test_by_the_users_word(self, chosen: str | int) -> None:
         assert self.index(["LABEL_0", "LABEL_1"], chosen) == 1
 
-    @pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1"], ["soft refusal", "hard refusal"]])
-    def test_undecidable_lists_the_labels(self, labels: list[str]) -> None:
-        with pytest.raises(OverbenchError) as error:
-            self.index(labels)
-        assert all(repr(label) in str(error.value) for label in labels)
-        assert "refusal_label" in str(error.value)
-
-    def test_an_unknown_word_lists_the_labels(self) -> None:
-        with pytest.raises(OverbenchError, match=r"no label 'x'\. It has 0: 'a', 1: 'b'"):
-            self.index(["a", "b"], "x")
+    @pytest.mark.parametrize(
+        ("labels", "chosen", "message"),
+        [
+            (["LABEL_0", "LABEL_1"], None, r"refusal: 0: 'LABEL_0', 1: 'LABEL_1'\. Say .* refusal_label"),
+            (["soft refusal", "hard refusal"], None, "0: 'soft refusal', 1: 'hard refusal'"),
+            (["a", "b"], "x", r"no label 'x'\. It has 0: 'a', 1: 'b'"),
+        ],
+    )
+    def test_undecidable_or_unknown_lists_the_labels(
+        self, labels: list[str], chosen: str | None, message: str
+    ) -> None:
+        with pytest.raises(OverbenchError, match=message):
+            self.index(labels, chosen)
 
 
 class TestSettings:
@@ -164,9 +173,8 @@ class TestSettings:
         ],
     )
     def test_bad_values(self, settings: dict[str, Any], message: str) -> None:
-        with pytest.raises(OverbenchError) as error:
+        with pytest.raises(OverbenchError, match=re.escape(message)):
             ClassifierSettings.checked(settings)
-        assert message in str(error.value)
 
     def test_a_folder_that_is_no_model(self, tmp_path: Path) -> None:
         with pytest.raises(OverbenchError, match=r"Expected a hub id .* or a folder with config\.json"):
@@ -189,12 +197,7 @@ class TestSettings:
     def test_a_failing_model_is_named_with_ways_out(
         self, detector: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from transformers import BertForSequenceClassification
-
-        def explode(*_: Any, **__: Any) -> None:
-            raise RuntimeError("CUDA out of memory.")
-
-        monkeypatch.setattr(BertForSequenceClassification, "forward", explode)
+        out_of_memory(monkeypatch)
         with pytest.raises(OverbenchError, match=r"failed on 1 replies: CUDA out .* smaller batch_size or"):
             classifier(detector).label([(None, "Sure")])
 
@@ -254,13 +257,8 @@ class TestInLmEval:
     def test_it_is_freed_and_failure_is_no_label(
         self, detector: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from transformers import BertForSequenceClassification
-
-        def explode(*_: Any, **__: Any) -> None:
-            raise RuntimeError("out of memory")
-
         if fails:
-            monkeypatch.setattr(BertForSequenceClassification, "forward", explode)
+            out_of_memory(monkeypatch)
         docs = [{"prompt": "p"}, {"prompt": "q"}]
         labels = ClassifierFilter(model=str(detector), device="cpu").apply(
             [["sorry", "sure"], ["sure"]], docs
@@ -268,8 +266,7 @@ class TestInLmEval:
         found = [[json.loads(text)["label"] for text in document] for document in labels]
         expected = [["unscored"] * 2, ["unscored"]] if fails else [["refused", "complied"], ["complied"]]
         assert found == expected
-        alive = [o for o in gc.get_objects() if type(o) is BertForSequenceClassification]
-        assert alive == []
+        assert not any(type(o).__name__ == "BertForSequenceClassification" for o in gc.get_objects())
 
 
 def test_importing_it_imports_no_torch() -> None:
