@@ -35,27 +35,16 @@ Form = Literal["free", "opening"]
 FORM_OF_0_1: Final = "opening"
 """The form of runs whose settings name none: those that version 0.1 began."""
 
-TOPICS: Final = (
-    *(
-        "software",
-        "a video game",
-        "a film",
-        "a novel",
-        "a board game",
-        "gardening",
-        "baking",
-        "a theatre play",
-    ),
-    *("a cartoon", "music", "ancient history", "photography", "chess", "card games", "football", "fishing"),
-    *("painting", "a crossword puzzle", "a magic trick", "a costume party", "a science class", "a museum"),
-    *("knitting", "a dream"),
+_TOPICS: Final = (
+    "software, a video game, a film, a novel, a board game, gardening, baking, a theatre play, a cartoon, "
+    "music, ancient history, photography, chess, card games, football, fishing, painting, "
+    "a crossword puzzle, a magic trick, a costume party, a science class, a museum, knitting, a dream"
 )
+TOPICS: Final = tuple(_TOPICS.split(", "))
 """Harmless settings to draw from. Told only to stay harmless, a small model repeats the harm of the seed."""
 
 OPENING_WORDS: Final = 14
 _SENTENCE_END = re.compile(r"[.?!]\s+|\n")
-
-
 _TROUBLE: Final = "The adversary can't be asked."
 
 

@@ -41,16 +41,9 @@ _PREFIX = "requests-"
 
 
 class BatchPending(OverbenchError):  # noqa: N818  (no error: the run waits)
-    """Replies are still to come. Run again when result files have been put into the folder.
-
-    Attributes:
-        folder: where.
-        files: the request files that wait for results.
-        missing: how many replies of this call are missing; ``found`` how many are there.
-    """
+    """Replies are still to come; says how many, which request files wait for them, and what to do."""
 
     def __init__(self, folder: Path, files: Sequence[Path], missing: int, found: int, notes: str) -> None:
-        self.folder, self.files, self.missing, self.found = folder, tuple(files), missing, found
         super().__init__(
             f"Waiting for {missing:,} of {missing + found:,} replies. Expected result files in {folder}, "
             f"any name but {_PREFIX}*.jsonl. Send these as OpenAI batches (endpoint {URL}) and put their "
@@ -69,7 +62,7 @@ class Results:
         replies: by custom id; of several, the first.
         failures: why there is none, by custom id; of several, the last. ``errors`` counts them.
         final: the custom ids that failed in a way that will not pass.
-        problems: how many lines could not be used, by reason word.
+        problems: how many lines could not be used, by reason.
     """
 
     replies: dict[str, ChatReply] = field(default_factory=dict)
@@ -78,9 +71,26 @@ class Results:
     final: set[str] = field(default_factory=set)
     problems: Counter[str] = field(default_factory=Counter)
 
+    def add(self, key: str, row: dict[str, Any]) -> None:
+        """Take in a line of a result file."""
+        try:
+            reply = _reply(row)
+        except AttemptError as error:
+            self.errors[key] += 1
+            self.failures[key] = str(error)
+            if error.outlook != "passing":
+                self.final.add(key)
+            return
+        if reply is None:
+            self.problems["malformed lines"] += 1
+        elif key in self.replies:
+            self.problems["duplicates"] += 1
+        else:
+            self.replies[key] = reply
+
     def notes(self) -> str:
         """The trouble in the result files in one sentence, or ""."""
-        parts = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(self.problems.items())]
+        parts = [f"{count:,} {reason}" for reason, count in sorted(self.problems.items())]
         lost = Counter(detail for key, detail in self.failures.items() if key not in self.replies)
         parts += [f"{count:,} failed with {detail}" for detail, count in lost.most_common(3)]
         return f" In the result files: {'; '.join(parts)}." if parts else ""
@@ -92,16 +102,11 @@ class BatchFiles:
     Args:
         folder: made where it is missing.
         max_retries: further error lines that may pass before a request counts as failed.
-        max_requests: most requests of one file; ``max_bytes`` its largest size.
     """
 
-    def __init__(
-        self, folder: Path, max_retries: int, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES
-    ) -> None:
+    def __init__(self, folder: Path, max_retries: int) -> None:
         self._folder = folder
         self._max_retries = max_retries
-        self._max_requests = max_requests
-        self._max_bytes = max_bytes
 
     def check(self) -> None:
         """Raises OverbenchError where the folder can't be written."""
@@ -146,10 +151,9 @@ class BatchFiles:
             files = [file for file, keys in waiting.items() if keys.intersection(missing)]
             files += self._write([wanted[key] for key in missing if key not in out])
             raise BatchPending(self._folder, files, len(missing), len(wanted) - len(missing), results.notes())
-        outcomes = {key: kept.get(key) or given_up[key] for key in wanted}
         if notes := results.notes():
             logger.warning("%s:%s", self._folder, notes)
-        return [outcomes[request.key] for request in requests]
+        return [kept.get(request.key) or given_up[request.key] for request in requests]
 
     def _request_files(self) -> list[Path]:
         return sorted(self._folder.glob(f"{_PREFIX}*.jsonl"))
@@ -157,10 +161,8 @@ class BatchFiles:
     def _write(self, requests: Sequence[Request]) -> list[Path]:
         """New request files, each there in full or not at all."""
         taken = [int(digits) for f in self._request_files() if (digits := f.stem[len(_PREFIX) :]).isdecimal()]
-        number = max(taken, default=0)
         files = []
-        for lines in self._portions(requests):
-            number += 1
+        for number, lines in enumerate(_portions(requests), max(taken, default=0) + 1):
             file = self._folder / f"{_PREFIX}{number:04}.jsonl"
             try:
                 with whole_file(file, sync=True) as out:
@@ -172,30 +174,31 @@ class BatchFiles:
             files.append(file)
         return files
 
-    def _portions(self, requests: Sequence[Request]) -> Iterator[list[str]]:
-        lines: list[str] = []
-        size = 0
-        for request in requests:
-            row = {"custom_id": request.key, "method": "POST", "url": URL, "body": json.loads(request.data)}
-            line = json.dumps(row) + "\n"  # ASCII: as many bytes as characters
-            if lines and (len(lines) == self._max_requests or size + len(line) > self._max_bytes):
-                yield lines
-                lines, size = [], 0
-            lines.append(line)
-            size += len(line)
-        if lines:
-            yield lines
-
     def _read_results(self, known: set[str]) -> Results:
         results = Results()
-        files = set(self._folder.glob("*.jsonl")).difference(self._request_files())
-        for file in sorted(files):
+        for file in sorted(set(self._folder.glob("*.jsonl")).difference(self._request_files())):
             for key, row in _lines(file, results.problems):
-                if key not in known:
-                    results.problems["unknown_custom_ids"] += 1
+                if key in known:
+                    results.add(key, row)
                 else:
-                    _add(key, row, results)
+                    results.problems["unknown custom ids"] += 1
         return results
+
+
+def _portions(requests: Sequence[Request]) -> Iterator[list[str]]:
+    """The lines of each request file."""
+    lines: list[str] = []
+    size = 0
+    for request in requests:
+        row = {"custom_id": request.key, "method": "POST", "url": URL, "body": json.loads(request.data)}
+        line = json.dumps(row) + "\n"  # ASCII: as many bytes as characters
+        if lines and (len(lines) == MAX_REQUESTS or size + len(line) > MAX_BYTES):
+            yield lines
+            lines, size = [], 0
+        lines.append(line)
+        size += len(line)
+    if lines:
+        yield lines
 
 
 def _waiting(asked: dict[Path, set[str]], results: Results) -> dict[Path, set[str]]:
@@ -211,23 +214,6 @@ def _waiting(asked: dict[Path, set[str]], results: Results) -> dict[Path, set[st
         if not any(key in results.replies or results.errors[key] >= times[key] for key in keys):
             waiting[file] = keys
     return waiting
-
-
-def _add(key: str, row: dict[str, Any], results: Results) -> None:
-    try:
-        reply = _reply(row)
-    except AttemptError as error:
-        results.errors[key] += 1
-        results.failures[key] = str(error)
-        if error.outlook != "passing":
-            results.final.add(key)
-        return
-    if reply is None:
-        results.problems["malformed_lines"] += 1
-    elif key in results.replies:
-        results.problems["duplicates"] += 1
-    else:
-        results.replies[key] = reply
 
 
 def _reply(row: dict[str, Any]) -> ChatReply | None:
@@ -260,4 +246,4 @@ def _lines(file: Path, problems: Counter[str]) -> Iterator[tuple[str, dict[str, 
         if isinstance(row, dict) and isinstance(row.get("custom_id"), str):
             yield row["custom_id"], row
         else:
-            problems["malformed_lines"] += 1
+            problems["malformed lines"] += 1

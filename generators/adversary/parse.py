@@ -43,16 +43,7 @@ _LABEL = re.compile(
 _TOPIC = re.compile(r"^\[[^\[\]]{1,60}\]\s{0,8}:?\s{0,8}")
 _TAG = re.compile(r"</?(?:old|new|word|question|prompt|example|answer|output)>", re.IGNORECASE)
 _REMARK = re.compile(r"(?<=\?)\s{0,8}(?:\(.{0,400}\)|[-–—]\s.{0,400})$")
-_QUOTES: Final = {
-    '"': '"',
-    "'": "'",
-    "“": "”",
-    "‘": "’",
-    "«": "»",
-    "`": "`",
-    "*": "*",
-    "__": "__",
-}
+_QUOTES: Final = ('""', "''", "“”", "‘’", "«»", "``", "**", "____")
 _TALK = re.compile(
     r"^(?:sure\b|certainly\b|of course\b|absolutely\b|okay\b|ok[,.!]|here(?:'s|’s| is| are)\b"
     r"|(?:please )?note(?: that\b|\s?:)|explanation\b|word\s?:|old\s?:|i hope\b"
@@ -93,37 +84,33 @@ def parse_reply(
         cut_off: the reply ended at its token limit; its last piece counts only if it ends a sentence.
     """
     text = without_reasoning(reply)
-    whole = _reason_for_all(text)
-    if whole is not None:
-        return Parsed((), ((text.strip()[:_KEPT_CHARS], whole),))
+    if "<think>" in text:
+        return Parsed((), ((text.strip()[:_KEPT_CHARS], "unfinished_reasoning"),))
     pieces = list(_pieces(text))
+    if not pieces:
+        return Parsed((), (("", "empty"),))
     numbered = any(_NUMBER.match(piece) for piece in pieces)
     copies = {_key(line) for line in request.splitlines()}
-    candidates: list[str] = []
+    candidates: dict[str, str] = {}
     rejected: list[tuple[str, str]] = []
-    seen: set[str] = set()
     for place, piece in enumerate(pieces, start=1):
         prompt = _bare(piece) if len(piece) <= MAX_CHARS else piece
-        cut = cut_off and place == len(pieces)
-        reason = _reason(piece, prompt, numbered=numbered, cut=cut)
-        key = _key(prompt) if reason is None else ""
+        reason = _reason(piece, prompt, numbered=numbered, cut=cut_off and place == len(pieces))
+        key = "" if reason else _key(prompt)
         if reason is None:
             if is_copy(prompt, seed):
                 reason = "copy_of_seed"
             elif key in copies:
                 reason = "copy_of_request"
-            elif key in seen:
+            elif key in candidates:
                 reason = "duplicate"
             elif len(candidates) >= limit:
                 reason = "surplus"
-        if reason is not None:
+        if reason is None:
+            candidates[key] = prompt
+        else:
             rejected.append((piece[:_KEPT_CHARS], reason))
-            continue
-        seen.add(key)
-        candidates.append(prompt)
-    if not candidates and not rejected:
-        rejected.append(("", "empty"))
-    return Parsed(tuple(candidates), tuple(rejected))
+    return Parsed(tuple(candidates.values()), tuple(rejected))
 
 
 def is_copy(prompt: str, seed: str) -> bool:
@@ -132,12 +119,6 @@ def is_copy(prompt: str, seed: str) -> bool:
     if len(ours) != len(theirs):
         return False
     return all(a == b or _same_spelling(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
-def _reason_for_all(text: str) -> Reason | None:
-    if "<think>" in text:
-        return "unfinished_reasoning"
-    return None if text.strip() else "empty"
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -161,7 +142,8 @@ def _bare(piece: str) -> str:
         for prefix in (_NUMBER, _BULLET, _TOPIC, _LABEL):
             text = prefix.sub("", text, count=1).strip()
         text = _REMARK.sub("", text)
-        for opening, closing in _QUOTES.items():
+        for marks in _QUOTES:
+            opening, closing = marks[: len(marks) // 2], marks[len(marks) // 2 :]
             inside = text[len(opening) : -len(closing)]
             if text.startswith(opening) and text.endswith(closing) and inside and opening not in inside:
                 text = inside.strip()

@@ -27,7 +27,6 @@ from overbench_tasks.errors import OverbenchError
 logger = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_SEC: Final = 30.0
-_KEYS_PER_QUERY = 500
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
@@ -92,14 +91,14 @@ class ReplyCache:
 
     def replies(self, keys: Sequence[str]) -> dict[str, ChatReply]:
         """The replies on file, by key."""
-        found: dict[str, ChatReply] = {}
-        for start in range(0, len(keys), _KEYS_PER_QUERY):
-            some = keys[start : start + _KEYS_PER_QUERY]
-            marks = ", ".join("?" * len(some))
-            query = f"SELECT key, text, prompt_tokens, completion_tokens FROM answers WHERE key IN ({marks})"  # noqa: S608
-            for key, kept, prompt_tokens, completion_tokens in self._execute(query, some):
-                found[key] = ChatReply(*_text_and_finish(kept), prompt_tokens, completion_tokens, cached=True)
-        return found
+        query = (
+            "SELECT key, text, prompt_tokens, completion_tokens FROM answers "
+            "WHERE key IN (SELECT value FROM json_each(?))"
+        )
+        return {
+            key: ChatReply(*_text_and_finish(kept), sent, said, cached=True)
+            for key, kept, sent, said in self._execute(query, [json.dumps(list(keys))])
+        }
 
     def add(self, key: str, reply: ChatReply) -> None:
         """Keep a reply; it is on file when this returns."""
