@@ -1,14 +1,10 @@
 """Label replies with a language model behind any OpenAI-compatible API.
 
-``two-stage``, as in Pu et al. 2025 (section 3.1): the rules of :mod:`overbench_tasks.refusal` first, and
-the judge for what they leave open. A reply that the rules call ``refused`` is settled, since they
-are made to be precise there. Open is every other reply with something to read in it: what looks
-complied may refuse in words no rule knows, and where ``partial`` begins takes a reader. (The paper
-settles plain refusal phrases in the same way and sends every remaining reply to its judge.)
+``two-stage``, as in Pu et al. 2025 (section 3.1): what the rules of :mod:`overbench_tasks.refusal` call
+``refused`` is settled, since they are made to be precise there; the judge gets every other reply, which may
+refuse in words no rule knows, or be ``partial``. ``judge``: every reply goes to the judge. In both, an empty
+reply or an unfinished reasoning block stays ``unscored`` as the rules have it.
 
-``judge``: every reply with something to read in it.
-
-In both, an empty reply or an unfinished reasoning block stays ``unscored`` as the rules have it.
 What the judge says counts only as :func:`parse_verdict` has it. No answer gives ``unscored`` with reason
 ``judge_error``, an answer without a verdict ``unscored`` with reason ``judge_unparseable``; both are asked
 again by the next run, and no verdict is asked for twice.
@@ -139,7 +135,7 @@ class Judge:
         self._client = ChatClient(
             self.settings,
             cache_file or default_cache_file("judge.sqlite3"),
-            objection=_objection,
+            objection=self._objection,
             required=False,
             progress="Judging",
         )
@@ -181,17 +177,15 @@ class Judge:
         interruption at any time the next call asks for the rest. Works where an event loop is
         running. Raises nothing but KeyboardInterrupt.
         """
-        verdicts: dict[int, Verdict] = {}
+        settled = ("unscored", "refused") if self.settings.mode == "two-stage" else ("unscored",)
+        verdicts = [label_reply(reply, prompt=prompt) for prompt, reply in exchanges]
         requests: dict[int, Request] = {}
         unasked: Counter[str] = Counter()
-        settled = ("unscored", "refused") if self.settings.mode == "two-stage" else ("unscored",)
-        for index, (prompt, reply) in enumerate(exchanges):
-            by_rules = label_reply(reply, prompt=prompt)
-            if by_rules.label in settled:
-                verdicts[index] = by_rules
+        for index, exchange in enumerate(exchanges):
+            if verdicts[index].label in settled:
                 continue
             try:
-                requests[index] = self.request(prompt, reply)
+                requests[index] = self.request(*exchange)
             except OverbenchError as error:
                 # A template of the user's may trip over any text in any way.
                 verdicts[index] = self._verdict(Failure(NOT_ASKED))
@@ -199,8 +193,9 @@ class Judge:
         if unasked:
             logger.warning("The judge's prompt file failed on replies, now unscored: %s.", dict(unasked))
         outcomes = self._outcomes({request.key: request for request in requests.values()})
-        verdicts |= {index: self._verdict(outcomes[request.key]) for index, request in requests.items()}
-        return [verdicts[index] for index in range(len(exchanges))]
+        for index, request in requests.items():
+            verdicts[index] = self._verdict(outcomes[request.key])
+        return verdicts
 
     def request(self, prompt: str | None, reply: str) -> Request:
         """What the judge is sent for an exchange.
@@ -223,11 +218,12 @@ class Judge:
         except OverbenchError as error:
             outcomes = [Failure(f"{NOT_ASKED}: {error}")] * len(requests)
         for outcome in outcomes:
-            if isinstance(outcome, ChatReply) and outcome.cached:
-                self.cached += 1
-            else:
-                self.asked += not (isinstance(outcome, Failure) and outcome.detail.startswith(NOT_ASKED))
-            if isinstance(outcome, ChatReply) and outcome.finish_reason != "declined":
+            if isinstance(outcome, Failure):
+                self.asked += not outcome.detail.startswith(NOT_ASKED)
+                continue
+            self.cached += outcome.cached
+            self.asked += not outcome.cached
+            if outcome.finish_reason != "declined":
                 earlier = "cached_" if outcome.cached else ""
                 self.tokens[f"{earlier}prompt"] += outcome.prompt_tokens
                 self.tokens[f"{earlier}completion"] += outcome.completion_tokens
@@ -238,18 +234,25 @@ class Judge:
         by = f"judge:{self.settings.model}"
         if isinstance(outcome, Failure) or outcome.finish_reason == "declined":
             return Verdict("unscored", "judge_error", by)
-        label = None if _objection(outcome) else parse_verdict(outcome.text)
+        # A cut may have fallen inside the last word, or before a second thought.
+        label = None if outcome.finish_reason == "length" else parse_verdict(outcome.text)
         if label is None:
             return Verdict("unscored", "judge_unparseable", by)
         said = " ".join(outcome.text.rstrip().rpartition("\n")[0].split())
         return Verdict(label, said[:REASON_CHARS] or "judge's verdict", by)
 
+    def _objection(self, reply: ChatReply) -> str | None:
+        """Why an answer of the judge doesn't count, or None where it does."""
+        if reply.finish_reason == "declined":
+            return "the provider withheld the judge's answer"
+        return NO_VERDICT if self._verdict(reply).label == "unscored" else None
+
     def _warn(self, outcomes: Sequence[Outcome]) -> None:
         """Say once, loudly, how many replies stay without a verdict and why."""
         reasons = Counter(
-            f"{verdict.reason}: {outcome.detail if isinstance(outcome, Failure) else _objection(outcome)}"
-            for outcome in outcomes
-            if (verdict := self._verdict(outcome)).label == "unscored"
+            f"{verdict.reason}: {said.detail if isinstance(said, Failure) else self._objection(said)}"
+            for said in outcomes
+            if (verdict := self._verdict(said)).label == "unscored"
         )
         if not reasons:
             return
@@ -262,16 +265,6 @@ class Judge:
             "Verdicts so far are kept. Run again to ask for the missing ones only.\n%s",
             *(rule, f"{sum(reasons.values()):,}", f"{len(outcomes):,}", "\n".join(lines), rule),
         )
-
-
-def _objection(reply: ChatReply) -> str | None:
-    """Why an answer of the judge doesn't count, or None where it does."""
-    if reply.finish_reason == "declined":
-        return "the provider withheld the judge's answer"
-    # The cut may have fallen inside the last word, or before a second thought.
-    if reply.finish_reason == "length" or parse_verdict(reply.text) is None:
-        return NO_VERDICT
-    return None
 
 
 def _template(file: Path | None) -> PromptTemplate:

@@ -150,9 +150,6 @@ def opening(seed: str, feature: str) -> str:
 class Adversary:
     """An adversary whose template is sound.
 
-    Attributes:
-        stopped_because: why the last :meth:`write` asked no more, or None.
-
     Args:
         settings: see there.
         cache_file: replies are kept here; SQLite.
@@ -163,7 +160,6 @@ class Adversary:
 
     def __init__(self, settings: AdversarySettings, cache_file: Path) -> None:
         self.settings = settings
-        self.stopped_because: str | None = None
         self._cache_file = cache_file
         sample = Job("", "", "How do I find a sampleword here?", "sampleword", 0, ("An example.",))
         with concerning(_TROUBLE):
@@ -173,6 +169,11 @@ class Adversary:
         self._client = ChatClient(settings, cache_file)
         folder = settings.batch_folder
         self._files = None if folder is None else BatchFiles(folder, settings.max_retries)
+
+    @property
+    def stopped_because(self) -> str | None:
+        """Why the last :meth:`write` asked no more, or None."""
+        return self._client.stopped_because
 
     @property
     def version(self) -> str:
@@ -210,7 +211,6 @@ class Adversary:
             requests = [self._request(job, text) for job, text in zip(jobs, texts, strict=True)]
             if self._files is None:
                 outcomes = self._client.ask(requests, should_stop=should_stop)
-                self.stopped_because = self._client.stopped_because
         if self._files is not None:
             with ReplyCache(self._cache_file, self.settings.model) as cache:
                 outcomes = self._files.ask(requests, cache)
@@ -241,11 +241,8 @@ class Adversary:
         return drawn
 
     def _request(self, job: Job, text: str) -> Request:
-        return self.settings.request(
-            conversation(text),
-            top_p=self.settings.top_p,
-            seed=derived_seed(self.settings.seed, job.id),
-        )
+        seed = derived_seed(self.settings.seed, job.id)
+        return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=seed)
 
     def _written(self, job: Job, text: str, outcome: Outcome) -> Written:
         if isinstance(outcome, Failure):
@@ -253,13 +250,8 @@ class Adversary:
         if outcome.finish_reason == "declined":
             parsed = Parsed((), ((outcome.text[:300], "refusal"),))
         else:
-            parsed = parse_reply(
-                outcome.text,
-                seed=job.seed,
-                request=text,
-                limit=self.settings.candidates,
-                cut_off=outcome.finish_reason == "length",
-            )
+            most, cut_off = self.settings.candidates, outcome.finish_reason == "length"
+            parsed = parse_reply(outcome.text, seed=job.seed, request=text, limit=most, cut_off=cut_off)
         tokens = outcome.prompt_tokens, outcome.completion_tokens
         return Written(job.id, *parsed, outcome.text, "", *tokens, cached=outcome.cached)
 

@@ -118,7 +118,10 @@ def is_copy(prompt: str, seed: str) -> bool:
     ours, theirs = _words(prompt), _words(seed)
     if len(ours) != len(theirs):
         return False
-    return all(a == b or _same_spelling(a, b) for a, b in zip(ours, theirs, strict=True))
+    return all(
+        a == b or difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _SAME_SPELLING
+        for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -174,7 +177,3 @@ def _key(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(normalised(text[:MAX_CHARS])) if word not in _FILLERS]
-
-
-def _same_spelling(one: str, other: str) -> bool:
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _SAME_SPELLING

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import Field, ValidationError
 
 from generators.categories.keywords import OR_BENCH_CATEGORIES, Categorised, OrBenchCategory, categorise
-from overbench_tasks.chat import cache
+from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning
 from overbench_tasks.chat.outcome import Failure, Outcome
@@ -47,20 +46,19 @@ def read_settings(text: str) -> CategoryJudgeSettings:
     values = simple_parse_args_string(text)
     if "model" in values:
         values["model"] = str(values["model"])  # lm-eval reads "4" as a number
+    known = CategoryJudgeSettings.model_fields
     try:
         return CategoryJudgeSettings.model_validate(values)
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        name = str(problem["loc"][0])
-        known = ", ".join(CategoryJudgeSettings.model_fields)
-        if name not in CategoryJudgeSettings.model_fields:
-            raise OverbenchError(
-                f"--category_judge: expected SETTING=VALUE,... with settings out of {known}, got another. "
-                "The key comes from the environment alone (api_key_variable names the variable)."
-            ) from None
-        raise OverbenchError(
-            f"--category_judge: {name} can't be used: {problem['msg']}. Mend it. Settings: {known}."
-        ) from None
+        problem = error.errors()[0]
+        name = problem["loc"][0]
+        said = (
+            f"{name} can't be used: {problem['msg']}. Mend it. Settings: {', '.join(known)}."
+            if name in known
+            else f"expected SETTING=VALUE,... with settings out of {', '.join(known)}, got another. The key "
+            "comes from the environment alone (api_key_variable names the variable)."
+        )
+        raise OverbenchError(f"--category_judge: {said}") from None
 
 
 def public_settings(settings: CategoryJudgeSettings) -> dict[str, Any]:
@@ -74,12 +72,7 @@ def evidence_of(settings: CategoryJudgeSettings) -> str:
     return f"judge:{settings.model}"
 
 
-def default_cache_file() -> Path:
-    """``category_judge.sqlite3`` in ``$OVERBENCH_CACHE``, or else in the user's cache folder."""
-    return cache.default_cache_file("category_judge.sqlite3")
-
-
-def check_judge(settings: CategoryJudgeSettings, cache_file: Path) -> None:
+def check_judge(settings: CategoryJudgeSettings) -> None:
     """Find what would make every request fail, before anything long starts. Costs nothing.
 
     Raises:
@@ -88,26 +81,29 @@ def check_judge(settings: CategoryJudgeSettings, cache_file: Path) -> None:
     """
     with concerning(_TROUBLE):
         _template(settings)
-        ChatClient(settings, cache_file).check()
+        _client(settings).check()
 
 
 def _template(settings: CategoryJudgeSettings) -> PromptTemplate:
     return PromptTemplate(settings.prompt_file, "category.jinja", {"prompt": "a sample prompt"}, ("prompt",))
 
 
+def _client(settings: CategoryJudgeSettings) -> ChatClient:
+    return ChatClient(settings, default_cache_file("category_judge.sqlite3"))
+
+
 def judge_categories(
     prompts: Sequence[str],
     features: Sequence[Sequence[str]],
     settings: CategoryJudgeSettings,
-    cache_file: Path,
 ) -> list[Categorised]:
     """The judge's labels with ``judge:<model>`` as evidence, or the keywords' where it gave none.
 
     Args:
         prompts: any text.
         features: the trigger words of each, for :func:`~generators.categories.keywords.categorise`.
-        settings: who is asked.
-        cache_file: what it says is kept here (SQLite), so that asking again costs nothing.
+        settings: who is asked. What it says is kept in ``category_judge.sqlite3`` in ``$OVERBENCH_CACHE``
+            or else in the user's cache folder, so that asking again costs nothing.
 
     Returns:
         one per prompt, in order.
@@ -118,19 +114,16 @@ def judge_categories(
     """
     with concerning(_TROUBLE):
         template = _template(settings)
-        requests = [
-            settings.request(conversation(template.render(prompt=as_data(prompt, settings.prompt_chars))))
-            for prompt in prompts
-        ]
-        client = ChatClient(settings, cache_file)
-        outcomes = client.ask(requests)
-    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        shown = [template.render(prompt=as_data(prompt, settings.prompt_chars)) for prompt in prompts]
+        client = _client(settings)
+        outcomes = client.ask([settings.request(conversation(text)) for text in shown])
+    evidence = evidence_of(settings)
+    failures = [outcome.detail for outcome in outcomes if isinstance(outcome, Failure)]
     if client.stopped_because or (failures and len(failures) == len(outcomes)):
         raise OverbenchError(
-            f"{evidence_of(settings)} doesn't answer: {client.stopped_because or failures[0].detail}. What "
-            "it said is kept. Mend this and run again, or go without a judge."
+            f"{evidence} doesn't answer: {client.stopped_because or failures[0]}. What it said is kept. Mend "
+            "this and run again, or go without a judge."
         )
-    evidence = evidence_of(settings)
     return [
         _parsed(outcome, evidence) or categorise(prompt, words)
         for outcome, prompt, words in zip(outcomes, prompts, features, strict=True)

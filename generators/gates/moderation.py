@@ -27,9 +27,16 @@ UNMODERATED: Final = "unmoderated"
 
 Form = Literal["verdict", "letter"]
 
-_VERDICT = re.compile(r"VERDICT: (benign|harmful)\.?")
-_LETTER = re.compile(r"([AB])[.)]?(?: (?:benign|harmful)\.?)?")
-_LETTERS: Final[dict[str, VoteWord]] = {"A": "benign", "B": "harmful"}
+_VOTES: Final[dict[Form, dict[VoteWord, re.Pattern[str]]]] = {
+    "verdict": {
+        "benign": re.compile(r"VERDICT: benign\.?"),
+        "harmful": re.compile(r"VERDICT: harmful\.?"),
+    },
+    "letter": {
+        "benign": re.compile(r"A[.)]?(?: benign\.?)?"),
+        "harmful": re.compile(r"B[.)]?(?: harmful\.?)?"),
+    },
+}
 _TROUBLE: Final = "Moderation can't be done."
 
 
@@ -79,14 +86,11 @@ def parse_vote(answer: str, form: Form) -> VoteWord:
     """
     text = without_reasoning(answer).strip()
     if form == "verdict":
-        match = _VERDICT.fullmatch(text.rpartition("\n")[2].strip(" \t\r"))
-        return "unscored" if match is None else "benign" if match[1] == "benign" else "harmful"
-    match = _LETTER.fullmatch(text)
-    if match is None:
-        return "unscored"
-    word = _LETTERS[match[1]]
-    other: VoteWord = "harmful" if word == "benign" else "benign"
-    return "unscored" if other in match[0] else word
+        text = text.rpartition("\n")[2].strip(" \t\r")
+    for word, pattern in _VOTES[form].items():
+        if pattern.fullmatch(text):
+            return word
+    return "unscored"
 
 
 class Moderator:
@@ -103,8 +107,11 @@ class Moderator:
     def __init__(self, settings: ModerationSettings, cache_file: Path) -> None:
         self.settings = settings
         with concerning(_TROUBLE):
-            self._judges = [_Judge(one, cache_file) for one in settings.judges]
-        self._classifier = None if settings.classifier is None else ModerationClassifier(settings.classifier)
+            self._voters: list[_Judge | ModerationClassifier] = [
+                _Judge(one, cache_file) for one in settings.judges
+            ]
+        if settings.classifier is not None:
+            self._voters.append(ModerationClassifier(settings.classifier))
 
     @property
     def unmoderated(self) -> bool:
@@ -114,10 +121,7 @@ class Moderator:
     @property
     def version(self) -> str:
         """Who votes, to the model and the template, for the records."""
-        voters = [f"{judge.name} {judge.version}" for judge in self._judges]
-        if self._classifier is not None:
-            voters.append(self._classifier.name)
-        return ", ".join(voters) or UNMODERATED
+        return ", ".join(voter.version for voter in self._voters) or UNMODERATED
 
     def check(self) -> None:
         """Find out for no money whether :meth:`votes` can work: keys, endpoints, models, labels.
@@ -126,10 +130,8 @@ class Moderator:
             OverbenchError: it can't.
         """
         with concerning(_TROUBLE):
-            for judge in self._judges:
-                judge.client.check()
-            if self._classifier is not None:
-                self._classifier.check()
+            for voter in self._voters:
+                voter.check()
 
     def votes(self, prompts: Sequence[str]) -> list[tuple[Vote, ...]]:
         """The votes on each prompt (any text), in order, one of each judge; empty tuples where nobody votes.
@@ -138,18 +140,14 @@ class Moderator:
             OverbenchError: no key, a model that can't be loaded; or a judge's endpoint turned all
                 requests away, since prompts must not be rejected for that. What was said is kept.
         """
-        columns: list[list[Vote]] = []
         with concerning(_TROUBLE):
-            for judge in self._judges:
-                columns.append(judge.votes(prompts))
-            if self._classifier is not None:
-                columns.append(self._classifier.votes(prompts))
-        return [tuple(column[place] for column in columns) for place in range(len(prompts))]
+            columns = [voter.votes(prompts) for voter in self._voters]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(prompts)
 
     def close(self) -> None:
         """Free a classifier's memory; it is loaded again when needed."""
-        if self._classifier is not None:
-            self._classifier.close()
+        for voter in self._voters:
+            voter.close()
 
     def passes(self, votes: Sequence[Vote]) -> bool:
         """Whether the prompt goes on: :func:`benign`, or always where nobody votes."""
@@ -166,24 +164,25 @@ class _Judge:
             ("prompt",),
             lambda text: parse_vote(text, settings.form) != "unscored",
         )
-        self.client = ChatClient(settings, cache_file)
+        self._client = ChatClient(settings, cache_file)
+        self.check = self._client.check
         self.name = f"judge:{settings.model}"
-        self.version = f"{self._template.version} {settings.form}"
+        self.version = f"{self.name} {self._template.version} {settings.form}"
 
     def votes(self, prompts: Sequence[str]) -> list[Vote]:
-        requests = []
-        for prompt in prompts:
-            shown = as_data(prompt, self._settings.prompt_chars)
-            text = self._template.render(prompt=shown, answer=self._settings.form)
-            requests.append(self._settings.request(conversation(text)))
-        outcomes = self.client.ask(requests)
-        if self.client.stopped_because:
+        shown = [as_data(prompt, self._settings.prompt_chars) for prompt in prompts]
+        texts = [self._template.render(prompt=prompt, answer=self._settings.form) for prompt in shown]
+        outcomes = self._client.ask([self._settings.request(conversation(text)) for text in texts])
+        if self._client.stopped_because:
             have = sum(not isinstance(outcome, Failure) for outcome in outcomes)
             raise OverbenchError(
-                f"{self.name} stopped answering: {self.client.stopped_because}. It has voted on {have:,} of "
+                f"{self.name} stopped answering: {self._client.stopped_because}. It has voted on {have:,} of "
                 f"{len(prompts):,} prompts, which is kept. Mend this and run again."
             )
         return [self._vote(outcome) for outcome in outcomes]
+
+    def close(self) -> None:
+        """It holds nothing."""
 
     def _vote(self, outcome: Outcome) -> Vote:
         if isinstance(outcome, Failure):

@@ -72,9 +72,9 @@ class ModerationClassifier:
     def __init__(self, settings: ClassifierModel) -> None:
         self._settings = settings
         self._ready: tuple[Classifier, bool] | None = None
-        self.name = f"classifier:{self._reader(0).short_name()}"
+        self.version = f"classifier:{self._reader(0).short_name()}"
         if settings.revision:
-            self.name += f"@{settings.revision}"
+            self.version += f"@{settings.revision}"
 
     def check(self) -> None:
         """Raises OverbenchError where the model's config can't be read, or its labels leave open what
@@ -104,7 +104,7 @@ class ModerationClassifier:
 
     def _vote(self, harm: float) -> Vote:
         verdict: VoteWord = "harmful" if harm >= self._settings.threshold else "benign"
-        return Vote(self.name, verdict, f"p(harmful) = {harm:.4f}")
+        return Vote(self.version, verdict, f"p(harmful) = {harm:.4f}")
 
     def _made(self) -> tuple[Classifier, bool]:
         """The model, not yet loaded, and whether it is read by its harmless label."""

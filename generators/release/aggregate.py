@@ -87,9 +87,9 @@ def aggregate(
     if out.exists() and not overwrite:
         raise OverbenchError(f"{out} is there already. Choose another --out, or replace it with --overwrite.")
     if category_judge is not None:
-        from generators.categories.category_judge import check_judge, default_cache_file
+        from generators.categories.category_judge import check_judge
 
-        check_judge(category_judge, default_cache_file())
+        check_judge(category_judge)
     aliases = Aliases(settings.aliases)
     sources = [find_source(path, settings.prompts, aliases) for path in runs]
     logs = find_logs(responses_folders, aliases)

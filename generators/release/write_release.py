@@ -184,10 +184,10 @@ def _categories(work: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[s
 def _judged(work: Workspace, rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Categorised]:
     if (judge := work.category_judge) is None:
         return ()
-    from generators.categories.category_judge import default_cache_file, evidence_of, judge_categories
+    from generators.categories.category_judge import evidence_of, judge_categories
 
     prompts, features = [prompt for prompt, _ in rows], [words for _, words in rows]
-    found = judge_categories(prompts, features, judge, default_cache_file()) if rows else []
+    found = judge_categories(prompts, features, judge) if rows else []
     filed = sum(one.evidence == evidence_of(judge) for one in found)
     for name, n in (("judge_asked", len(found)), ("judge_filed", filed)):
         work.counts[name] = work.counts.get(name, 0) + n

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from overbench_tasks.chat.outcome import ChatReply, Failure
@@ -82,9 +81,7 @@ class ReplyCache:
     def __enter__(self) -> ReplyCache:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -139,8 +136,8 @@ def _set_up(connection: sqlite3.Connection) -> None:
     deadline = time.monotonic() + BUSY_TIMEOUT_SEC
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
             # A killed process loses nothing; a power cut may lose the last moments, never the file.
+            connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)
             return

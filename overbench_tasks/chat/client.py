@@ -7,10 +7,12 @@ A reply is on file the moment it arrives. A request that is not answered is a
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import difflib
 import json
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -28,7 +30,6 @@ from overbench_tasks.chat.outcome import (
     Failure,
     Outcome,
     failed_response,
-    paid,
     read_completion,
 )
 from overbench_tasks.errors import OverbenchError
@@ -119,8 +120,9 @@ class ChatClient:
         not_asked = Failure(f"{NOT_ASKED}: {self.stopped_because}" if self.stopped_because else NOT_ASKED)
         found = []
         for request in requests:
-            found.append(outcomes.setdefault(request.key, not_asked))
-            outcomes[request.key] = paid(found[-1])
+            found.append(outcome := outcomes.get(request.key, not_asked))
+            if isinstance(outcome, ChatReply):  # for an equal request this one has paid
+                outcomes[request.key] = dataclasses.replace(outcome, cached=True)
         return found
 
     def _ask_missing(
@@ -176,13 +178,10 @@ async def _attempt(sdk: AsyncOpenAI, settings: EndpointSettings, request: Reques
             "passing",
         ) from error
     except openai.APIStatusError as error:
-        response, closed = error.response, _closed(settings)
+        said = error.response
+        wait, closed, key = said.headers.get("Retry-After"), _closed(settings), settings.key()
         raise failed_response(
-            response.status_code,
-            response.content,
-            retry_after=response.headers.get("Retry-After"),
-            closed=closed,
-            key=settings.key(),
+            said.status_code, said.content, retry_after=wait, closed=closed, key=key
         ) from error
     except (openai.APIConnectionError, aiohttp.ClientError, OSError) as error:
         raise AttemptError(f"connection failed: {_cause(error)}", "passing") from error
@@ -212,28 +211,14 @@ async def _check_model(settings: EndpointSettings) -> None:
     Raises:
         OverbenchError: nobody there, or nobody for us; the model is not among those listed.
     """
-    listed = await _listed_models(settings)
-    if not listed:
-        logger.warning(
-            "%s does not list its models, so it is not known yet whether it has %r.",
-            *(settings.url(), settings.model),
-        )
-    elif settings.model not in listed and f"{settings.model}:latest" not in listed:
-        near = difflib.get_close_matches(settings.model, listed, n=5, cutoff=0.3) or listed[:5]
-        raise OverbenchError(
-            f"{settings.url()} has no model {settings.model!r}. It lists {', '.join(near)}"
-            f"{' and others' if len(listed) > len(near) else ''}. Set model to one of them."
-        )
-
-
-async def _listed_models(settings: EndpointSettings) -> list[str]:
     import openai
 
-    url = settings.url()
+    url, listed = settings.url(), []
     try:
         async with _sdk(settings) as sdk, asyncio.timeout(min(_PROBE_TIMEOUT_SEC, settings.timeout_sec)):
-            listing = json.loads(await sdk.get("/models", cast_to=bytes))
-        return [str(model["id"]) for model in listing["data"]]
+            listing = await sdk.get("/models", cast_to=bytes)
+        with suppress(ValueError, LookupError, TypeError, RecursionError):  # not OpenAI's format
+            listed = [str(model["id"]) for model in json.loads(listing)["data"]]
     except (openai.APIConnectionError, TimeoutError) as error:
         raise OverbenchError(
             f"No model server answers at {url} ({_cause(error)}). Start it, or correct base_url "
@@ -242,9 +227,16 @@ async def _listed_models(settings: EndpointSettings) -> list[str]:
     except openai.APIStatusError as error:
         if error.status_code in (401, 403):
             raise OverbenchError(f"{url}: {_closed(settings)[error.status_code]}.") from error
-        return []
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return []  # not OpenAI's format
+    if not listed:
+        logger.warning(
+            "%s does not list its models, so it is not known yet whether it has %r.", url, settings.model
+        )
+    elif settings.model not in listed and f"{settings.model}:latest" not in listed:
+        near = difflib.get_close_matches(settings.model, listed, n=5, cutoff=0.3) or listed[:5]
+        raise OverbenchError(
+            f"{url} has no model {settings.model!r}. It lists {', '.join(near)}"
+            f"{' and others' if len(listed) > len(near) else ''}. Set model to one of them."
+        )
 
 
 def _closed(settings: EndpointSettings) -> dict[int, str]:

@@ -9,7 +9,7 @@ import hashlib
 import ipaddress
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -126,14 +126,8 @@ class EndpointSettings(BaseModel):
             messages: the conversation.
             fields: more of the body; ``extra_body`` goes over them.
         """
-        body: Mapping[str, Any] = {
-            "model": self.model,
-            "messages": messages,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            **fields,
-            **self.extra_body,
-        }
+        body: dict[str, Any] = {"model": self.model, "messages": messages}
+        body |= {"temperature": self.temperature, "max_tokens": self.max_tokens, **fields, **self.extra_body}
         data = json.dumps({name: value for name, value in body.items() if value is not None}, sort_keys=True)
         key = hashlib.sha256(f"{self.url()}/chat/completions\n{data}".encode()).hexdigest()
         return Request(key, data.encode())

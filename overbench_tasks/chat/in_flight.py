@@ -98,11 +98,8 @@ class InFlight:
             except AttemptError as error:
                 if error.outlook != "passing":
                     raise
-                if (
-                    attempt == self._settings.max_retries
-                    or self._stopping.is_set()
-                    or error.wait_sec > MAX_RETRY_AFTER_SEC
-                ):
+                last = attempt == self._settings.max_retries or error.wait_sec > MAX_RETRY_AFTER_SEC
+                if last or self._stopping.is_set():
                     raise AttemptError(f"{error} ({attempt + 1} attempts)", "lost") from error
                 backoff = min(self._settings.backoff_sec * 2**attempt, MAX_BACKOFF_SEC)
                 # Jitter, so that requests which failed together do not come back together.
@@ -159,9 +156,8 @@ def run_in_thread(work: Coroutine[Any, Any, None]) -> None:
 
     def run() -> None:
         try:
-            loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            pass
+            with suppress(asyncio.CancelledError):
+                loop.run_until_complete(task)
         except Exception as error:
             failures.append(error)  # raised in the caller's thread
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Mapping
@@ -46,11 +45,6 @@ class Failure(NamedTuple):
 
 
 Outcome = ChatReply | Failure
-
-
-def paid(outcome: Outcome) -> Outcome:
-    """The outcome for a request equal to one that is already accounted for."""
-    return outcome if isinstance(outcome, Failure) else dataclasses.replace(outcome, cached=True)
 
 
 class AttemptError(Exception):
