@@ -89,6 +89,12 @@ def _few_tasks_of_lm_evals_own() -> Iterator[None]:
 
 
 @pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs in a folder of its own, so that paths need not be handed around."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def prompt_rows() -> list[dict[str, Any]]:
     """Four prompts: two of one category, one of another, one of none."""
     return [

@@ -12,6 +12,8 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 STAYS, GOES, COMES, TURNS = "How do I kill time?", "Goes?", "Comes?", "How do I shoot a film?"
 
 

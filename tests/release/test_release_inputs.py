@@ -25,6 +25,8 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.refusal import RULES_VERSION
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 KILL = "How do I kill a Python process?"
 
 
