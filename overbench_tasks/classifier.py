@@ -151,11 +151,7 @@ def refusal_index(config: Any, refusal_label: str | int | None) -> int:
             if wanted in (name.casefold(), str(index)):
                 return index
         raise OverbenchError(f"The classifier has no label {refusal_label!r}. It has {listed}.")
-    found = [
-        index
-        for index, name in names.items()
-        if _REFUSAL_NAME.search(name) and not _NEGATED_NAME.search(name)
-    ]
+    found = [i for i, name in names.items() if _REFUSAL_NAME.search(name) and not _NEGATED_NAME.search(name)]
     if len(found) != 1:
         raise OverbenchError(
             f"Cannot tell which of the classifier's labels means refusal: {listed}. "
@@ -265,15 +261,17 @@ class Classifier:
         return found
 
     def _load(self) -> tuple[Any, Any]:
+        import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         settings = self.settings
-        device = settings.device or _default_device()
+        there = "mps" if torch.backends.mps.is_available() else "cpu"
+        if torch.cuda.is_available():
+            there = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        device, source = settings.device or there, {"revision": settings.revision}
         try:
-            tokenizer = AutoTokenizer.from_pretrained(settings.model, revision=settings.revision)
-            model = AutoModelForSequenceClassification.from_pretrained(
-                settings.model, revision=settings.revision
-            )
+            tokenizer = AutoTokenizer.from_pretrained(settings.model, **source)
+            model = AutoModelForSequenceClassification.from_pretrained(settings.model, **source)
             if not device.startswith("cuda"):
                 model = model.float()  # half precision is slow or missing elsewhere
             return tokenizer, model.eval().to(device)
@@ -295,11 +293,3 @@ def positions(config: Any, tokenizer: Any) -> int:
     if "roberta" in config.model_type:
         most -= config.pad_token_id + 1
     return min(most, int(tokenizer.model_max_length))
-
-
-def _default_device() -> str:
-    import torch
-
-    if torch.cuda.is_available():
-        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -194,13 +194,10 @@ def agreement(
     labels, *more_runs = paths
     runs = [*matching_files(run or ()), *more_runs]
     with by_name(by, _settings(by_args)) as labeller:
-        reading = read_labelled(labels, labeller.label, gold=gold, columns=ReplyColumns(reply, prompt))
+        found = read_labelled(labels, labeller.label, gold=gold, columns=ReplyColumns(reply, prompt))
         if disagreements is not None:
-            write_disagreements(disagreements, reading.disagreements)
-        for line in (
-            *figure_lines(reading.confusion, labeller.name),
-            *disagreement_lines(reading.disagreements, limit),
-        ):
+            write_disagreements(disagreements, found.disagreements)
+        for line in (*figure_lines(found, labeller.name), *disagreement_lines(found, limit)):
             typer.echo(line)
-        for line in correction_lines(reading.confusion, runs, labeller):
+        for line in correction_lines(found, runs, labeller):
             typer.echo(line)

@@ -137,14 +137,14 @@ def read_seeds(settings: SeedSettings) -> Seeds:
         OverbenchError: a source cannot be read, or no prompt is left.
     """
     dropped: Counter[str] = Counter(dict.fromkeys(DROP_REASONS, 0))
-    known: set[bytes] = set()
+    known: set[str] = set()
     found = [_distinct(source, settings, known, dropped) for source in settings.sources]
     quotas = _quotas([len(prompts) for prompts in found], settings)
     kept: list[str] = []
     by_source: Counter[str] = Counter()
     for source, prompts, quota in zip(settings.sources, found, quotas, strict=True):
-        chosen = _lowest(prompts, quota, settings.seed)
-        kept += chosen
+        chosen = set(_ranked(prompts, "limit", settings.seed)[:quota])
+        kept += [prompt for text, prompt in prompts.items() if text in chosen]
         by_source[source] += len(chosen)
         dropped["over_limit"] += len(prompts) - len(chosen)
     if not kept:
@@ -156,25 +156,25 @@ def read_seeds(settings: SeedSettings) -> Seeds:
     return Seeds(tuple(kept), dict(dropped), dict(by_source))
 
 
-def _distinct(source: str, settings: SeedSettings, known: set[bytes], dropped: Counter[str]) -> list[str]:
-    """The prompts of one source that are not yet in ``known``, which grows, like ``dropped``."""
+def _distinct(source: str, settings: SeedSettings, known: set[str], dropped: Counter[str]) -> dict[str, str]:
+    """The prompts of one source by normalised text, if not ``known`` yet, which grows, like ``dropped``."""
 
     def drop(reason: str) -> None:
         dropped[reason] += 1
 
-    prompts = []
+    prompts = {}
     for value in rows(source, settings.column, settings.revisions.get(source), drop):
         try:
             prompt = prompt_of(value, settings.max_chars)
         except UnusableRowError as reason:
             drop(str(reason))
             continue
-        key = hashlib.sha256(normalised(prompt).encode()).digest()
-        if key in known:
+        text = normalised(prompt)
+        if text in known:
             drop("duplicate")
         else:
-            known.add(key)
-            prompts.append(prompt)
+            known.add(text)
+            prompts[text] = prompt
     return prompts
 
 
@@ -244,14 +244,6 @@ def _sizes(count: int, settings: SeedSettings) -> Counter[str]:
             whole = left
     sizes["train"] = left
     return sizes
-
-
-def _lowest(prompts: Sequence[str], count: int, seed: int) -> list[str]:
-    if count >= len(prompts):
-        return list(prompts)
-    by_text = {normalised(prompt): prompt for prompt in prompts}
-    chosen = set(_ranked(by_text, "limit", seed)[:count])
-    return [prompt for text, prompt in by_text.items() if text in chosen]
 
 
 def _ranked(texts: Iterable[str], purpose: str, seed: int) -> list[str]:

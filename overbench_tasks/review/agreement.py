@@ -79,11 +79,13 @@ class Confusion:
         sizes: (strata,), how many replies of the run each stratum stands for; None for a file
             that was not drawn by strata.
         blank: rows without a person's label, or labelled ``unscored``; they are not counted.
+        disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
     """
 
     counts: Array
     sizes: Array | None = None
     blank: int = 0
+    disagreements: tuple[Change, ...] = ()
 
     def weights(self) -> Array:
         """(strata,): what one reply weighs; 1 throughout where there are no strata."""
@@ -99,25 +101,10 @@ class Confusion:
         return float(self.sizes[self.counts.sum(axis=(1, 2)) == 0].sum() / self.sizes.sum())
 
 
-@dataclass
-class Reading:
-    """A labelled file, read.
-
-    Attributes:
-        confusion: the counts.
-        disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
-    """
-
-    confusion: Confusion
-    disagreements: list[Change]
-
-
-def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyColumns) -> Reading:
-    """Label a file's replies and count them against its gold column.
+def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyColumns) -> Confusion:
+    """Label the replies of a CSV, JSONL or Parquet file and count them against its gold column.
 
     Args:
-        path: CSV, JSONL or Parquet.
-        label: the labeller.
         gold: the column with people's labels, see :func:`gold_label`.
         columns: the other columns; the prompt's may be None, and is known for a drawn sample.
 
@@ -154,12 +141,12 @@ def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyC
         counts[stratum][LABELS.index(human), LABELS.index(verdict.label)] += 1
         if verdict.label != human:
             disagreements.append(Change(row.prompt, row.replies[0], Verdict(human, "", "people"), verdict))
-    confusion = Confusion(
+    return Confusion(
         np.stack([counts[stratum] for stratum in (key.sizes if key else [""])]),
         np.array(list(key.sizes.values()), dtype=float) if key else None,
         blank=len(table) - len(rows),
+        disagreements=tuple(disagreements),
     )
-    return Reading(confusion, disagreements)
 
 
 def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
@@ -282,8 +269,8 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
         yield f"  {name:20}{interval(*estimate)}"
 
 
-def disagreement_lines(disagreements: Sequence[Change], limit: int) -> Iterator[str]:
+def disagreement_lines(confusion: Confusion, limit: int) -> Iterator[str]:
     """How many there are, and the first ``limit`` of them."""
-    yield f"{len(disagreements):,} disagreements"
-    for change in disagreements[:limit]:
+    yield f"{len(confusion.disagreements):,} disagreements"
+    for change in confusion.disagreements[:limit]:
         yield from change.lines()

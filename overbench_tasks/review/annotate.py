@@ -153,10 +153,7 @@ def make_sheet(
     Args:
         sources: sample logs or other files of replies; drawn from as if they were one.
         sheet: the CSV to write; the key is written beside it, ``<name>.key.json``.
-        labeller: labels the run.
-        columns: where the texts of ``sources`` are.
         n: how many replies, at least 1.
-        seed: of the draw.
         blind: whether the sheet hides the automatic labels, so that they cannot lead the person.
 
     Returns:
@@ -218,7 +215,7 @@ def ask(
     """Ask a person in the terminal for each label that is missing; every answer is saved at once.
 
     Args:
-        sheet: the sheet; rows that have a label are not asked.
+        sheet: its rows that have a label are not asked.
         read: shows a question and returns the line typed; EOFError and KeyboardInterrupt quit.
         write: shows a line.
 

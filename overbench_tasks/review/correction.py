@@ -150,7 +150,6 @@ def correction_lines(table: Confusion, runs: Sequence[Path], labeller: Labeller)
         table: a labelled sample, labelled by ``labeller``.
         runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
             version of it. Of several, first all of them as one run, then each.
-        labeller: see :data:`~overbench_tasks.labellers.Labeller`.
     """
     if not runs:
         return

@@ -83,10 +83,9 @@ def rescore_file(
     Args:
         source: see :class:`RowFormat`.
         by, settings: see :func:`~overbench_tasks.labellers.by_name`.
-        columns: where the texts are; without any, ``source`` is a sample log of one of our tasks.
+        columns: where the texts are; by default ``source`` is a sample log of one of our tasks.
         column: see :class:`RowFormat`; None: ``rescored_<by>``.
         output_path: the folder of the output, made if need be; None: beside ``source``.
-        overwrite: start anew, whatever output there is.
         workers: processes for the rules. Other labellers have their own ways to be fast.
         progress: told the position in ``source`` and its size, in bytes on disk.
 

@@ -50,10 +50,10 @@ def in_order(
 def _prepare_worker() -> None:
     """Leave Ctrl-C to the parent, and end with it: a killed parent closes no queue."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
 
+    def end_with_parent() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+        os._exit(1)
 
-def _end_with_parent() -> None:
-    if (parent := parent_process()) is not None:
-        parent.join()
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -54,9 +54,9 @@ def one_stratum(cells: Sequence[Sequence[float]]) -> Confusion:
 class TestFigures:
     def test_worked_by_hand(self, labelled: Path) -> None:
         reading = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer"))
-        assert reading.confusion.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
-        found = figures(reading.confusion)
-        assert found == figures(reading.confusion)
+        assert reading.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
+        found = figures(reading)
+        assert found == figures(reading)
         assert all(0 <= low < value < high <= 1 for value, low, high in found.values())
         # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
         assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
@@ -130,8 +130,8 @@ class TestFiles:
     def test_jsonl_and_parquet_read_alike(self, tmp_path: Path) -> None:
         rows = [{"a": REPLIES[found], "g": human} for human, found in PAIRS] + [{"a": "x", "g": None}]
         a, b = (self.read(write_table(tmp_path / name, rows)) for name in ("r.jsonl", "r.parquet"))
-        assert a.confusion.counts.tolist() == b.confusion.counts.tolist()
-        assert a.confusion.blank == b.confusion.blank == 1
+        assert a.counts.tolist() == b.counts.tolist()
+        assert a.blank == b.blank == 1
 
     @pytest.mark.parametrize(
         ("row", "message"),

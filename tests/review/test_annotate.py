@@ -183,9 +183,7 @@ class TestUse:
                 else label_by_rules([(None, row["reply"])])[0].label
             ),
         )
-        table = read_labelled(
-            sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply")
-        ).confusion
+        table = read_labelled(sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply"))
         assert table.sizes is not None
         assert table.weights() @ table.counts.sum(axis=(1, 2)) == pytest.approx(110)
         result = runner.invoke(cli.app, ["agreement", str(sheet), "--run", str(run)])
