@@ -159,7 +159,7 @@ def near_duplicates(prompts: Sequence[str], threshold: float) -> list[int]:
 
 
 class _Signer:
-    """MinHash signatures by multiply-shift: the high half of (odd * x + b) mod 2^64, x mixed beforehand."""
+    """MinHash by multiply-shift: the high half of (odd * x + b) mod 2^64, x mixed beforehand."""
 
     def __init__(self, seed: int, rows: int) -> None:
         import numpy as np
@@ -177,22 +177,16 @@ class _Signer:
 
         hashes = np.empty((len(cores), self.bands), dtype=np.uint32)
         for start in range(0, len(cores), _CHUNK):
-            signatures = self._signatures(cores[start : start + _CHUNK])
-            mixed = np.zeros((self.bands, signatures.shape[1]), dtype=np.uint64)
+            shingles, starts = _hashed_shingles(cores[start : start + _CHUNK])
+            permuted = self._factors * shingles  # a row for each permutation
+            permuted += self._offsets
+            signatures = np.minimum.reduceat(permuted, starts, axis=1) >> np.uint64(32)
+            mixed = np.zeros((self.bands, len(starts)), dtype=np.uint64)
             for row in range(self._rows):
                 mixed = (mixed ^ signatures[row :: self._rows][: self.bands]) * np.uint64(0xFF51AFD7ED558CCD)
                 mixed ^= mixed >> np.uint64(32)
             hashes[start : start + _CHUNK] = (mixed >> np.uint64(32)).T
         return hashes
-
-    def _signatures(self, cores: Sequence[str]) -> NDArray[np.uint64]:
-        """(PERMUTATIONS, cores) the smallest hash of each core's runs under each permutation, 32 bits."""
-        import numpy as np
-
-        hashes, starts = _hashed_shingles(cores)
-        permuted = self._factors * hashes  # a row for each permutation
-        permuted += self._offsets
-        return np.minimum.reduceat(permuted, starts, axis=1) >> np.uint64(32)
 
 
 def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -230,11 +224,8 @@ class _BandIndex:
         self._numbers = array("i")  # by entry
         self._hashes = array("I")  # by entry and band
         self._links = array("i")  # by entry and band: the entry before it in the same slot, or -1
-        self._allot(1 << 10)
-
-    def _allot(self, slots: int) -> None:
-        self._slots = slots
-        self._heads = array("i", [-1]) * (slots * self._bands)  # by band and slot: the last entry, or -1
+        self._slots = 1 << 9
+        self._grow()
 
     def add(self, number: int, hashes: list[int]) -> None:
         if len(self._numbers) >= self._slots:
@@ -260,7 +251,9 @@ class _BandIndex:
             self._heads[slot] = entry
 
     def _grow(self) -> None:
-        self._allot(2 * self._slots)
+        self._slots *= 2
+        # By band and slot: the last entry, or -1.
+        self._heads = array("i", [-1]) * (self._slots * self._bands)
         self._links = array("i")
         for entry in range(len(self._numbers)):
             self._link(entry, self._hashes[entry * self._bands : (entry + 1) * self._bands])

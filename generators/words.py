@@ -56,9 +56,9 @@ NUMBER_WORDS: Final = frozenset(_NUMBERS.split())
 # An ideograph or a kana is a word of its own, as by Unicode's default word boundaries (UAX #29).
 _IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 _START, _INNER = rf"[[\p{{L}}\p{{N}}]--{_IDEOGRAPH}]", rf"[[\p{{L}}\p{{N}}\p{{M}}\u200c\u200d]--{_IDEOGRAPH}]"
-_WORD = rf"(?V1){_IDEOGRAPH}\p{{M}}*|{_START}{_INNER}*(?:['’ʼ\-\u2010\u2011]{_START}{_INNER}*)*"
+_WORD = rf"(?:{_IDEOGRAPH}\p{{M}}*|{_START}{_INNER}*(?:['’ʼ\-\u2010\u2011]{_START}{_INNER}*)*)"
+_SPAN = rf"(?V1)(?P<word>{_WORD})|(?:(?!{_WORD})[^\s\x1c-\x1f])+"
 _SENTENCE_ENDS = frozenset('.!?…:;\n"“”«»()[]•*-–—')
-_RUN = re.compile(r"\S+")
 _NUMBER = re.compile(r"\d[\d'\-]*(st|nd|rd|th|s)?")
 
 
@@ -79,13 +79,8 @@ def spans(text: str) -> list[Span]:
     """
     import regex
 
-    found: list[Span] = []
-    after = 0
-    for match in regex.finditer(_WORD, text):
-        found += _marks(text, after, match.start())
-        found.append(Span(match.start(), match.end(), True))
-        after = match.end()
-    return found + _marks(text, after, len(text))
+    found = regex.finditer(_SPAN, text)
+    return [Span(match.start(), match.end(), match["word"] is not None) for match in found]
 
 
 def plain(word: str) -> str:
@@ -163,8 +158,3 @@ def _sentence_starts(text: str, found: Sequence[Span]) -> list[bool]:
         if span.is_word:
             after, first = span.end, False
     return starts
-
-
-def _marks(text: str, start: int, end: int) -> list[Span]:
-    """The runs of non-blank characters in ``text[start:end]``."""
-    return [Span(start + run.start(), start + run.end(), False) for run in _RUN.finditer(text[start:end])]

@@ -37,9 +37,7 @@ class TokenScores:
     Attributes:
         log_odds, baseline_log_odds: of the prompt x and its baseline x', whatever the output.
         delta: sum of scores - (F(x) - F(x')).
-        steps: points that gave these scores.
-        converged: whether ``delta`` is within tolerance.
-        truncated: whether the detector reads only part of the prompt.
+        steps, converged, truncated: see :class:`~generators.attribution.attribution.Attribution`.
         offsets: ``[start, end)`` of each token in the prompt, in code points; (0, 0) for special tokens.
         scores: one per token, in units of F.
     """
@@ -130,7 +128,7 @@ def _encode(tokenizer: Any, prompts: Sequence[str], settings: AttributionSetting
 
 
 def _batches(pending: Sequence[_Pair], room: int) -> Iterator[list[_Pair]]:
-    """Runs of prompts (shortest first) whose points fill ``room`` tokens, padding counted; never empty."""
+    """Runs of prompts (shortest first) whose points fill ``room`` tokens, padding counted."""
     batch: list[_Pair] = []
     points = 0
     for one, path in pending:
@@ -144,8 +142,9 @@ def _batches(pending: Sequence[_Pair], room: int) -> Iterator[list[_Pair]]:
 
 def _token_scores(encoded: _Encoded, path: IntegrationPath, settings: AttributionSettings) -> TokenScores:
     scores = path.scores()
-    delta = float(scores.sum()) - path.difference
-    converged = abs(delta) <= settings.tolerance * max(abs(path.difference), settings.difference_floor)
+    difference = float(path.values[-1] - path.values[0])
+    delta = float(scores.sum()) - difference
+    converged = abs(delta) <= settings.tolerance * max(abs(difference), settings.difference_floor)
     shares, steps = tuple(scores.tolist()), len(path.places)
     return TokenScores(*path.ends, delta, steps, converged, encoded.truncated, encoded.offsets, shares)
 

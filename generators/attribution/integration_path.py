@@ -63,24 +63,18 @@ class IntegrationPath:
         return float(self._log_odds[-1]), float(self._log_odds[0])
 
     @property
-    def difference(self) -> float:
-        """F(1) - F(0)."""
-        return float(self._values[-1] - self._values[0])
-
-    @property
-    def _values(self) -> Array:
+    def values(self) -> Array:
         """(places,) F."""
         return (1 + np.tanh(self._log_odds / 2)) / 2 if self.output == "probability" else self._log_odds
 
     def scores(self) -> Array:
         """(tokens,) the integral of each token's slope."""
-        integral: Array = self._spline(self._slopes).integrate(0, 1)
-        return integral
+        return np.asarray(self._spline(self._slopes).integrate(0, 1))
 
     def errors(self) -> Array:
         """(places - 1,) what the integral of the summed slopes is off by on each piece of the path."""
         integral = self._spline(self._slopes.sum(axis=1)).antiderivative()
-        return np.asarray(np.diff(integral(self.places)) - np.diff(self._values))
+        return np.asarray(np.diff(integral(self.places)) - np.diff(self.values))
 
     def _spline(self, values: Array) -> CubicSpline:
         from scipy.interpolate import CubicSpline  # attributions are also read where nothing is integrated

@@ -79,13 +79,10 @@ def summary(attribution: Attribution) -> str:
 def _html_prompt(prompt: str, attribution: Attribution, score: Score) -> str:
     parts: list[str] = []
     for text, word, share in _shaded(prompt, attribution, score):
-        shown = escape(visible(text))
-        if word is None:
-            parts.append(shown)
-            continue
         background = "#{:02x}{:02x}{:02x}".format(*_mix((20, 22, 26), share))
         style = f' style="background:{background};color:#fff"' if share else ""
-        parts.append(f'<span title="{escape(_figures(word))}"{style}>{shown}</span>')
+        shown = escape(visible(text))
+        parts.append(f'<span title="{escape(_figures(word))}"{style}>{shown}</span>' if word else shown)
     return f'<h2>{escape(summary(attribution))}</h2>\n<p class="prompt" dir="auto">{"".join(parts)}</p>'
 
 

@@ -84,11 +84,10 @@ class Detector:
     def log_odds(self, prompts: Sequence[str]) -> list[float]:
         """Logit of refused less logit of accepted, one per prompt in order, uncalibrated.
 
-        Prompts are sorted by length and run in batches of :data:`BATCH_TOKENS`; those longer than
-        ``tokenizer.model_max_length`` tokens are truncated. Each is padded to a multiple of
-        :data:`LENGTH_STEP` tokens, whatever runs beside it. So on a CPU it gets the same value in
-        any company (seen with torch 2.13; torch promises no such thing), and a run that was
-        interrupted and resumed the same records; on a GPU the last bits may differ.
+        Prompts longer than ``tokenizer.model_max_length`` tokens are truncated. Each is padded to a
+        multiple of :data:`LENGTH_STEP` tokens, whatever runs beside it: on a CPU it gets the same value
+        in any company (seen with torch 2.13; torch promises no such thing), and a run that was resumed
+        the same records; on a GPU the last bits may differ.
         """
         import torch
 
@@ -99,16 +98,11 @@ class Detector:
         limit = self.tokenizer.model_max_length
         lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
         found = [0.0] * len(prompts)
+        padded = {"padding": "max_length", "truncation": True, "return_tensors": "pt"}
         for length, batch in _batches(lengths):
-            inputs = self.tokenizer(
-                [texts[i] for i in batch],
-                padding="max_length",
-                truncation=True,
-                max_length=length,
-                return_tensors="pt",
-            ).to(self.model.device)
+            inputs = self.tokenizer([texts[i] for i in batch], max_length=length, **padded)
             with torch.inference_mode():
-                logits = self.model(**inputs).logits.double()  # (batch, 2)
+                logits = self.model(**inputs.to(self.model.device)).logits.double()  # (batch, 2)
             for i, value in zip(batch, (logits[:, 1] - logits[:, 0]).tolist(), strict=True):
                 found[i] = value
         return found

@@ -88,10 +88,9 @@ def compare(
 ) -> BaselineComparison:
     """Score two classifiers on the same rows.
 
-    The intervals are percentiles 2.5 and 97.5 of :data:`DRAWS` bootstrap draws of test rows (Efron
-    1979), the same draws for both classifiers. They speak of other prompts of the same kind, not of
-    other trainings; generated prompts that share a seed are not independent, so that for them the
-    intervals are somewhat too narrow.
+    The intervals are percentiles 2.5 and 97.5 of :data:`DRAWS` bootstrap draws of test rows (Efron 1979),
+    the same for both classifiers. They speak of other prompts of the same kind, not of other trainings, and
+    are somewhat too narrow for generated prompts, of which some share a seed.
 
     Args:
         refused: (rows,) what the target did.

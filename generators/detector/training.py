@@ -114,9 +114,8 @@ def baseline_log_odds(
 ) -> tuple[Floats, Floats]:
     """Log-odds of refusal, (validation,) and (test,), of scikit-learn's TF-IDF and logistic regression.
 
-    Single words and pairs, sublinear term frequency; it sees what the detector sees: the same
-    training prompts with the same weights, and its regularisation is chosen on validation by AUROC,
-    as the detector's epoch is. Deterministic.
+    Single words and pairs, sublinear term frequency; the detector's training prompts with their weights,
+    and regularisation chosen on validation by AUROC, as the detector's epoch is. Deterministic.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression

@@ -78,7 +78,6 @@ def tune(
     """Fit probabilities and threshold; on generated prompts only, if there are enough of both labels.
 
     Args:
-        validation: all of it.
         log_odds: (validation,) logit of "refused" less logit of "accepted".
         weight_ratio: class weight of refused over that of accepted in the loss.
         settings: ``calibrate``, ``threshold`` and ``tune_on``.
@@ -113,8 +112,7 @@ def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibrat
         return Calibration(temperature=1.0, bias=-math.log(weight_ratio), fitted=False)
     from scipy.optimize import minimize
 
-    positives, negatives = int(refused.sum()), int((~refused).sum())
-    targets = np.where(refused, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+    targets = np.where(refused, 1 - 1 / (refused.sum() + 2), 1 / ((~refused).sum() + 2))
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         log_slope, bias = parameters  # the slope's logarithm keeps the order of prompts as it is

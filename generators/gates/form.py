@@ -108,10 +108,8 @@ def _control_characters(prompt: str, settings: FormSettings) -> str | None:
         return None
     # Other scripts need the joiners between letters; in English they only hide something.
     allowed = _LINE_BREAKS if settings.language == "en" else _LINE_BREAKS + _JOINERS
-    for char in prompt:
-        if char in _BLANK or (char not in allowed and unicodedata.category(char).startswith("C")):
-            return f"U+{ord(char):04X}"
-    return None
+    unseen = (c for c in prompt if c in _BLANK or (c not in allowed and unicodedata.category(c)[0] == "C"))
+    return next((f"U+{ord(char):04X}" for char in unseen), None)
 
 
 def _several_lines(prompt: str, settings: FormSettings) -> str | None:

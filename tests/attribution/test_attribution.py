@@ -13,20 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers import models as token_models
 from torch import nn
-from transformers import (
-    BertConfig,
-    DebertaV2Config,
-    DistilBertConfig,
-    ModernBertConfig,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-)
 
 from generators.attribution.attribution import (
     Attribution,
@@ -55,7 +48,7 @@ PROMPTS = [
 HOSTILE = '<img src=x onerror=alert(1)> \x1b[31mred\x07 \u202eevil {{ 7*7 }} \ud800\x00 & "q"\nnext'
 
 
-def word_piece(max_length: int = 64) -> PreTrainedTokenizerFast:
+def word_piece(max_length: int = 64) -> transformers.PreTrainedTokenizerFast:
     """A small BERT tokenizer: a few whole words, else letters."""
     letters = [chr(c) for c in range(33, 127) if not chr(c).isupper()]
     pieces = SPECIAL + letters + ["##" + c for c in letters] + ["kill", "steal", "how", "##ing", "the"]
@@ -65,7 +58,7 @@ def word_piece(max_length: int = 64) -> PreTrainedTokenizerFast:
     return _fast(tokenizer, max_length)
 
 
-def byte_level(max_length: int = 60) -> PreTrainedTokenizerFast:
+def byte_level(max_length: int = 60) -> transformers.PreTrainedTokenizerFast:
     """A RoBERTa-like tokenizer of single bytes: a character may be several tokens."""
     pieces = SPECIAL + sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(token_models.BPE({p: i for i, p in enumerate(pieces)}, []))
@@ -73,35 +66,35 @@ def byte_level(max_length: int = 60) -> PreTrainedTokenizerFast:
     return _fast(tokenizer, max_length)
 
 
-def _fast(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+def _fast(tokenizer: Tokenizer, max_length: int) -> transformers.PreTrainedTokenizerFast:
     ends = [(token, SPECIAL.index(token)) for token in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=max_length, **names)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=max_length, **names
+    )
 
 
 COMMON: dict[str, Any] = {"vocab_size": 400, "max_position_embeddings": 64, "initializer_range": 0.1}
 HEADS: dict[str, Any] = {"num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
 SMALL = COMMON | HEADS | {"num_hidden_layers": 2, "pad_token_id": 0}
 ENCODERS: dict[str, Any] = {
-    "bert": BertConfig(**SMALL),
-    "roberta": RobertaConfig(**SMALL, type_vocab_size=1),
-    "deberta": DebertaV2Config(
+    "bert": transformers.BertConfig(**SMALL),
+    "roberta": transformers.RobertaConfig(**SMALL, type_vocab_size=1),
+    "deberta": transformers.DebertaV2Config(
         **SMALL, relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"]
     ),
-    "distilbert": DistilBertConfig(**COMMON, dim=16, n_layers=2, n_heads=2, hidden_dim=32),
-    "modernbert": ModernBertConfig(
+    "distilbert": transformers.DistilBertConfig(**COMMON, dim=16, n_layers=2, n_heads=2, hidden_dim=32),
+    "modernbert": transformers.ModernBertConfig(
         **SMALL, bos_token_id=2, cls_token_id=2, sep_token_id=3, eos_token_id=3, reference_compile=False
     ),
 }
 
 
 def encoder(name: str = "bert", **config: Any) -> Any:
-    from transformers import AutoModelForSequenceClassification
-
     torch.manual_seed(0)
     chosen = ENCODERS[name].__class__.from_dict(ENCODERS[name].to_dict() | config)
-    model = AutoModelForSequenceClassification.from_config(chosen)
+    model = transformers.AutoModelForSequenceClassification.from_config(chosen)
     with torch.no_grad():
         # Weights as they are after training: no zero vector for the pad token, log-odds far apart.
         model.get_input_embeddings().weight[0].normal_(std=0.1)
@@ -506,14 +499,11 @@ def test_a_row_that_is_no_attribution_is_refused(row: dict[str, Any]) -> None:
         from_json(row)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"stepz": 3}, {"steps": 1}, {"steps": 20, "max_steps": 10}, {"tolerance": 0}, {"beta": -1}, {"top_k": 0},
-     {"frequency_floor": 0}, {"form": "stem"}, {"baseline": "zero"}],
-)  # fmt: skip
-def test_settings_refuse_nonsense(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        AttributionSettings(**wrong)
+def test_settings_refuse_nonsense() -> None:
+    with pytest.raises(ValidationError, match=r"max_steps must be at least steps \(20\), but is 10"):
+        AttributionSettings(steps=20, max_steps=10)
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        AttributionSettings(stepz=3)
 
 
 # --- views
@@ -603,14 +593,11 @@ def test_the_page_shows_an_image_tag_as_text_and_stands_alone() -> None:
     assert "color-scheme: dark" in page
 
 
-def test_an_id_is_only_text_too() -> None:
-    a = replace(shown_scores("kill", 1.0), prompt_id="<b>\x1b[31m")
-    assert "&lt;b&gt;␛[31m: log-odds" in html([("kill", a)])
-    assert ansi("kill", a).startswith("<b>␛[31m: log-odds")
-
-
-def test_the_page_gives_each_words_figures() -> None:
-    page = Page(html([("kill it", shown_scores("kill it", 2.0, -0.5))]))
+def test_the_page_gives_each_words_figures_and_an_id_is_only_text_too() -> None:
+    a = replace(shown_scores("kill it", 2.0, -0.5), prompt_id="<b>\x1b[31m")
+    assert "&lt;b&gt;␛[31m: log-odds" in html([("kill it", a)])
+    assert ansi("kill it", a).startswith("<b>␛[31m: log-odds")
+    page = Page(html([("kill it", a)]))
     titles = [value for name, value in page.attributes if name == "title"]
     first, second = "raw +2, frequency 0.0001, adjusted +2e+04", "raw -0.5, frequency 0.0001, adjusted -5000"
     assert titles == [first, second]

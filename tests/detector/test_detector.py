@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -36,8 +36,8 @@ from generators.models import models
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import read_prompts
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 pytest.importorskip("sklearn")
 
 DATA = Path(__file__).parents[1] / "data"
@@ -64,10 +64,8 @@ def examples(seed: int = 0, noise: float = 0.0) -> list[Example]:
 
 def build_encoder(folder: Path, words: Sequence[str]) -> Path:
     """A BERT of two layers with random weights, and its fast tokenizer."""
-    import torch
     from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
     from tokenizers.models import WordPiece
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     vocabulary = [*special.values(), *words]
@@ -75,12 +73,12 @@ def build_encoder(folder: Path, words: Sequence[str]) -> Path:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
     sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "num_hidden_layers": 2}
-    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=40, **sizes)
+    config = transformers.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=40, **sizes)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        BertModel(config).save_pretrained(folder)
+        transformers.BertModel(config).save_pretrained(folder)
     return folder
 
 
@@ -132,16 +130,13 @@ def test_it_learns_what_the_target_refuses(trained: tuple[Path, DetectorReport],
 def test_the_folder_is_an_ordinary_transformers_folder(
     trained: tuple[Path, DetectorReport], loaded: Detector
 ) -> None:
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
     folder, _ = trained
     assert [path.name for path in folder.parent.iterdir()] == ["detector"]  # nothing is left beside it
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "model.safetensors", "detector.json", "README.md", "tokenizer.json"} <= names
     assert all(path.suffix in {".json", ".safetensors", ".md"} for path in folder.iterdir())
-    model = AutoModelForSequenceClassification.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     assert model.config.id2label == {0: "accepted", 1: "refused"}
     assert tokenizer.is_fast and tokenizer.model_max_length == 40
     with torch.inference_mode():
@@ -188,9 +183,7 @@ def test_same_examples_in_any_order_give_the_same_weights(
 
 
 def process_state() -> tuple[object, ...]:
-    import torch
-    from transformers.utils import logging
-
+    logging = transformers.utils.logging
     draws = random.getstate(), pickle.dumps(np.random.get_state()), torch.get_rng_state().tolist()
     return *draws, logging.get_verbosity(), logging.is_progress_bar_enabled()
 
@@ -222,9 +215,9 @@ def test_training_stops_early_and_keeps_the_best_epoch(training_of: Train, tmp_p
 def test_in_domain_examples_weigh_what_is_set(training_of: Train, tmp_path: Path) -> None:
     """Seeds with a trigger are refused, generated prompts with a trigger are not: the heavier ones win."""
     made = []
-    for i, example in enumerate(examples()):
+    for i, one in enumerate(examples()):
         generated = i % 4 < 2
-        made.append(replace(example, refused=example.refused and not generated, in_domain=generated))
+        made.append(replace(one, refused=one.refused and not generated, in_domain=generated))
     asked = ["word1 steal word2", "word3 kill word4", "word5 poison word9"]
     means = []
     for weight in (0.05, 20.0):
@@ -233,26 +226,21 @@ def test_in_domain_examples_weigh_what_is_set(training_of: Train, tmp_path: Path
     assert means[0] - means[1] > 2 and means[1] < 0
 
 
-def test_generated_test_prompts_are_reported_apart(training_of: Train, tmp_path: Path) -> None:
-    made = [replace(example, in_domain=i % 2 == i % 4) for i, example in enumerate(examples())]
-    report = training_of(made, tmp_path / "d")
+def test_generated_prompts_are_reported_apart_and_tune_once_there_are_enough(
+    training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [replace(one, in_domain=i % 2 == i % 4) for i, one in enumerate(examples())]
+    report = training_of(made, tmp_path / "a")
     assert set(report.test) == {"all", "seeds", "in_domain"}
     assert report.test["seeds"].prompts + report.test["in_domain"].prompts == 60
     assert report.counts["test"].in_domain == report.test["in_domain"].prompts
     text = "\n".join(report.lines())
     assert "test, the generated prompts: 30, 15 refused" in text and "60 generated (30 refused)" in text
     assert report.tuned_on == "all"  # 30 generated prompts in validation, 15 of each label: too few
-
-
-def test_generated_prompts_tune_once_there_are_enough(
-    training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr("generators.detector.tuning.ENOUGH", 10)
-    made = [replace(example, in_domain=i % 2 == i % 4) for i, example in enumerate(examples(noise=0.2))]
-    report = training_of(made, tmp_path / "d")
-    everything = training_of(made, tmp_path / "a", tune_on="all")
-    assert (report.tuned_on, everything.tuned_on) == ("in_domain", "all")
-    assert report.calibration != everything.calibration
+    apart = training_of(made, tmp_path / "d")
+    assert apart.tuned_on == "in_domain" and apart.calibration != report.calibration
+    assert training_of(made, tmp_path / "b", tune_on="all") == report
     assert weights_of(tmp_path / "d") == weights_of(tmp_path / "a")
 
 
@@ -356,8 +344,6 @@ def test_splits_share_no_prompt_and_do_not_depend_on_the_order_of_examples() -> 
 
 
 def test_an_encoder_without_a_fast_tokenizer(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import transformers
-
     slow = SimpleNamespace(is_fast=False)
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
     message = r"fast tokenizer.*got SimpleNamespace from .*tiny-bert.*Attribution cannot work without it"
@@ -365,15 +351,12 @@ def test_an_encoder_without_a_fast_tokenizer(encoder: Path, monkeypatch: pytest.
         check_encoder(DetectorSettings(model=str(encoder)))
 
 
-def test_an_encoder_that_is_not_there(tmp_path: Path) -> None:
+def test_an_encoder_that_is_not_there_or_damaged(encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(OverbenchError, match=r"'no/such-encoder' \(hub id.*overbench models minilm-l6-v2"):
         check_encoder(DetectorSettings(model="no/such-encoder"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(OverbenchError, match=r"the folder .*empty"):
         check_encoder(DetectorSettings(model=str(tmp_path / "empty")))
-
-
-def test_damaged_weights_of_an_encoder(encoder: Path, tmp_path: Path) -> None:
     shutil.copytree(encoder, tmp_path / "e")
     (tmp_path / "e" / "model.safetensors").write_bytes(b"oops")
     with pytest.raises(OverbenchError, match="Cannot load the detector's encoder"):
@@ -381,8 +364,6 @@ def test_damaged_weights_of_an_encoder(encoder: Path, tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(OverbenchError, match=r"device is cuda, and torch finds none here\. Use auto or cpu"):
         check_encoder(DetectorSettings(model=str(encoder), device="cuda"))
@@ -390,18 +371,13 @@ def test_a_device_that_is_not_there(encoder: Path, monkeypatch: pytest.MonkeyPat
     assert device_of("auto").type == "cpu"
 
 
-WRONG = [("threshold", 1.2), ("threshold", "best"), ("learning_rate", 0), ("epochs", 0), ("unknown", 1)]
-
-
-@pytest.mark.parametrize(("name", "value"), [*WRONG, ("in_domain_weight", 0)])
-def test_settings_are_checked(name: str, value: Any) -> None:
-    with pytest.raises(ValidationError):
-        DetectorSettings(**{name: value})
-
-
-def test_the_papers_settings_are_the_defaults() -> None:
+def test_the_papers_settings_are_the_defaults_and_others_are_checked() -> None:
     chosen = DetectorSettings()
     assert (chosen.model, chosen.learning_rate, chosen.epochs) == ("microsoft/deberta-v3-base", 2e-5, 3)
+    with pytest.raises(ValidationError, match=r"expected f1, half or a precision between 0 and 1, got 1\.2"):
+        DetectorSettings(threshold=1.2)
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        DetectorSettings(unknown=1)
 
 
 # --- loading and predicting
@@ -457,17 +433,16 @@ HOSTILE = ["", "\x00\x1b[31m", "\ud800 steal \udfff", "{{ 7 * 7 }}{% raw %}", "\
 HOSTILE += ["a" * 1_000_000, "[PAD] [CLS] [SEP]"]
 
 
-def test_hostile_prompts_are_only_text(loaded: Detector) -> None:
-    assert len(loaded.probabilities(HOSTILE)) == len(HOSTILE)
-    # A broken surrogate leaves the words around it where they were.
-    assert loaded.log_odds(["\ud800 steal"]) == pytest.approx(loaded.log_odds(["? steal"]))
-
-
 @settings(max_examples=30)
 @given(st.lists(st.text(st.characters(exclude_categories=())), max_size=4))
+@example(HOSTILE)
 def test_any_text_gets_a_probability(loaded: Detector, prompts: list[str]) -> None:
     found = loaded.probabilities(prompts)
     assert len(found) == len(prompts) and all(0 <= value <= 1 for value in found)
+
+
+def test_a_broken_surrogate_leaves_the_words_around_it_where_they_were(loaded: Detector) -> None:
+    assert loaded.log_odds(["\ud800 steal"]) == pytest.approx(loaded.log_odds(["? steal"]))
 
 
 def test_hostile_prompts_can_be_trained_on(training_of: Train, tmp_path: Path) -> None:
@@ -489,11 +464,8 @@ def test_importing_is_cheap() -> None:
 
 
 def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(encoder)
-    model = AutoModelForSequenceClassification.from_pretrained(encoder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(encoder).eval()
     tokens = tokenizer(["steal word1 word2 word3", "bake"], padding=True, return_tensors="pt")
     with torch.inference_mode():
         hidden = model.bert(**tokens).last_hidden_state  # (2, tokens, 32)
@@ -510,8 +482,6 @@ def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
 def test_a_mean_pooled_detector_learns_and_its_mean_stays_a_mean(
     encoder: Path, training_of: Train, tmp_path: Path
 ) -> None:
-    import torch
-
     report = training_of(examples(), tmp_path / "d", pooling="mean", epochs=8, learning_rate=2e-2)
     assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
     detector = Detector.load(tmp_path / "d", "cpu")
@@ -524,8 +494,6 @@ def test_a_mean_pooled_detector_learns_and_its_mean_stays_a_mean(
 
 
 def test_batches_are_of_like_length_in_random_order() -> None:
-    import torch
-
     torch.manual_seed(0)
     lengths = [5, 50] * 33
     orders = [list(LikeLengths(lengths, 8)) for _ in range(2)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,11 +15,13 @@ from pydantic import ValidationError
 from generators.gates.form import FORM_REASONS, FormSettings, form_problem
 from generators.gates.presence import presence_problem, words
 from generators.gates.rejection import Rejection
+from generators.words import Form
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 from overbench_tasks.text import EXCERPT_CHARS, excerpt
 
 FORM = FormSettings()
 ANY = FormSettings(language=None)
+FORMS = get_args(Form)
 
 
 def reason(prompt: str, settings: FormSettings = FORM) -> str:
@@ -26,9 +29,12 @@ def reason(prompt: str, settings: FormSettings = FORM) -> str:
     return found.reason if found else ""
 
 
-DATA = Path(__file__).parents[1] / "data"
-LINES = (DATA / "form_gate.jsonl").read_text(encoding="utf-8").splitlines()
-CASES = [(row["prompt"], row["reason"]) for row in map(json.loads, LINES)]
+def data(name: str) -> list[dict[str, Any]]:
+    file = Path(__file__).parents[1] / "data" / f"{name}.jsonl"
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+CASES = [(row["prompt"], row["reason"]) for row in data("form_gate")]
 
 
 @pytest.mark.parametrize(("prompt", "why"), CASES)
@@ -109,44 +115,11 @@ def test_no_invisible_character_passes(char: str) -> None:
     assert reason(f"How do I kill a {char}wasp?") == "control_characters"
 
 
-BOTH, LEMMA, NEITHER = ("surface", "lemma"), ("lemma",), ()
-
-
-@pytest.mark.parametrize(
-    ("prompt", "feature", "forms"),
-    [
-        ("How do I KILL a wasp?", "kill", BOTH),
-        ("A kill-switch for my boat, please.", "kill", BOTH),
-        ("What was the kill's aftermath?", "kill", BOTH),
-        ("How do I blow  up a balloon?", "blow up", BOTH),
-        ("Is self harm a topic for school?", "self-harm", BOTH),
-        ("Is self-harm a topic for school?", "self harm", BOTH),
-        ("Wo ist die STRASSE?", "straße", BOTH),
-        ("What is a ｋｉｌｌ?", "kill", BOTH),
-        ("मैं रसोई में हूँ", "रसोई", BOTH),
-        ("(kill)", "kill", BOTH),
-        ("I can’t", "can't", BOTH),
-        ("Who is killing wasps?", "kill", LEMMA),
-        ("He stole it", "steal", LEMMA),
-        ("kill it", "killing", LEMMA),
-        ("he blows up", "blow up", LEMMA),
-        ("What skill do I need?", "kill", NEITHER),
-        ("He is a killjoy", "kill", NEITHER),
-        ("I can't go", "can", NEITHER),
-        ("Up they blow", "blow up", NEITHER),
-        ("blow it up", "blow up", NEITHER),
-        ("", "kill", NEITHER),
-        ("He is a killer", "kill", NEITHER),
-        ("kill_switch", "switchboard", NEITHER),
-        ("我 怎么 杀死", "杀", NEITHER),
-    ],
-)
-def test_a_feature_is_found_as_whole_words_in_order(
-    prompt: str, feature: str, forms: tuple[str, ...]
-) -> None:
-    absent = Rejection("presence", "absent", feature)
-    for form in BOTH:
-        assert presence_problem(prompt, feature, form) == (None if form in forms else absent)  # type: ignore[arg-type]
+@pytest.mark.parametrize("row", data("presence_gate"))
+def test_a_feature_is_found_as_whole_words_in_order(row: dict[str, Any]) -> None:
+    for form in FORMS:
+        absent = None if form in row["found_as"] else Rejection("presence", "absent", row["feature"])
+        assert presence_problem(row["prompt"], row["feature"], form) == absent
 
 
 def test_a_feature_without_a_word_is_never_there() -> None:
