@@ -88,12 +88,10 @@ def _lm_eval_command(asked: Mapping[str, Any], output_path: Path | None) -> str:
     return shlex.join(words)
 
 
-def refused_lines(samples: Iterable[Mapping[str, Any]], shown: int = SHOWN) -> list[str]:
-    """Some refused prompts for the terminal: trigger words marked, how the reply began, the rule.
+def refused_lines(samples: Iterable[Mapping[str, Any]]) -> list[str]:
+    """For the terminal, at most :data:`SHOWN` refused prompts of lm-eval's samples of one of our tasks.
 
-    Args:
-        samples: lm-eval's logged samples of one of our tasks.
-        shown: how many at most.
+    Trigger words are marked; how the reply began, and the rule, follow.
     """
     from overbench_tasks.filters import verdict_from_json
 
@@ -102,9 +100,9 @@ def refused_lines(samples: Iterable[Mapping[str, Any]], shown: int = SHOWN) -> l
     if not refused:
         return ["\nNo prompt was refused."]
     lines = [
-        f"\nRefused, {min(shown, len(refused))} of {len(refused)}, with the words they are built around:"
+        f"\nRefused, {min(SHOWN, len(refused))} of {len(refused)}, with the words they are built around:"
     ]
-    for sample, verdict in refused[:shown]:
+    for sample, verdict in refused[:SHOWN]:
         doc = sample["doc"]
         lines.append(f"  - {mark_features(printable(doc['prompt']), doc['features'])}")
         reply = printable(sample["resps"][0][0])

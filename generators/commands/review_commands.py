@@ -5,10 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from tqdm import tqdm
+
+from overbench_tasks.labellers import by_name
+from overbench_tasks.logs import ReplyColumns
+from overbench_tasks.review.rescore import rescore_file
+from overbench_tasks.tables import matching_files
 
 By = Annotated[str, typer.Option("--by", help="Who labels: rules, judge, classifier or two-stage.")]
 ByArgs = Annotated[
@@ -51,10 +58,6 @@ def rescore(
 
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
-    from overbench_tasks.logs import ReplyColumns
-    from overbench_tasks.review.rescore import rescore_file
-    from overbench_tasks.tables import matching_files
-
     settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
     for file in matching_files(files):
         with _bar(file) as progress:
@@ -81,8 +84,6 @@ def rescore(
 
 @contextmanager
 def _bar(file: Path) -> Iterator[Callable[[int, int], None]]:
-    from tqdm import tqdm
-
     with tqdm(desc=file.name, unit="B", unit_scale=True, disable=None) as bar:
 
         def progress(position: int, size: int) -> None:
@@ -117,10 +118,7 @@ def annotate(
 
     An existing sheet is gone on with, not drawn again.
     """
-    from overbench_tasks.labellers import by_name
-    from overbench_tasks.logs import ReplyColumns
     from overbench_tasks.review.annotate import ANSWERS, ask, make_sheet
-    from overbench_tasks.tables import matching_files
 
     if not output_path.exists():
         with by_name(by, _settings(by_args)) as labeller:
@@ -170,17 +168,7 @@ def agreement(
     ] = None,
 ) -> None:
     """Measure a labeller against people's labels; with --run, correct the rate of runs for its errors."""
-    from overbench_tasks.labellers import by_name
-    from overbench_tasks.logs import ReplyColumns
-    from overbench_tasks.review.agreement import (
-        disagreement_lines,
-        figure_lines,
-        labels_first,
-        read_labelled,
-        write_disagreements,
-    )
-    from overbench_tasks.review.correction import correction_lines
-    from overbench_tasks.tables import matching_files
+    from overbench_tasks.review import agreement, correction
 
     paths = matching_files(files)
     if len(paths) > 1:
@@ -190,14 +178,17 @@ def agreement(
                 param_hint="LABELS",
             )
         # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
-        paths = labels_first(paths, gold)
+        paths = agreement.labels_first(paths, gold)
     labels, *more_runs = paths
     runs = [*matching_files(run or ()), *more_runs]
     with by_name(by, _settings(by_args)) as labeller:
-        found = read_labelled(labels, labeller.label, gold=gold, columns=ReplyColumns(reply, prompt))
+        columns = ReplyColumns(reply, prompt)
+        found = agreement.read_labelled(labels, labeller.label, gold=gold, columns=columns)
         if disagreements is not None:
-            write_disagreements(disagreements, found.disagreements)
-        for line in (*figure_lines(found, labeller.name), *disagreement_lines(found, limit)):
-            typer.echo(line)
-        for line in correction_lines(found, runs, labeller):
+            agreement.write_disagreements(disagreements, found.disagreements)
+        for line in chain(
+            agreement.figure_lines(found, labeller.name),
+            agreement.disagreement_lines(found, limit),
+            correction.correction_lines(found, runs, labeller),
+        ):
             typer.echo(line)

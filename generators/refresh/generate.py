@@ -142,9 +142,7 @@ class Batches:
         attributions = self._run.store.attributions(self._round)
         by_seed = [(seed, self._features(attributions[seed.id])) for seed in sources]
         for rank in range(self._run.settings.attribution.top_k):
-            for seed, words in by_seed:
-                if rank < len(words):
-                    yield seed, words[rank]
+            yield from ((seed, words[rank]) for seed, words in by_seed if rank < len(words))
 
     def _features(self, attribution: Attribution) -> list[str]:
         run, settings = self._run, self._run.settings.attribution

@@ -6,6 +6,7 @@ Read :data:`STAGES` as the table of contents.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any, Final
 
 from generators.refresh import stages
@@ -59,11 +60,7 @@ def refresh(run: Run, until: str | None = None) -> Published:
 
 def _schedule(rounds: int) -> Iterator[tuple[int, str]]:
     first, second, *each_round = STAGES
-    yield 0, first
-    yield 0, second
-    for number in range(1, rounds + 1):
-        for name in each_round:
-            yield number, name
+    yield from ((0, first), (0, second), *product(range(1, rounds + 1), each_round))
     # What the last round taught: for whoever goes on from here, and for the report by round.
     yield rounds + 1, "train"
 

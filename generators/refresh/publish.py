@@ -23,8 +23,6 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
 from overbench_tasks.tables import whole_file
 
-REJECTIONS_NAME = "rejections.jsonl"
-
 
 class Published(NamedTuple):
     """How many prompts passed all gates, how many of them the target refuses, and where the tasks look."""
@@ -50,7 +48,7 @@ def publish(run: Run) -> Published:
         for name, rows in ((ACCEPTED_NAME, accepted), (REFRESHED_NAME, verified)):
             if rows:
                 _write_lines(folder / name, rows)
-    _write_lines(own / REJECTIONS_NAME, run.store.rejections())
+    _write_lines(own / "rejections.jsonl", run.store.rejections())
     return Published(len(accepted), len(verified), tasks)
 
 

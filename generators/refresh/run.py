@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -28,8 +28,6 @@ from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name
 from overbench_tasks.tables import whole_file
-
-SETTINGS_FILE = "settings.yaml"
 
 
 class Run:
@@ -61,15 +59,11 @@ class Run:
 
     @cached_property
     def adversary(self) -> Adversary:
-        return Adversary(self.settings.adversary, self._answers_file)
+        return Adversary(self.settings.adversary, self.store.folder / "adversary.sqlite")
 
     @cached_property
     def moderator(self) -> Moderator:
-        return Moderator(self.settings.moderation, self._answers_file)
-
-    @property
-    def _answers_file(self) -> Path:
-        return self.store.folder / "adversary.sqlite"
+        return Moderator(self.settings.moderation, self.store.folder / "adversary.sqlite")
 
     def check(self, until: str | None = None) -> None:
         """Find out what is wrong with the settings before time or money is spent on them.
@@ -96,12 +90,9 @@ class Run:
     def detector(self, round_number: int) -> Detector:
         """The trained detector of a round; one is in memory at a time."""
         if self._detector is None or self._detector[0] != round_number:
-            self._detector = round_number, self.load(self.detector_folder(round_number))
+            folder, device = self.detector_folder(round_number), self.settings.detector.device
+            self._detector = round_number, Detector.load(folder, device=device)
         return self._detector[1]
-
-    def load(self, folder: Path) -> Detector:
-        """The detector in a folder."""
-        return Detector.load(folder, device=self.settings.detector.device)
 
     def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
         """Attribute (id, prompt) pairs with the detector of a round."""
@@ -128,15 +119,12 @@ def _begin(settings: RefreshSettings, store: Store) -> None:
     if before is None:
         used = settings.model_dump(mode="json")
         store.set_fact("settings", used)
-        store.set_fact("versions", _versions())
-        with whole_file(store.folder / SETTINGS_FILE) as file:
+        store.set_fact("versions", dict(_versions()))
+        with whole_file(store.folder / "settings.yaml") as file:
             yaml.safe_dump(used, file, sort_keys=False, allow_unicode=True)
         return
-    then, now = (
-        one.model_dump(mode="json", exclude=_FREE) for one in (from_stored(before, store.folder), settings)
-    )
-    changed = _differences(then, now)
-    if changed:
+    then, now = (one.model_dump(exclude=_FREE) for one in (from_stored(before, store.folder), settings))
+    if changed := _differences(then, now):
         raise OverbenchError(
             f"{store.folder} was begun with other settings: {', '.join(changed)} changed. "
             "Name a new run directory, or leave these as they were."
@@ -161,9 +149,8 @@ def settings_of(folder: Path) -> RefreshSettings:
         return from_stored(store.fact("settings"), folder)
 
 
-def _versions() -> dict[str, str]:
-    found = {"overbench": __version__}
+def _versions() -> Iterator[tuple[str, str]]:
+    yield "overbench", __version__
     for package in ("lm_eval", "torch", "transformers", "captum", "openai", "wordfreq"):
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            yield package, version(package)

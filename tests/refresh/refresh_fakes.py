@@ -137,8 +137,8 @@ class ScriptedRun(Run):
         (folder / "done").write_text("")
         return REPORT
 
-    def load(self, folder: Path) -> Any:
-        return FakeDetector(folder)
+    def detector(self, round_number: int) -> Any:
+        return FakeDetector(self.detector_folder(round_number))
 
     def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
         return [_attribution(key, prompt) for key, prompt in prompts]
