@@ -30,14 +30,11 @@ def write_log(
     replies: Iterable[tuple[str | Mapping[str, Any], Sequence[str]]],
     *,
     pretrained: str | None = "org/model",
-    model: str = "hf",
     system_instruction: str | None = None,
-    chat_template: str | None = "a template",
     task: str = "overbench",
     rules_version: str = RULES_VERSION,
     date: str = DATE,
     filters: Sequence[str] = ("rules",),
-    ids: Mapping[str, str] | None = None,
     generation: Mapping[str, Any] | None = None,
 ) -> Path:
     """One run of ``task``: (prompt or its record, labels of its replies) rows. Returns the sample log.
@@ -51,11 +48,10 @@ def write_log(
         for name in filters:
             for number, (row, labels) in enumerate(rows):
                 said = labels if name == filters[0] else ["complied"] * len(labels)
-                identity = (ids or {}).get(row["prompt"], f"row-{number}")
+                told = {key: row.get(key) for key in ("prompt", "category", "features")}
                 sample = {
                     "doc_id": number,
-                    "doc": {"id": identity}
-                    | {key: row.get(key) for key in ("prompt", "category", "features")},
+                    "doc": {"id": f"row-{number}", **told},
                     "target": "",
                     "arguments": {"gen_args_0": {"arg_0": row["prompt"], "arg_1": {"until": []}}},
                     "resps": [[REPLIES[label] for label in labels]],
@@ -77,14 +73,11 @@ def write_log(
     results = {
         "results": {task: {"osr,rules": 0.5}},
         "configs": {**earlier.get("configs", {}), task: config},
-        "n-samples": {
-            **earlier.get("n-samples", {}),
-            task: {"original": len(rows), "effective": len(rows)},
-        },
-        "config": {"model": model, "model_args": {"pretrained": pretrained} if pretrained else {}},
+        "n-samples": earlier.get("n-samples", {}) | {task: {"effective": len(rows)}},
+        "config": {"model": "hf", "model_args": {"pretrained": pretrained} if pretrained else {}},
         "lm_eval_version": "0.4.13",
         "system_instruction": system_instruction,
-        "chat_template": chat_template,
+        "chat_template": "a template",
         "total_evaluation_time_seconds": "20.24",
     }
     file.write_text(json.dumps(results), encoding="utf-8")
@@ -100,26 +93,15 @@ def write_prompts(file: Path, rows: Iterable[str | Mapping[str, Any]]) -> Path:
 
 
 def write_run(
-    folder: Path,
-    rows: Sequence[tuple[str, str]],
-    *,
-    model_args: str = "pretrained=org/model",
-    labeller: str = f"rules {RULES_VERSION}",
-    system_instruction: str | None = None,
+    folder: Path, rows: Sequence[tuple[str, str]], *, model_args: str = "pretrained=org/model"
 ) -> Path:
     """A finished refresh: (prompt, label of the target's reply) rows."""
     import yaml
 
     with Store(folder) as store:
-        asking = Asking("org/model", "d", labeller)
+        asking = Asking("org/model", "d", f"rules {RULES_VERSION}")
         store.add_labels(asking, {"ob-1": Verdict("refused", "", "")})
-    target = {
-        "model": "hf",
-        "model_args": model_args,
-        "system_instruction": system_instruction,
-        "apply_chat_template": True,
-        "max_gen_toks": None,
-    }
+    target = {"model": "hf", "model_args": model_args, "apply_chat_template": True}
     (folder / "settings.yaml").write_text(yaml.safe_dump({"target": target}), encoding="utf-8")
     records = [
         {
@@ -140,6 +122,6 @@ def write_run(
         for prompt, label in rows
     ]
     write_prompts(folder / "data" / "overbench_model_accepted.jsonl", records)
-    verified = [record for record in records if record["label"] == "refused"]
+    verified = [record for record in records if record["refused_by"]]
     write_prompts(folder / "data" / "overbench_model.jsonl", verified)
     return folder

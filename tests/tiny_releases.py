@@ -11,24 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from generators.release.read import (
-    CHECKSUMS_FILE,
-    HARD_FILE,
-    MATRIX_COLUMNS,
-    MATRIX_FILE,
-    PROMPT_COLUMNS,
-    PROMPTS_FILE,
-    RELEASE_FILE,
-    TARGET_COLUMNS,
-    TARGETS_FILE,
-    arrow_schema,
-)
+from generators.release import read
 from overbench_tasks.prompts import prompt_id
 
 
 def write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
     filled = [{name: row.get(name) for name in columns} for row in rows]
-    pq.write_table(pa.Table.from_pylist(filled, schema=arrow_schema(columns)), file)
+    pq.write_table(pa.Table.from_pylist(filled, schema=read.arrow_schema(columns)), file)
 
 
 def tiny_release(
@@ -42,17 +31,21 @@ def tiny_release(
     folder.mkdir(parents=True)
     rows = [{"id": prompt_id(row["prompt"]), **row} for row in prompts]
     cells = cells or {}
-    write_table(folder / PROMPTS_FILE, PROMPT_COLUMNS, rows)
-    write_table(folder / HARD_FILE, PROMPT_COLUMNS, [row for row in rows if row["prompt"] in set(hard)])
+    write_table(folder / read.PROMPTS_FILE, read.PROMPT_COLUMNS, rows)
+    write_table(
+        folder / read.HARD_FILE, read.PROMPT_COLUMNS, [row for row in rows if row["prompt"] in set(hard)]
+    )
     matrix = [{"id": prompt_id(p), "target": t, "label": label} for (p, t), label in cells.items()]
-    write_table(folder / MATRIX_FILE, MATRIX_COLUMNS, matrix)
+    write_table(folder / read.MATRIX_FILE, read.MATRIX_COLUMNS, matrix)
     targets = sorted({target for _, target in cells})
-    write_table(folder / TARGETS_FILE, TARGET_COLUMNS, [{"target": t, "checkpoint": t} for t in targets])
+    write_table(
+        folder / read.TARGETS_FILE, read.TARGET_COLUMNS, [{"target": t, "checkpoint": t} for t in targets]
+    )
     facts = {"name": "tiny", "version": version, "counts": {}}
-    (folder / RELEASE_FILE).write_text(json.dumps(facts))
+    (folder / read.RELEASE_FILE).write_text(json.dumps(facts))
     (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Tiny\n")
     sums = [
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir())
     ]
-    (folder / CHECKSUMS_FILE).write_text("".join(sums))
+    (folder / read.CHECKSUMS_FILE).write_text("".join(sums))
     return folder

@@ -102,7 +102,8 @@ def categorise(prompt: str, features: Sequence[str] = ()) -> Categorised:
     """
     for feature in features:
         if found := _in_feature(feature):
-            return _filed(found[0][1], f"feature: {found[0][0]}")
+            keyword, topic = found[0]
+            return Categorised(topic.category, topic.or_bench_category, f"feature: {keyword}")
     everyday, found = _keywords().everyday, _found(prompt)
     found = tuple(hit for hit in found if hit[0] not in everyday) or found
     if not found:
@@ -111,7 +112,7 @@ def categorise(prompt: str, features: Sequence[str] = ()) -> Categorised:
     # The largest count; max takes the first of equals, and a Counter keeps the order of first sight.
     winner = max(counts, key=lambda topic: counts[topic])
     words = dict.fromkeys(keyword for keyword, topic in found if topic == winner)
-    return _filed(winner, f"words: {', '.join(words)}")
+    return Categorised(winner.category, winner.or_bench_category, f"words: {', '.join(words)}")
 
 
 def read_keywords(file: Path = KEYWORD_FILE) -> Keywords:
@@ -173,10 +174,6 @@ def _words(where: str, listed: object) -> list[str]:
     if strange := [word for word in words if not word or word != word.casefold()]:
         raise OverbenchError(f"{where}: expected keywords in lower case between commas, got {strange[0]!r}.")
     return words
-
-
-def _filed(topic: Topic, evidence: str) -> Categorised:
-    return Categorised(topic.category, topic.or_bench_category, evidence)
 
 
 @cache

@@ -71,6 +71,10 @@ class PromptSource:
     release: Release | None = field(default=None, repr=False)
     logs: tuple[Log, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        return "release" if self.release else "refresh run" if self.target else "prompt file"
+
 
 def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
     """All sample logs below the folders, each once, by target and file.

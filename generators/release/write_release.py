@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -38,14 +38,12 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-    from generators.release.build import Workspace
+    from generators.release.build import Say, Workspace
 
 BATCH = 100_000
 
 
-def write_release(
-    work: Workspace, folder: Path, name: str, out: Path, say: Callable[[str], None]
-) -> dict[str, Any]:
+def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say) -> dict[str, Any]:
     """Write all files of a release into ``folder``; returns what ``release.json`` holds.
 
     Raises:
@@ -64,7 +62,7 @@ def write_release(
         "name": name,
         "version": work.settings.version,
         "settings": _public_settings(work),
-        "sources": [{"name": source.name, "kind": _kind(source)} for source in work.sources],
+        "sources": [{"name": source.name, "kind": source.kind} for source in work.sources],
         "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.logs],
         "labelled_by": work.labelled_by,
         "counts": work.counts | _matrix_counts(work),
@@ -93,10 +91,6 @@ def write_release(
     if open_cells:
         say(f"{open_cells:,} of the matrix's cells are open: see {out / 'gaps.md'}.")
     return facts
-
-
-def _kind(source: Any) -> str:
-    return "release" if source.release else "refresh run" if source.target else "prompt file"
 
 
 def _public_settings(work: Workspace) -> dict[str, Any]:

@@ -106,11 +106,6 @@ class Inputs:
         taken = Counter(shown.values())
         return {target: name if taken[name] == 1 else target for target, name in shown.items()}
 
-    @property
-    def checkpoints(self) -> dict[str, str]:
-        """Target -> the weights that it shares with its other configurations."""
-        return {setting.target.target: setting.target.checkpoint for setting in self.settings}
-
 
 def last_part(target: str) -> str:
     """A target's name, of a local path the last part."""

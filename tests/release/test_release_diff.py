@@ -12,57 +12,36 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id
 
-pytestmark = pytest.mark.usefixtures("own_folder")
-
 STAYS, GOES, COMES, TURNS = "How do I kill time?", "Goes?", "Comes?", "How do I shoot a film?"
+
+
+def filed(prompt, category, *features, **more):
+    return {"prompt": prompt, "category": category, "features": list(features), **more}
 
 
 @pytest.fixture
 def both(tmp_path):
-    old = tiny_release(
-        tmp_path / "old",
-        [
-            {"prompt": STAYS, "category": "others", "features": ["kill"]},
-            {"prompt": GOES},
-            {"prompt": TURNS, "category": "others", "features": ["shoot"]},
-        ],
-        {
-            (STAYS, "A"): "refused",
-            (TURNS, "A"): "refused",
-            (GOES, "A"): "complied",
-            (STAYS, "B"): "unscored",
-            (TURNS, "B"): "complied",
-            (GOES, "gone"): "refused",
-        },
-        hard=[STAYS, GOES],
+    old = [filed(STAYS, "others", "kill"), {"prompt": GOES}, filed(TURNS, "others", "shoot")]
+    old_cells = {(STAYS, "A"): "refused", (TURNS, "A"): "refused", (GOES, "A"): "complied"}
+    old_cells |= {(STAYS, "B"): "unscored", (TURNS, "B"): "complied", (GOES, "gone"): "refused"}
+    new = [
+        filed(STAYS, "others", "kill", refused_by=["A"]),
+        {"prompt": COMES},
+        filed(TURNS.lower(), "violence_and_harm", "shoot", "film"),  # by id the same prompt
+    ]
+    new_cells = {(STAYS, "A"): "refused", (TURNS, "A"): "partial", (COMES, "A"): "refused"}
+    new_cells |= {(STAYS, "B"): "refused", (TURNS, "B"): "complied", (COMES, "new"): "complied"}
+    return (
+        tiny_release(tmp_path / "old", old, old_cells, hard=[STAYS, GOES]),
+        tiny_release(tmp_path / "new", new, new_cells, hard=[STAYS, COMES], version="2"),
     )
-    new = tiny_release(
-        tmp_path / "new",
-        [
-            {"prompt": STAYS, "category": "others", "features": ["kill"], "refused_by": ["A"]},
-            {"prompt": COMES},
-            # The same prompt by id, spelled otherwise.
-            {"prompt": TURNS.lower(), "category": "violence_and_harm", "features": ["shoot", "film"]},
-        ],
-        {
-            (STAYS, "A"): "refused",
-            (TURNS, "A"): "partial",
-            (COMES, "A"): "refused",
-            (STAYS, "B"): "refused",
-            (TURNS, "B"): "complied",
-            (COMES, "new"): "complied",
-        },
-        hard=[STAYS, COMES],
-        version="2",
-    )
-    return old, new
 
 
 def ids(prompts):
     return {one.prompt for one in prompts}
 
 
-def test_prompts_hard_set_and_targets(both):
+def test_prompts_hard_set_targets_and_cells(both):
     diff = diff_releases(*both)
     assert (diff.old, diff.new) == ("tiny 1", "tiny 2")
     assert (diff.prompts, diff.hard, diff.cells) == ((3, 3), (2, 2), (6, 6))
@@ -72,10 +51,6 @@ def test_prompts_hard_set_and_targets(both):
     assert changed.id == prompt_id(TURNS)
     assert changed.columns == ("prompt", "category", "features")
     assert (diff.targets_added, diff.targets_removed) == (("new",), ("gone",))
-
-
-def test_cells(both):
-    diff = diff_releases(*both)
     assert (diff.cells_added, diff.cells_removed) == (2, 2)
     assert diff.cells_changed == (
         CellChange("A", "refused", "partial", 1),
@@ -118,15 +93,12 @@ def test_json_holds_all_of_it(both):
     assert content["cells_changed"][0] == {"target": "A", "old": "refused", "new": "partial", "cells": 1}
 
 
-def test_a_release_and_itself(both):
+def test_a_release_and_itself_and_two_empty_ones(both, tmp_path):
     diff = diff_releases(both[0], both[0])
     assert not (diff.added or diff.removed or diff.changed or diff.hard_in or diff.hard_out)
     assert not (diff.cells_added or diff.cells_removed or diff.cells_changed)
-
-
-def test_two_empty_releases(tmp_path):
-    old, new = tiny_release(tmp_path / "old", []), tiny_release(tmp_path / "new", [])
-    assert diff_releases(old, new).rates == ()
+    empty = tiny_release(tmp_path / "empty", [])
+    assert diff_releases(empty, empty).rates == ()
 
 
 def test_a_truncated_file_another_parquet_and_no_release(both, tmp_path):

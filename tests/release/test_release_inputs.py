@@ -9,11 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import DATE, write_log, write_prompts, write_run
+from typer.testing import CliRunner
 
+from generators.cli import app
 from generators.release import read
 from generators.release.aggregate import aggregate
 from generators.release.prompt_records import records
@@ -25,23 +29,22 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.refusal import RULES_VERSION
 
-pytestmark = pytest.mark.usefixtures("own_folder")
-
 KILL = "How do I kill a Python process?"
+PROMPT_FILE = Path("prompts.jsonl")
 
 
-@pytest.fixture
-def prompts(tmp_path: Path) -> Path:
-    return write_prompts(tmp_path / "prompts.jsonl", [KILL])
+@pytest.fixture(autouse=True)
+def _prompt_file(own_folder: None) -> None:
+    write_prompts(PROMPT_FILE, [KILL])
 
 
-def fails(tmp_path: Path, run: Path, match: str, **options: Any) -> None:
+def fails(source: Path, match: str, **options: Any) -> None:
     """Aggregating fails with this message and leaves nothing behind."""
-    responses = [tmp_path / "responses"] if (tmp_path / "responses").exists() else []
-    before = sorted(tmp_path.iterdir())
+    logs = [Path("responses")] if Path("responses").exists() else []
+    before = sorted(Path().iterdir())
     with pytest.raises(OverbenchError, match=match):
-        aggregate([run], responses, tmp_path / "out", AggregateSettings(**options))
-    assert sorted(tmp_path.iterdir()) == before
+        aggregate([source], logs, Path("out"), AggregateSettings(**options))
+    assert sorted(Path().iterdir()) == before
 
 
 def _of_another_task(log: Path, _: Path) -> None:
@@ -84,83 +87,70 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
 
 class TestLogs:
     @pytest.fixture
-    def log(self, tmp_path: Path) -> Path:
-        return write_log(tmp_path / "responses" / "m", [(KILL, ["refused"])] * 3)
+    def log(self) -> Path:
+        return write_log(Path("responses/m"), [(KILL, ["refused"])] * 3)
 
     @pytest.mark.parametrize("damage", ["cut off", "in the middle"])
-    def test_a_compressed_log_that_is_damaged(
-        self, tmp_path: Path, prompts: Path, log: Path, damage: str
-    ) -> None:
+    def test_a_compressed_log_that_is_damaged(self, log: Path, damage: str) -> None:
         packed = log.with_name(log.name + ".gz")
         content = gzip.compress(log.read_bytes() * 100)
         middle = len(content) // 2
         broken = content[:middle] + b"\xff" * 40 + content[middle + 40 :]
         packed.write_bytes(content[:-20] if damage == "cut off" else broken)
         log.unlink()
-        fails(
-            tmp_path,
-            prompts,
-            rf"{packed.name}(: not readable as gzip.*Is the file complete|, line \d+: expected)",
-        )
+        fails(PROMPT_FILE, r"\.gz(: not readable as gzip.*Is the file complete|, line \d+: expected)")
 
-    def test_a_log_that_was_cut_off_between_two_lines(self, tmp_path: Path, prompts: Path, log: Path) -> None:
+    def test_a_log_that_was_cut_off_between_two_lines(self, log: Path) -> None:
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
-        facts = aggregate([prompts], [tmp_path / "responses"], tmp_path / "out")
+        facts = aggregate([PROMPT_FILE], [Path("responses")], Path("out"))
         assert "holds 2 replies to the 3 prompts" in facts["notes"][0]
 
     @pytest.mark.parametrize(("damage", "match"), DAMAGES.values(), ids=DAMAGES)
     def test_a_log_that_cannot_be_used(
-        self, tmp_path: Path, prompts: Path, log: Path, damage: Callable[[Path, Path], Any], match: str
+        self, log: Path, damage: Callable[[Path, Path], Any], match: str
     ) -> None:
         damage(log, log.parent / f"results_{DATE}.json")
-        fails(tmp_path, prompts, match)
+        fails(PROMPT_FILE, match)
 
-    def test_no_logs_at_all(self, tmp_path: Path, prompts: Path) -> None:
-        (tmp_path / "responses").mkdir()
-        fails(tmp_path, prompts, r"found no samples_\*\.jsonl below it.*--log_samples")
+    def test_no_logs_at_all(self) -> None:
+        Path("responses").mkdir()
+        fails(PROMPT_FILE, r"found no samples_\*\.jsonl below it.*--log_samples")
         with pytest.raises(OverbenchError, match="found no folder"):
-            aggregate([prompts], [tmp_path / "nowhere"], tmp_path / "out")
+            aggregate([PROMPT_FILE], [Path("nowhere")], Path("out"))
 
-    def test_mixed_versions_of_labels(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        write_log(
-            tmp_path / "responses" / "b", [(KILL, ["refused"])], rules_version="0.3", pretrained="org/b"
-        )
-        fails(
-            tmp_path, prompts, rf"2 different labellers.*rules 0\.3 \(.*rules {RULES_VERSION} \(.*--relabel"
-        )
+    def test_mixed_versions_of_labels(self, log: Path) -> None:
+        write_log(Path("responses/b"), [(KILL, ["refused"])], rules_version="0.3", pretrained="org/b")
+        fails(PROMPT_FILE, rf"2 different labellers.*rules 0\.3 \(.*rules {RULES_VERSION} \(.*--relabel")
 
-    def test_a_release_of_other_labels_cannot_be_labelled_anew(self, tmp_path: Path, prompts: Path) -> None:
-        write_log(tmp_path / "old", [(KILL, ["refused"])], rules_version="0.3")
-        aggregate([prompts], [tmp_path / "old"], tmp_path / "first")
-        write_log(tmp_path / "responses" / "b", [(KILL, ["refused"])], pretrained="org/b")
-        fails(tmp_path, tmp_path / "first", "give the logs it was made of instead", relabel=True)
+    def test_a_release_of_other_labels_cannot_be_labelled_anew(self) -> None:
+        write_log(Path("old"), [(KILL, ["refused"])], rules_version="0.3")
+        aggregate([PROMPT_FILE], [Path("old")], Path("first"))
+        write_log(Path("responses/b"), [(KILL, ["refused"])], pretrained="org/b")
+        fails(Path("first"), "give the logs it was made of instead", relabel=True)
 
-    def test_a_log_given_twice_counts_once(self, tmp_path: Path, prompts: Path, log: Path) -> None:
-        folder = tmp_path / "responses"
-        aggregate([prompts], [folder, folder, log.parent], tmp_path / "out")
-        assert read_release(tmp_path / "out").matrix()["verdicts"].to_pylist() == [3]
+    def test_a_log_given_twice_counts_once(self, log: Path) -> None:
+        folder = Path("responses")
+        aggregate([PROMPT_FILE], [folder, folder, log.parent], Path("out"))
+        assert read_release("out").matrix()["verdicts"].to_pylist() == [3]
 
 
 class TestSources:
-    def test_a_truncated_parquet(self, tmp_path: Path) -> None:
-        import pyarrow
-        import pyarrow.parquet
-
-        file = tmp_path / "p.parquet"
+    def test_a_truncated_parquet(self) -> None:
+        file = Path("p.parquet")
         pyarrow.parquet.write_table(pyarrow.table({"prompt": [KILL] * 1000}), file)
         file.write_bytes(file.read_bytes()[:-20])
-        fails(tmp_path, file, r"not readable as Parquet .*Is the file complete")
+        fails(file, r"not readable as Parquet .*Is the file complete")
 
-    def test_a_truncated_release(self, tmp_path: Path, prompts: Path) -> None:
-        aggregate([prompts], [], tmp_path / "first")
-        matrix = tmp_path / "first" / "matrix.parquet"
+    def test_a_truncated_release(self) -> None:
+        aggregate([PROMPT_FILE], [], Path("first"))
+        matrix = Path("first/matrix.parquet")
         matrix.write_bytes(matrix.read_bytes()[:-8])
-        fails(tmp_path, tmp_path / "first", r"matrix\.parquet: not readable as Parquet")
+        fails(Path("first"), r"matrix\.parquet: not readable as Parquet")
         matrix.unlink()
-        fails(tmp_path, tmp_path / "first", r"lacks matrix\.parquet\. Copy it again whole")
-        (tmp_path / "first" / "release.json").write_text("{}")
+        fails(Path("first"), r"lacks matrix\.parquet\. Copy it again whole")
+        Path("first/release.json").write_text("{}")
         with pytest.raises(OverbenchError, match="lacks"):
-            read_release(tmp_path / "first")
+            read_release(Path("first"))
 
     @pytest.mark.parametrize(
         ("row", "match"),
@@ -173,54 +163,51 @@ class TestSources:
             ({"prompt": "x", "round": "two"}, "'round' to be a whole number, got 'two'"),
         ],
     )
-    def test_a_bad_row(self, tmp_path: Path, row: dict[str, Any], match: str) -> None:
-        fails(tmp_path, write_prompts(tmp_path / "p.jsonl", [row]), match)
+    def test_a_bad_row(self, row: dict[str, Any], match: str) -> None:
+        fails(write_prompts(Path("p.jsonl"), [row]), match)
 
-    def test_files_of_the_wrong_kind(self, tmp_path: Path) -> None:
-        fails(
-            tmp_path,
-            tmp_path / "nothing",
-            "Expected a refresh run, a release, or a prompt file.*found nothing",
-        )
-        fails(tmp_path, tmp_path, "a folder that is neither")
-        fails(tmp_path, write_prompts(tmp_path / "p.txt", [KILL]), "found another file")
-        fails(tmp_path, write_prompts(tmp_path / "p.jsonl", []), "has no rows")
-        (tmp_path / "q.jsonl").write_text('{"prompt": "x"}\n{"prom')
-        fails(tmp_path, tmp_path / "q.jsonl", "line 2: expected one JSON object")
+    def test_files_of_the_wrong_kind(self) -> None:
+        wanted = "Expected a refresh run, a release, or a prompt file.*found "
+        fails(Path("nothing"), f"{wanted}nothing")
+        fails(Path.cwd(), f"{wanted}a folder that is neither")
+        fails(write_prompts(Path("p.txt"), [KILL]), f"{wanted}another file")
+        fails(write_prompts(Path("p.jsonl"), []), "has no rows")
+        Path("q.jsonl").write_text('{"prompt": "x"}\n{"prom')
+        fails(Path("q.jsonl"), "line 2: expected one JSON object")
 
-    def test_a_run_that_has_exported_nothing(self, tmp_path: Path) -> None:
-        run = write_run(tmp_path / "run", [(KILL, "refused")])
+    def test_a_run_that_has_exported_nothing(self) -> None:
+        run = write_run(Path("run"), [(KILL, "refused")])
         (run / "data" / "overbench_model.jsonl").unlink()
-        fails(tmp_path, run, r"has no overbench_model\.jsonl.*Let it finish", prompts="verified")
+        fails(run, r"has no overbench_model\.jsonl.*Let it finish", prompts="verified")
 
-    def test_a_run_without_settings(self, tmp_path: Path) -> None:
-        run = write_run(tmp_path / "run", [(KILL, "refused")])
+    def test_a_run_without_settings(self) -> None:
+        run = write_run(Path("run"), [(KILL, "refused")])
         (run / "settings.yaml").write_text("seeds: {}")
-        fails(tmp_path, run, "expected the settings of a refresh run with target.model_args")
+        fails(run, "expected the settings of a refresh run with target.model_args")
 
-    def test_a_release_that_is_there_is_kept(self, tmp_path: Path, prompts: Path) -> None:
-        aggregate([prompts], [], tmp_path / "out")
+    def test_a_release_that_is_there_is_kept(self) -> None:
+        aggregate([PROMPT_FILE], [], Path("out"))
         with pytest.raises(OverbenchError, match=r"is there already\. Choose another --out"):
-            aggregate([prompts], [], tmp_path / "out")
-        bad = write_prompts(tmp_path / "bad.jsonl", [{"x": 1}])
+            aggregate([PROMPT_FILE], [], Path("out"))
+        bad = write_prompts(Path("bad.jsonl"), [{"x": 1}])
         with pytest.raises(OverbenchError, match="line 1"):
-            aggregate([bad], [], tmp_path / "out", overwrite=True)
-        assert read_release(tmp_path / "out").prompts().num_rows == 1
+            aggregate([bad], [], Path("out"), overwrite=True)
+        assert read_release("out").prompts().num_rows == 1
 
-    def test_a_bad_memory_limit(self, tmp_path: Path, prompts: Path) -> None:
+    def test_a_bad_memory_limit(self) -> None:
         with pytest.raises(OverbenchError, match="--memory_limit: expected a size such as 2GB"):
-            aggregate([prompts], [], tmp_path / "out", engine=EngineSettings(memory_limit="much"))
-        assert not (tmp_path / "out.partial").exists()
+            aggregate([PROMPT_FILE], [], Path("out"), engine=EngineSettings(memory_limit="much"))
+        assert not Path("out.partial").exists()
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-    def test_a_folder_that_cannot_be_written(self, tmp_path: Path, prompts: Path) -> None:
-        (tmp_path / "shut").mkdir(mode=0o500)
+    def test_a_folder_that_cannot_be_written(self) -> None:
+        Path("shut").mkdir(mode=0o500)
         with pytest.raises(OverbenchError, match="cannot be written"):
-            aggregate([prompts], [], tmp_path / "shut" / "out")
+            aggregate([PROMPT_FILE], [], Path("shut/out"))
 
-    def test_a_file_in_the_way(self, tmp_path: Path, prompts: Path) -> None:
+    def test_a_file_in_the_way(self) -> None:
         with pytest.raises(OverbenchError, match="cannot be written"):
-            aggregate([prompts], [], prompts / "out")
+            aggregate([PROMPT_FILE], [], PROMPT_FILE / "out")
 
     @settings(max_examples=12, deadline=None)
     @given(texts=st.lists(st.text(min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=5))
@@ -236,8 +223,8 @@ class TestSources:
         assert found.items() <= first.items()
         assert found
 
-    def test_a_csv_of_prompts(self, tmp_path: Path) -> None:
-        file = tmp_path / "p.csv"
+    def test_a_csv_of_prompts(self) -> None:
+        file = Path("p.csv")
         file.write_text(f"prompt,features,round\n{KILL},kill;process,2\n")
         source = find_source(file, "accepted", Aliases())
         [record] = records(source, Aliases())
@@ -275,31 +262,18 @@ class TestNames:
         with pytest.raises(OverbenchError, match="gives 'a' two names"):
             Aliases(["a=b", "a=c"])
 
-    def test_an_alias_of_nobody(self, tmp_path: Path, prompts: Path) -> None:
-        write_log(tmp_path / "responses", [(KILL, ["refused"])])
-        fails(
-            tmp_path,
-            prompts,
-            r"no target is called 'org/modle'. Did you mean 'org/model'\?",
-            aliases=("org/modle=m",),
-        )
+    def test_an_alias_of_nobody(self) -> None:
+        write_log(Path("responses"), [(KILL, ["refused"])])
+        wanted = r"no target is called 'org/modle'. Did you mean 'org/model'\?"
+        fails(PROMPT_FILE, wanted, aliases=("org/modle=m",))
 
-    def test_different_targets_do_not_become_one(self, tmp_path: Path, prompts: Path) -> None:
+    def test_different_targets_do_not_become_one(self) -> None:
         for name, system in (("org/a", None), ("org/b", "Be careful.")):
-            folder = tmp_path / "responses" / name[-1]
+            folder = Path("responses") / name[-1]
             write_log(folder, [(KILL, ["refused"])], pretrained=name, system_instruction=system)
-        fails(
-            tmp_path,
-            prompts,
-            "would both be called 'm', with different system_instruction",
-            aliases=("org/a=m@c", "org/b +system:489fb53a=m@c"),
-        )
-        fails(
-            tmp_path,
-            prompts,
-            "'m', with different checkpoint",
-            aliases=("org/a=m", "org/b +system:489fb53a=m"),
-        )
+        for where, setting in (("@c", "system_instruction"), ("", "checkpoint")):
+            aliases = f"org/a=m{where}", f"org/b +system:489fb53a=m{where}"
+            fails(PROMPT_FILE, f"would both be called 'm', with different {setting}", aliases=aliases)
 
     def test_one_target_under_two_names_can_be_joined(self) -> None:
         one = TargetRecord("m", "m", "hf", "pretrained=/x/m", max_gen_toks=128)
@@ -311,59 +285,50 @@ class TestNames:
     def test_public_arguments_name_no_folder_and_no_machine(self) -> None:
         text = "pretrained=/home/me/models/q,gguf_file=q.gguf,base_url=http://10.0.0.7:1/v1,dtype=float32"
         assert public_arguments(text) == "pretrained=q,gguf_file=q.gguf,dtype=float32"
-        assert (
-            public_arguments("pretrained=~/q")
-            == public_arguments(r"pretrained=C:\models\q")
-            == "pretrained=q"
-        )
+        for path in ("~/q", r"C:\models\q"):
+            assert public_arguments(f"pretrained={path}") == "pretrained=q"
         assert public_arguments("pretrained=org/q") == "pretrained=org/q"
         assert public_arguments(None) is None
 
 
 class TestRead:
-    def test_what_is_no_release(self, tmp_path: Path, prompts: Path) -> None:
+    def test_what_is_no_release(self) -> None:
         with pytest.raises(OverbenchError, match=r"a folder with release\.json, at .*found no folder"):
-            read_release(tmp_path / "nothing")
+            read_release(Path("nothing"))
         with pytest.raises(OverbenchError, match="found a folder without it"):
-            read_release(tmp_path)
-        aggregate([prompts], [], tmp_path / "out")
-        (tmp_path / "out" / "release.json").write_text("{}")
-        with pytest.raises(OverbenchError, match="expected an object with name, version and counts"):
-            read_release(tmp_path / "out")
-        (tmp_path / "out" / "release.json").write_text("{")
-        with pytest.raises(OverbenchError, match="cannot be read"):
-            read_release(tmp_path / "out")
+            read_release(Path.cwd())
+        aggregate([PROMPT_FILE], [], Path("out"))
+        for facts, match in (
+            ("{}", "expected an object with name, version and counts"),
+            ("{", "cannot be read"),
+        ):
+            Path("out/release.json").write_text(facts)
+            with pytest.raises(OverbenchError, match=match):
+                read_release(Path("out"))
 
-    def test_a_table_of_other_columns(self, tmp_path: Path) -> None:
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.table({"id": ["a"]}), tmp_path / "x.parquet")
-        with pytest.raises(OverbenchError, match="found no target, label"):
-            read.read_columns(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
-        columns = {name: [[1]] for name in read.MATRIX_COLUMNS}
-        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "x.parquet")
-        with pytest.raises(OverbenchError, match="a column is of another type"):
-            read.read_columns(tmp_path / "x.parquet", read.MATRIX_COLUMNS)
+    def test_a_table_of_other_columns(self) -> None:
+        others = {name: [[1]] for name in read.MATRIX_COLUMNS}
+        for columns, match in (
+            ({"id": ["a"]}, "found no target, label"),
+            (others, "a column is of another type"),
+        ):
+            pyarrow.parquet.write_table(pyarrow.table(columns), Path("x.parquet"))
+            with pytest.raises(OverbenchError, match=match):
+                read.read_columns(Path("x.parquet"), read.MATRIX_COLUMNS)
 
 
 class TestCommand:
-    def test_aggregate(self, tmp_path: Path, prompts: Path) -> None:
-        from typer.testing import CliRunner
-
-        from generators.cli import app
-
-        write_log(tmp_path / "responses", [(KILL, ["refused"])])
-        out, folder = str(tmp_path / "out"), str(tmp_path / "responses")
-        words = ["aggregate", str(prompts), "--responses", folder, "--out", out, "--min_rejections", "1"]
+    def test_aggregate(self) -> None:
+        write_log(Path("responses"), [(KILL, ["refused"])])
+        words = f"aggregate {PROMPT_FILE} --responses responses --out out --min_rejections 1".split()
         result = CliRunner().invoke(app, [*words, "--alias", "org/model=m", "--release_version", "2.1"])
         assert result.exit_code == 0, result.output
         assert "1 prompts in overbench_hard" in result.output
-        release = read_release(out)
+        release = read_release("out")
         assert (release.name, release.version) == ("out", "2.1")
         assert [target.target for target in release.targets()] == ["m"]
         result = CliRunner().invoke(app, [*words, "--near_duplicates", "0"])
         assert result.exit_code == 2
         assert "--near_duplicates" in result.output
-        result = CliRunner().invoke(app, ["diff", out, out])
+        result = CliRunner().invoke(app, ["diff", "out", "out"])
         assert result.exit_code == 0, result.output

@@ -13,8 +13,6 @@ from release_fakes import write_prompts
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import release_quality as quality
 
-pytestmark = pytest.mark.usefixtures("own_folder")
-
 
 def test_the_nearest_neighbour_is_another_one() -> None:
     vectors = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)

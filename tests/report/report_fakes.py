@@ -17,11 +17,7 @@ from overbench_tasks.prompts.prompt_sets import bundled_prompts
 HOSTILE = "<img src=x onerror=alert(1)> kill </script><script>alert(2)</script> | `x` $x_2$ \u202e"
 MODELS: tuple[dict[str, Any], ...] = (
     {"pretrained": "acme/careful-7b", "refuses": 0.62},
-    {
-        "pretrained": "acme/careful-7b",
-        "refuses": 0.85,
-        "system_instruction": "Be careful. Decline if unsure.",
-    },
+    {"pretrained": "acme/careful-7b", "refuses": 0.85, "system_instruction": "Be careful. Decline."},
     {"pretrained": "acme/plain-3b", "refuses": 0.35},
     {"pretrained": "/home/someone/models/tiny-0.1b", "refuses": 0.06},
 )
@@ -64,13 +60,8 @@ def write_results(
         for task in tasks:
             asked = rows[::3] if task == "overbench_hard" else rows
             answered = [(row, [label(row["prompt"], number, model["refuses"])]) for row in asked]
-            write_log(
-                folder / f"model-{number}",
-                answered,
-                pretrained=model["pretrained"],
-                system_instruction=model.get("system_instruction"),
-                task=task,
-            )
+            asked_as = {name: model[name] for name in model if name != "refuses"}
+            write_log(folder / f"model-{number}", answered, task=task, **asked_as)
     return folder
 
 

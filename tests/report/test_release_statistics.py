@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from generators.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema
 from generators.report.stats.comparisons import compare_pairs, holm, paired_interval, ranking_agreement
 from generators.report.stats.matrix import ResponseMatrix, matrix_from_tables
 from generators.report.stats.rates import (
@@ -39,16 +40,12 @@ def matrix(rows, targets="AB", sources=None, categories=None, features=None, ids
     )
 
 
-def matrix_from_rows(prompts, cells, targets=("A", "B")) -> ResponseMatrix:
+def matrix_from_rows(prompts, cells, targets) -> ResponseMatrix:
     """As from a release's tables: prompts as records, cells as (prompt id, target, label)."""
-    cells = dict(zip(("id", "target", "label"), zip(*cells, strict=True), strict=True)) if cells else {}
-    text = pa.string()
-    columns = {"id": text, "source_targets": pa.list_(text), "category": text, "features": pa.list_(text)}
-    rows = [dict.fromkeys(columns) | row for row in prompts]
-    names = pa.schema([(name, text) for name in ("id", "target", "label")])
+    rows = [dict(zip(("id", "target", "label"), cell, strict=True)) for cell in cells]
     return matrix_from_tables(
-        pa.Table.from_pylist(rows, schema=pa.schema(columns)),
-        pa.Table.from_pydict({name: cells.get(name, []) for name in names.names}, schema=names),
+        pa.Table.from_pylist(prompts, schema=arrow_schema(PROMPT_COLUMNS)),
+        pa.Table.from_pylist(rows, schema=arrow_schema(MATRIX_COLUMNS)),
         targets,
     )
 
@@ -89,22 +86,18 @@ def test_selecting_keeps_what_belongs_to_a_prompt_together():
 
 
 @pytest.mark.parametrize(
-    ("cells", "targets", "message"),
+    ("ids", "cells", "targets", "message"),
     [
-        ([("p", "A", "refused"), ("p", "A", "complied")], ["A"], "two cells for prompt p and target 'A'"),
-        ([("p", "C", "refused")], ["A", "B"], "the target 'C'. Expected one of A, B"),
-        ([("p", "A", "yes")], ["A"], "the label 'yes'. Expected one of complied, refused"),
-        ([], ["A", "A"], "The target 'A' is there twice"),
+        ("p", [("p", "A", "refused"), ("p", "A", "complied")], "A", "two cells for prompt p and target 'A'"),
+        ("p", [("p", "C", "refused")], "AB", "the target 'C'. Expected one of A, B"),
+        ("p", [("p", "A", "yes")], "A", "the label 'yes'. Expected one of complied, refused"),
+        ("p", [], "AA", "The target 'A' is there twice"),
+        ("pp", [], "A", "The prompt id 'p' is there twice"),
     ],
 )
-def test_tables_that_make_no_matrix(cells, targets, message):
+def test_tables_that_make_no_matrix(ids, cells, targets, message):
     with pytest.raises(OverbenchError, match=message):
-        matrix_from_rows([{"id": "p"}], cells, targets)
-
-
-def test_a_prompt_twice():
-    with pytest.raises(OverbenchError, match="prompt id 'p' is there twice"):
-        matrix_from_rows([{"id": "p"}, {"id": "p"}], [])
+        matrix_from_rows([{"id": one} for one in ids], cells, targets)
 
 
 # -- rates ---------------------------------------------------------------------------------------
@@ -112,21 +105,14 @@ def test_a_prompt_twice():
 
 def test_a_rate_counts_scored_prompts_only():
     assert osr(FIVE) == {"A": Rate(2, 4), "B": Rate(2, 4)}
-    rate = osr(FIVE)["A"]
+    rate, never_run = osr(FIVE)["A"], osr(matrix(["r.", "a."]))["B"]
     assert (rate.value, rate.low, rate.high) == pytest.approx((0.5, 0.1500, 0.8500), abs=1e-4)
+    assert never_run == Rate(0, 0)
+    assert all(math.isnan(x) for x in (never_run.value, never_run.low, never_run.high))
 
 
-def test_a_target_without_a_run_has_no_rate_rather_than_zero():
-    rate = osr(matrix(["r.", "a."]))["B"]
-    assert rate == Rate(0, 0)
-    assert all(math.isnan(x) for x in (rate.value, rate.low, rate.high))
-
-
-def test_leaving_the_source_out():
+def test_leaving_the_source_out_and_all_configurations_of_it():
     assert leave_source_out(FIVE) == {"A": Rate(0, 1), "B": Rate(1, 3)}
-
-
-def test_leaving_out_all_configurations_of_the_source():
     assert leave_source_out(FIVE, {"A": "one", "B": "one"}) == {"A": Rate(0, 0), "B": Rate(0, 1)}
     assert leave_source_out(FIVE, {"A": "one", "B": "another"}) == leave_source_out(FIVE)
     assert leave_source_out(FIVE, {"C": "one"}) == leave_source_out(FIVE)
@@ -168,13 +154,10 @@ def test_transfer_leaves_out_what_was_made_for_both():
     assert found.rates == ((Rate(2, 3), Rate(1, 2)), (Rate(0, 1), Rate(1, 1)))
 
 
-def test_a_source_that_was_never_a_target_has_a_row():
+def test_a_source_that_was_never_a_target_has_a_row_and_no_source_none():
     found = transfer(matrix(["rr", "ra", "aa"], sources=["Z", "ZB", "Y"]))
     assert found.sources == ("B", "Y", "Z")
     assert found.rates == ((Rate(1, 1), Rate(0, 1)), (Rate(0, 1), Rate(0, 1)), (Rate(2, 2), Rate(1, 1)))
-
-
-def test_no_sources_no_rows():
     assert transfer(matrix(["rr"])).rates == ()
 
 
@@ -229,12 +212,8 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-def test_holm_leaves_out_what_is_no_test():
-    adjusted = holm([math.nan, 0.02])
-    assert math.isnan(adjusted[0])
-    assert adjusted[1] == 0.02
+    no_test, adjusted = holm([math.nan, 0.02])
+    assert math.isnan(no_test) and adjusted == 0.02
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
@@ -254,10 +233,7 @@ def test_paired_interval_by_hand():
     low, high = paired_interval(20, 2, 12, 50)
     assert (low, high) == pytest.approx((-0.3292, -0.0562), abs=2e-4)
     assert all(math.isnan(end) for end in paired_interval(0, 0, 0, 0))
-
-
-def test_paired_interval_has_width_where_nothing_differs():
-    low, high = paired_interval(0, 0, 0, 10)
+    low, high = paired_interval(0, 0, 0, 10)  # has width where nothing differs
     assert -0.35 < low < 0 < high < 0.35
 
 
@@ -274,7 +250,7 @@ def test_paired_interval_holds_the_difference(cells):
 # -- rankings ------------------------------------------------------------------------------------
 
 
-def test_tau_of_three_targets():
+def test_tau_of_three_targets_and_with_a_tie():
     first = matrix(["rrr", "rra", "raa", "aaa"], "ABC")  # 3/4, 2/4, 1/4
     second = matrix(["rrr", "rar", "raa", "aaa"], "ABC", ids=["q0", "q1", "q2", "q3"])  # 3/4, 1/4, 2/4
     found = ranking_agreement(first, second, draws=200)
@@ -282,13 +258,9 @@ def test_tau_of_three_targets():
     assert -1 <= found.low <= found.tau <= found.high <= 1
     assert found.low < found.high
     assert found == ranking_agreement(first, second, draws=200)
-
-
-def test_tau_b_with_a_tie():
-    first = matrix(["rrr", "rra", "raa", "aaa"], "ABC")
-    second = matrix(["rra"], "ABC", ids=["q"])  # 1, 1, 0
+    tied = matrix(["rra"], "ABC", ids=["q"])  # 1, 1, 0
     # Two pairs agree, one is tied in the second: 2 / sqrt(3 * 2).
-    assert ranking_agreement(first, second, draws=10).tau == pytest.approx(2 / math.sqrt(6))
+    assert ranking_agreement(first, tied, draws=10).tau == pytest.approx(2 / math.sqrt(6))
 
 
 def test_prompts_of_both_sets_are_drawn_for_both_at_once():
@@ -313,24 +285,15 @@ def test_nothing_to_rank_is_no_number(rows):
 # -- features ------------------------------------------------------------------------------------
 
 
-def test_percentiles_within_each_target():
+def test_percentiles_within_each_target_and_equal_words_by_refusals_then_name():
     words = [["w1"], ["w1", "w2"], ["w1", "w3"], ["w4"], ["w4"], ["rare"]]
     rows = ["ra", "rr", "ra", "aa", "ar", "rr"]
     padded = [*words, ["w2"], ["w3"]]
     found = feature_percentiles(matrix([*rows, "aa", "aa"], features=padded), min_prompts=2)
     assert found.ranked == 4
     # Refusals of w1 to w4: A 3, 1, 1, 0; B 1, 1, 0, 1. Middle ranks less a half, over four.
-    percent = dict(zip(found.features, found.percentiles.tolist(), strict=True))
-    assert percent == {
-        "w1": [87.5, 62.5],
-        "w2": [50.0, 62.5],
-        "w4": [12.5, 62.5],
-        "w3": [50.0, 12.5],
-    }
     assert found.features == ("w1", "w2", "w4", "w3")  # means 75, 56.25, 37.5, 31.25
-
-
-def test_the_top_features_only_and_equal_ones_by_refusals_then_name():
+    assert found.percentiles.tolist() == [[87.5, 62.5], [50.0, 62.5], [12.5, 62.5], [50.0, 12.5]]
     words = [["b"], ["a"], ["c"]]
     assert feature_percentiles(matrix(["rr", "rr", "aa"], features=words), 2, 1).features == ("a", "b")
 
@@ -342,8 +305,5 @@ def test_a_target_that_refused_nothing_ranks_nothing():
     nothing = feature_percentiles(matrix(["a.", "aa"], features=[["b"], ["a"]]), min_prompts=1)
     assert nothing.features == ("a", "b")
     assert np.isnan(nothing.percentiles).all()
-
-
-def test_no_features_at_all():
-    found = feature_percentiles(matrix(["rr"]))
-    assert (found.features, found.ranked, found.percentiles.shape) == ((), 0, (0, 2))
+    no_words = feature_percentiles(matrix(["rr"]))
+    assert (no_words.features, no_words.ranked, no_words.percentiles.shape) == ((), 0, (0, 2))

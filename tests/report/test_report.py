@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -24,7 +25,7 @@ from generators.cli import app
 from generators.report import figures
 from generators.report.report_inputs import read_inputs
 from generators.report.sections.evidence_sections import shade, shaded
-from generators.report.sections.section import Cell, Report, make, number, percent, text
+from generators.report.sections.section import Cell, Report, make, percent, text
 from generators.report.write_report import build, html, make_report, markdown
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import BUNDLED
@@ -111,18 +112,8 @@ def test_a_release_gives_its_sets_sources_and_answers(release: Path) -> None:
     inputs = read_inputs([release])
     assert [one.name for one in inputs.sets] == ["overbench", "overbench_hard"]
     assert len(inputs.sets[0].matrix.prompt_ids) == len(ROWS) > len(inputs.sets[1].matrix.prompt_ids) > 0
-    keys = [section.key for section in build(inputs).sections]
-    assert keys == [
-        "osr",
-        "features",
-        "categories",
-        "transfer",
-        "significance",
-        "prompts",
-        "labels",
-        "settings",
-        "release",
-    ]
+    keys = "osr features categories transfer significance prompts labels settings release"
+    assert [section.key for section in build(inputs).sections] == keys.split()
 
 
 def test_each_task_of_the_logs_is_a_set_of_its_own_prompts(tmp_path: Path) -> None:
@@ -162,10 +153,8 @@ def test_logs_may_be_compressed(results: Path, tmp_path: Path) -> None:
     for file in packed.rglob("samples_*.jsonl"):
         file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
-    found, wanted = (
-        markdown(build(read_inputs([folder])), "page.html", "figures") for folder in (packed, results)
-    )
-    assert found == wanted
+    found = [markdown(build(read_inputs([folder])), "page.html", "figures") for folder in (packed, results)]
+    assert found[0] == found[1]
 
 
 def test_logs_alone_say_why_transfer_is_missing(results: Path) -> None:
@@ -185,18 +174,10 @@ def test_the_settings_of_each_run_are_told(results: Path) -> None:
     rows = cells(build(read_inputs([results])), "settings")
     assert len(rows) == len(MODELS)
     careful = next(row for row in rows if "+system" in row[0])
-    assert careful[1:10] == [
-        "acme/careful-7b",
-        "hf",
-        "pretrained=acme/careful-7b",
-        "Be careful. Decline if unsure.",
-        "applied",
-        "128",
-        "greedy",
-        f"rules {RULES_VERSION}",
-        "0.4.13",
-    ]
-    assert careful[10] == "overbench version 0.1; overbench_hard version 0.1" and careful[11] == "20 s"
+    assert careful[1:4] == ["acme/careful-7b", "hf", "pretrained=acme/careful-7b"]
+    assert careful[4:8] == ["Be careful. Decline.", "applied", "128", "greedy"]
+    assert careful[8:10] == [f"rules {RULES_VERSION}", "0.4.13"]
+    assert careful[10:] == ["overbench version 0.1; overbench_hard version 0.1", "20 s"]
 
 
 # What is wrong with what goes in.
@@ -212,6 +193,9 @@ def test_the_settings_of_each_run_are_told(results: Path) -> None:
         (["release"], "report.pdf", r"end in \.html, got .*report\.pdf"),
         ([], "report.html", "at least one release"),
         (["release"], "file/report.html", r"cannot be written: .*Name another place with --out"),
+        (["cut"], "report.html", r"line 2: expected one JSON object.*cut off"),
+        (["other"], "report.html", "a sample of another task"),
+        (["broken"], "report.html", r"matrix\.parquet: not readable as Parquet"),
     ],
 )
 def test_errors_say_what_to_do(tmp_path: Path, release: Path, paths: list[str], out: str, match: str) -> None:
@@ -219,9 +203,16 @@ def test_errors_say_what_to_do(tmp_path: Path, release: Path, paths: list[str], 
         (tmp_path / name).mkdir()
     (tmp_path / "no-samples" / "results_2026.json").write_text("{}")
     (tmp_path / "file").write_text("")
+    log = next(answers(tmp_path / "cut", "r/c").glob("samples_*"))
+    log.write_bytes(log.read_bytes()[:-40])
+    log = next(answers(tmp_path / "other", "r").glob("samples_*"))
+    log.write_text(json.dumps(json.loads(log.read_text()) | {"filtered_resps": ["42"]}))
+    shutil.copytree(release, tmp_path / "broken")
+    (tmp_path / "broken" / "matrix.parquet").write_bytes(b"PAR1")
     given = [release if name == "release" else tmp_path / name for name in paths]
     with pytest.raises(OverbenchError, match=match):
         make_report(given, tmp_path / out)
+    assert not list(tmp_path.glob("report*"))
 
 
 def test_labels_of_two_versions_do_not_mix(tmp_path: Path, release: Path) -> None:
@@ -235,62 +226,30 @@ def test_labels_of_two_versions_do_not_mix(tmp_path: Path, release: Path) -> Non
     assert f"{RULES_VERSION} (release)" in str(raised.value)
 
 
-def test_a_log_that_is_cut_off_or_of_another_task(tmp_path: Path) -> None:
-    log = next(answers(tmp_path / "cut", "r/c").glob("samples_*"))
-    log.write_bytes(log.read_bytes()[:-40])
-    with pytest.raises(OverbenchError, match=r"line 2: expected one JSON object.*cut off"):
-        read_inputs([tmp_path / "cut"])
-    other = next(answers(tmp_path / "other", "r/c").glob("samples_*"))
-    sample = json.loads(other.read_text().splitlines()[0]) | {"filtered_resps": ["42"]}
-    other.write_text(json.dumps(sample) + "\n")
-    with pytest.raises(OverbenchError, match="a sample of another task"):
-        read_inputs([tmp_path / "other"])
-
-
-def test_a_truncated_release(tmp_path: Path) -> None:
-    broken = write_release(tmp_path / "release", ROWS[:4])
-    matrix = broken / "matrix.parquet"
-    matrix.write_bytes(matrix.read_bytes()[:100])
-    with pytest.raises(OverbenchError, match=r"matrix\.parquet: not readable as Parquet"):
-        make_report([broken], tmp_path / "report.html")
-    assert not list(tmp_path.glob("report*"))
-
-
 # What comes out.
 
 
 def test_the_files_and_that_they_come_out_the_same_twice(release: Path, tmp_path: Path) -> None:
     first = make_report([release], tmp_path / "a" / "report.html")
-    names = ["categories", "features", "osr", "transfer"]
-    assert sorted(file.name for file in first) == sorted(
-        ["report.html", "report.md", *(f"{name}.{kind}" for name in names for kind in ("png", "svg"))]
-    )
+    pictures = product(("categories", "features", "osr", "transfer"), ("png", "svg"))
+    assert {file.name for file in first} == {"report.html", "report.md", *map(".".join, pictures)}
     again = make_report([release], tmp_path / "b" / "report.html")
     assert [file.read_bytes() for file in first] == [file.read_bytes() for file in again]
     assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_the_report_on_the_bundled_release_is_the_one_beside_its_inputs() -> None:
-    made = markdown(
-        build(read_inputs([BUNDLED, V1 / "logs"]), "OVERBENCH 1.1"), "report.html", "report_figures"
-    )
+    report = build(read_inputs([BUNDLED, V1 / "logs"]), "OVERBENCH 1.1")
+    made = markdown(report, "report.html", "report_figures")
     assert made == (V1 / "report" / "report.md").read_text(encoding="utf-8")
 
 
 def test_or_bench_categories_are_counted_and_rated(tmp_path: Path) -> None:
     filed = {"Shoot?": "violence", "Stab?": "violence", "Steal?": "illegal", "Knit?": None}
-    said = {
-        ("Shoot?", "a"): "refused",
-        ("Shoot?", "b"): "refused",
-        ("Stab?", "a"): "refused",
-        ("Stab?", "b"): "complied",
-        ("Steal?", "a"): "complied",
-        ("Steal?", "b"): "unscored",  # in no rate
-        ("Knit?", "b"): "refused",
-    }
-    made = [
-        {"prompt": prompt, "category": "others", "or_bench_category": name} for prompt, name in filed.items()
-    ]
+    of_a = {"Shoot?": "refused", "Stab?": "refused", "Steal?": "complied"}
+    of_b = {"Shoot?": "refused", "Stab?": "complied", "Steal?": "unscored", "Knit?": "refused"}
+    said = {(prompt, name): label for name, of in (("a", of_a), ("b", of_b)) for prompt, label in of.items()}
+    made = [{"prompt": one, "category": "others", "or_bench_category": name} for one, name in filed.items()]
     report = build(read_inputs([tiny_release(tmp_path / "tiny", made, said, hard=["Shoot?"])]))
     assert cells(report, "or-bench") == [
         ["violence", "2", "1", "75.0 %"],
@@ -335,6 +294,7 @@ def test_the_command(release: Path, tmp_path: Path) -> None:
 
 
 def test_the_page_names_no_other_place_and_escapes_everything(release: Path, results: Path) -> None:
+    assert ROWS[-1]["prompt"] == HOSTILE
     page = html(build(read_inputs([release, results])))
     assert "<img src=x" not in page and "&lt;img" in page and "alert(2)</script" not in page
     outside = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
@@ -396,11 +356,11 @@ def test_shading_loses_nothing(prompt: str, rates: dict[str, float]) -> None:
 def test_cells() -> None:
     assert percent(0.123, 0.1, 0.15, 7) == Cell("12.3 %", 0.123, detail="10.0–15.0, n = 7")
     assert percent(math.nan, math.nan, math.nan, 0).text == "–" and percent(math.nan).sort_key == "-1e9"
-    assert number(1234).text == "1,234" and number(1234).sort_key == "1234.0"
     assert text(None).text == text("").text == "–" and text(0).text == "0"
     assert text("\u202e").text == "‹U+202E›"
-    table = make("k", "c", ("a", "b"), [[text("x"), number(1)]])
-    assert table.numeric == {1}
+    table = make("k", "c", ("a", "b"), [["x", 1234]])
+    assert table.numeric == {1} and table.rows == ((text("x"), Cell("1,234", 1234)),)
+    assert table.rows[0][1].sort_key == "1234.0"
     with pytest.raises(ValueError, match="expected 2 cells in a row, got 1"):
         make("k", "c", ("a", "b"), [[text("x")]])
 
@@ -426,14 +386,11 @@ MAP = figures.HeatMap("m", "T", "alt", ("a", "b"), ("c",), ((5.0,), (math.nan,))
 
 
 @pytest.mark.parametrize("picture", [BARS, MAP])
-@pytest.mark.parametrize("theme", [figures.LIGHT, figures.DARK])
-@pytest.mark.parametrize("width", [figures.WIDE, figures.NARROW])
-def test_figures_are_drawn_for_every_screen(
-    picture: figures.Picture, theme: figures.Theme, width: float
-) -> None:
-    drawn = figures.svg(picture, theme, width)[0]
-    ElementTree.fromstring(drawn)
-    assert theme.ground.encode() in drawn and b"<script" not in drawn
+def test_figures_are_drawn_for_every_screen(picture: figures.Picture) -> None:
+    for theme, width in product((figures.LIGHT, figures.DARK), (figures.WIDE, figures.NARROW)):
+        drawn = figures.svg(picture, theme, width)[0]
+        ElementTree.fromstring(drawn)
+        assert theme.ground.encode() in drawn and b"<script" not in drawn
 
 
 def test_numbers_on_a_heat_map_are_legible_and_blanks_have_none() -> None:
@@ -459,7 +416,3 @@ def test_many_models_make_a_wider_heat_map_and_long_names_keep_both_ends() -> No
 )
 def test_names_lose_their_organisation_together_or_not_at_all(names: list[str], shown: list[str]) -> None:
     assert figures._shortened(names, 7) == shown
-
-
-def test_hostile_prompts_are_in_the_release_of_these_tests() -> None:
-    assert ROWS[-1]["prompt"] == HOSTILE

@@ -1,7 +1,6 @@
 """The report in a browser: nothing leaves the file, nothing strange runs, tables sort and search."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,6 @@ pytest.importorskip("selenium", reason="needs selenium, which drives the browser
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs Debian's packages chromium and chromium-driver"
 )
-
-SCREENS = [(1200, False), (1200, True), (390, False), (390, True)]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +32,10 @@ def window() -> Iterator[Browser]:
         yield opened
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_the_page_is_quiet_and_fits_the_screen(window: Browser, page: Path, width: int, dark: bool) -> None:
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (390, False), (390, True)])
+def test_the_page_is_quiet_and_fits_the_screen(
+    window: Browser, page: Path, tmp_path: Path, width: int, dark: bool
+) -> None:
     window.console()
     window.requests()
     window.look(page, width=width, dark=dark)
@@ -48,18 +47,19 @@ def test_the_page_is_quiet_and_fits_the_screen(window: Browser, page: Path, widt
     assert len(shown) == 4 and all(shown)
     ground = window.run("return getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(22, 25, 29)" if dark else "rgb(255, 255, 255)")
-
-
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_figures_match_the_page_they_stand_on(window: Browser, page: Path, width: int, dark: bool) -> None:
-    """The picture's own ground is the page's, and it is no wider than a phone where the page is one."""
-    window.look(page, width=width, dark=dark)
+    # The picture's own ground is the page's, and it is no wider than a phone where the page is one.
     picked = window.run(
         "const image = document.querySelector('#figure-osr img');"
         "return [atob(image.currentSrc.split(',')[1]).slice(0, 4000), image.getBoundingClientRect().width];"
     )
     assert ("#16191d" if dark else "#ffffff") in picked[0]
     assert picked[1] < 390 if width < 600 else picked[1] > 600
+    # Screenshots are kept where OVERBENCH_SCREENSHOTS names a folder; people judge the looks.
+    name = f"{'phone' if width < 600 else 'desktop'}-{'dark' if dark else 'light'}.png"
+    kept = Path(os.environ.get("OVERBENCH_SCREENSHOTS") or tmp_path)
+    kept.mkdir(parents=True, exist_ok=True)
+    shot = window.screenshot(kept / name).read_bytes()
+    assert shot.startswith(b"\x89PNG") and len(shot) > 20_000
 
 
 def test_a_hostile_prompt_shows_as_text(window: Browser, page: Path) -> None:
@@ -171,15 +171,3 @@ def test_without_scripts_the_tables_are_all_there(window: Browser, page: Path, t
     window.look(bare, width=390)
     assert len(window.texts("#table-prompts tbody tr")) > 25
     assert window.run("return document.documentElement.scrollWidth") <= 390
-
-
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_screenshots_to_look_at(window: Browser, page: Path, tmp_path: Path, width: int, dark: bool) -> None:
-    """Kept where OVERBENCH_SCREENSHOTS names a folder; people judge the looks."""
-    window.look(page, width=width, dark=dark)
-    name = f"{'phone' if width < 600 else 'desktop'}-{'dark' if dark else 'light'}.png"
-    shot = window.screenshot(tmp_path / name)
-    assert shot.read_bytes().startswith(b"\x89PNG") and shot.stat().st_size > 20_000
-    if kept := os.environ.get("OVERBENCH_SCREENSHOTS"):
-        Path(kept).mkdir(parents=True, exist_ok=True)
-        shutil.copy(shot, Path(kept) / name)

@@ -117,7 +117,7 @@ def prompts_section(inputs: Inputs) -> Section | None:
         ),
         tables=(table,),
         folded=tuple(folded),
-        shades=shade_key(),
+        shades=tuple((f"{100 * n // SHADES}–{100 * (n + 1) // SHADES} %", n + 1) for n in range(SHADES)),
     )
 
 
@@ -135,12 +135,6 @@ def _who(targets: list[str], refused: Iterable[bool]) -> str:
 def shade(rate: float) -> int:
     """1 to :data:`SHADES` for a rate in [0, 1], in even steps; 1 for NaN, a word nobody has measured."""
     return 1 if math.isnan(rate) else min(SHADES, 1 + int(rate * SHADES))
-
-
-def shade_key() -> tuple[Piece, ...]:
-    """A sample of each shade: the rates that it stands for."""
-    step = 100 // SHADES
-    return tuple((f"{step * n}–{step * (n + 1)} %", n + 1) for n in range(SHADES))
 
 
 def shaded(prompt: str, rates: Mapping[str, float]) -> tuple[Piece, ...]:

@@ -233,7 +233,7 @@ def transfer_section(inputs: Inputs) -> Section | None:
         ((one, n, *row) for one, n, row in zip(sources, moved.prompts, moved.rates, strict=True)),
     )
     plain, own = osr(matrix), leave_source_out(matrix)
-    kin = leave_source_out(matrix, inputs.checkpoints)
+    kin = leave_source_out(matrix, {one.target.target: one.target.checkpoint for one in inputs.settings})
     fair = make(
         "leave-source-out",
         "Leave-source-out: the oversensitivity rate without the prompts that were made for the model "

@@ -122,11 +122,6 @@ def text(value: object) -> Cell:
     return Cell(visible(str(value)) if value not in (None, "") else NONE)
 
 
-def number(value: float) -> Cell:
-    """A count, with thousands separated."""
-    return Cell(f"{value:,.0f}", value)
-
-
 def percent(value: float, low: float = math.nan, high: float = math.nan, n: int | None = None) -> Cell:
     """A share in [0, 1] as a percentage, with its interval and its number of prompts below.
 
@@ -160,4 +155,4 @@ def _cell(value: object) -> Cell:
         return value
     if isinstance(value, Rate):
         return percent(value.value, value.low, value.high, value.n)
-    return number(value) if isinstance(value, int) else text(value)
+    return Cell(f"{value:,}", value) if isinstance(value, int) else text(value)
