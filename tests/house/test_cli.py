@@ -29,11 +29,8 @@ def output(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def test_version() -> None:
+def test_version_and_tasks_path() -> None:
     assert output("--version") == f"overbench {__version__}\n"
-
-
-def test_tasks_path() -> None:
     assert Path(output("tasks-path").strip(), "overbench_hard.yaml").is_file()
 
 

@@ -15,8 +15,6 @@ from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, WordScore
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import Example
-from generators.detector.scores import BaselineComparison, Estimate, Scores
-from generators.detector.tuning import UNCALIBRATED
 from generators.gates.moderation import Vote
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.run import Run
@@ -144,24 +142,7 @@ class ScriptedRun(Run):
         return [_attribution(key, prompt) for key, prompt in prompts]
 
 
-FIGURE = Estimate(value=0.9, low=0.8, high=1.0)
-SCORES = Scores(auroc=FIGURE, f1=FIGURE, precision=FIGURE, recall=FIGURE, brier=0.1, ece=0.1)
-COMPARISON = BaselineComparison(
-    prompts=9, refused=4, detector=SCORES, baseline=SCORES, auroc_gain=FIGURE, beats_baseline=True
-)
-REPORT = DetectorReport(
-    encoder="fake",
-    counts={},
-    validation_auroc=(),
-    best_epoch=1,
-    truncated=0,
-    calibration=UNCALIBRATED,
-    threshold=0.5,
-    tuned_on="all",
-    brier_uncalibrated=0.1,
-    ece_uncalibrated=0.1,
-    test={"all": COMPARISON},
-)
+REPORT = DetectorReport.model_validate_json(Path(__file__).with_name("detector_report.json").read_bytes())
 
 
 def _attribution(key: str, prompt: str) -> Attribution:
