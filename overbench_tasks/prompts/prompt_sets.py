@@ -111,7 +111,14 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
         return path
     known = releases()
     if path.is_dir() or source in known:
-        return _release_file(path if path.is_dir() else releases_home() / source, overbench_set)
+        folder = path if path.is_dir() else releases_home() / source
+        file = folder / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
+        if not file.is_file():
+            raise OverbenchError(
+                f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that "
+                "overbench aggregate wrote? For a file of prompts, name the file."
+            )
+        return file
     if (hub_id := parse_hub_id(source)) is not None:
         return hub_prompt_file(hub_id, overbench_set)
     near = difflib.get_close_matches(source, known, n=1)
@@ -120,17 +127,6 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
         f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}), the folder of a release, "
         f"the name of one in {releases_home()}, or a dataset on the hub as ORG/NAME.{hint}"
     )
-
-
-def _release_file(folder: Path, overbench_set: str) -> Path:
-    name = overbench_set if overbench_set in BUNDLED_SETS else "overbench"
-    file = folder / f"{name}.parquet"
-    if not file.is_file():
-        raise OverbenchError(
-            f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that overbench "
-            "aggregate wrote? For a file of prompts, name the file."
-        )
-    return file
 
 
 def releases_home() -> Path:

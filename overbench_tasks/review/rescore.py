@@ -153,8 +153,7 @@ def _verified(
         return chunks, 0
     for chunk in chunks:
         start = out.tell()
-        verified = _verified_chunk(out, form, chunk)
-        if verified is None:
+        if (verified := _verified_chunk(out, form, chunk)) is None:
             return itertools.chain([chunk], chunks), start
         _merge(report, verified)
         progress()

@@ -260,9 +260,8 @@ class TestInLmEval:
         if fails:
             out_of_memory(monkeypatch)
         docs = [{"prompt": "p"}, {"prompt": "q"}]
-        labels = ClassifierFilter(model=str(detector), device="cpu").apply(
-            [["sorry", "sure"], ["sure"]], docs
-        )
+        labeller = ClassifierFilter(model=str(detector), device="cpu")
+        labels = labeller.apply([["sorry", "sure"], ["sure"]], docs)
         found = [[json.loads(text)["label"] for text in document] for document in labels]
         expected = [["unscored"] * 2, ["unscored"]] if fails else [["refused", "complied"], ["complied"]]
         assert found == expected
