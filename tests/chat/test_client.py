@@ -42,6 +42,7 @@ from overbench_tasks.chat.in_flight import NOT_ASKED, Pace, estimated_tokens, ru
 from overbench_tasks.chat.outcome import ChatReply, Failure, Outcome, retry_after_sec
 from overbench_tasks.errors import OverbenchError
 
+NOBODY = "http://127.0.0.1:9/v1"
 KEY = "sk-a-key-that-must-not-show"
 
 
@@ -67,6 +68,12 @@ def say(text: str, _: int = 1) -> str:
     return f"reply {item_number(text)}"
 
 
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with fault_server(say) as server:
+        yield server
+
+
 def texts(outcomes: list[Outcome]) -> list[str]:
     return [o.text if isinstance(o, ChatReply) else f"! {o.detail}" for o in outcomes]
 
@@ -90,12 +97,8 @@ class TestAsk:
             outcomes = client(server, tmp_path).ask(requests(server, numbers))
             assert texts(outcomes) == [f"reply {n}" for n in numbers]
             assert all(isinstance(o, ChatReply) and o.cached for o in outcomes)
-            assert len(server.asked) == 4
-
-    def test_nothing_to_ask_asks_nothing(self, tmp_path: Path) -> None:
-        with fault_server(say) as server:
             assert client(server, tmp_path).ask([]) == []
-            assert server.headers == []
+            assert len(server.asked) == 4
 
     def test_what_the_reply_was_like_is_kept(self, tmp_path: Path) -> None:
         odd_tokens = json.loads(completion("Yes")) | {"usage": {"prompt_tokens": 10**30}}
@@ -129,12 +132,11 @@ class TestAsk:
                 assert texts(picky.ask(requests(server, [1]))) == ["reply 1"]
             assert len(server.asked) == 2
 
-    def test_it_works_where_an_event_loop_runs(self, tmp_path: Path) -> None:
+    def test_it_works_where_an_event_loop_runs(self, server: FaultServer, tmp_path: Path) -> None:
         async def notebook_cell() -> list[Outcome]:
             return client(server, tmp_path).ask(requests(server, range(3)))
 
-        with fault_server(say) as server:
-            assert texts(asyncio.run(notebook_cell())) == ["reply 0", "reply 1", "reply 2"]
+        assert texts(asyncio.run(notebook_cell())) == ["reply 0", "reply 1", "reply 2"]
 
     @pytest.mark.parametrize("concurrency", [1, 5, 40])
     def test_requests_in_flight_stay_within_the_setting(self, concurrency: int, tmp_path: Path) -> None:
@@ -144,45 +146,43 @@ class TestAsk:
             assert lost(asked.ask(requests(server, range(50)))) == []
             assert server.max_in_flight == concurrency
 
-    def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(self, tmp_path: Path) -> None:
-        with fault_server(say) as server:
-            asked = client(server, tmp_path, concurrency=1)
-            said = texts(
-                asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
-            )
+    def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(
+        self, server: FaultServer, tmp_path: Path
+    ) -> None:
+        asked = client(server, tmp_path, concurrency=1)
+        said = texts(
+            asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
+        )
         reason = "asking broke off with ZeroDivisionError"
         assert asked.stopped_because == reason
         assert said == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
 
-    def test_should_stop_sends_no_more(self, tmp_path: Path) -> None:
-        with fault_server(say) as server:
-            outcomes = client(server, tmp_path, concurrency=1).ask(
-                requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5
-            )
-            assert texts(outcomes) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
-            assert len(server.asked) == 5
+    def test_should_stop_sends_no_more(self, server: FaultServer, tmp_path: Path) -> None:
+        outcomes = client(server, tmp_path, concurrency=1).ask(
+            requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5
+        )
+        assert texts(outcomes) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
+        assert len(server.asked) == 5
 
     def test_the_key_goes_to_the_endpoint_and_a_placeholder_where_there_is_none(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with fault_server(say) as server:
-            client(server, tmp_path).ask(requests(server, [0]))
-            monkeypatch.delenv("OPENAI_API_KEY")
-            client(server, tmp_path).ask(requests(server, [1]))
-            monkeypatch.setenv("OTHER_KEY", "sk-other")
-            client(server, tmp_path, api_key_variable="OTHER_KEY").ask(requests(server, [2]))
-            sent = [headers["Authorization"] for headers in server.headers]
+        client(server, tmp_path).ask(requests(server, [0]))
+        monkeypatch.delenv("OPENAI_API_KEY")
+        client(server, tmp_path).ask(requests(server, [1]))
+        monkeypatch.setenv("OTHER_KEY", "sk-other")
+        client(server, tmp_path, api_key_variable="OTHER_KEY").ask(requests(server, [2]))
+        sent = [headers["Authorization"] for headers in server.headers]
         assert sent == [f"Bearer {KEY}", "Bearer none", "Bearer sk-other"]
 
     def test_the_body_goes_out_as_it_was_hashed_and_by_no_proxy_to_this_machine(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-        with fault_server(say) as server:
-            (request,) = requests(server, [0])
-            assert texts(client(server, tmp_path).ask([request])) == ["reply 0"]
-            assert server.bodies == [json.loads(request.data)]
-            assert server.headers[0]["Content-Type"] == "application/json"
+        (request,) = requests(server, [0])
+        assert texts(client(server, tmp_path).ask([request])) == ["reply 0"]
+        assert server.bodies == [json.loads(request.data)]
+        assert server.headers[0]["Content-Type"] == "application/json"
 
 
 PASSING = {
@@ -273,9 +273,8 @@ class TestFaults:
         assert "32 requests in a row failed, the last with HTTP 502" in str(asked.stopped_because)
 
     def test_nobody_listens(self, tmp_path: Path) -> None:
-        with fault_server(say) as server:
-            pass
-        (said,) = texts(client(server, tmp_path, max_retries=1).ask(requests(server, [0])))
+        nobody = FaultServer(say, url=NOBODY)
+        (said,) = texts(client(nobody, tmp_path, max_retries=1).ask(requests(nobody, [0])))
         assert said.startswith("! connection failed: ")
 
     def test_a_bad_request_and_a_policy_block_concern_themselves_alone(self, tmp_path: Path) -> None:
@@ -323,11 +322,8 @@ class TestFaults:
 
 
 class TestPace:
-    def test_without_a_limit_nobody_waits(self) -> None:
-        pace = Pace(None)
-        assert [pace.reserve(1000, now=5.0) for _ in range(3)] == [0.0, 0.0, 0.0]
-
     def test_costs_are_spread_over_the_minute(self) -> None:
+        assert [Pace(None).reserve(1000, now=5.0) for _ in range(3)] == [0.0, 0.0, 0.0]
         pace = Pace(120)  # half a second each
         assert [pace.reserve(1, now=10.0) for _ in range(4)] == [0.0, 0.5, 1.0, 1.5]
         assert pace.reserve(4, now=11.5) == 0.5  # free at 12, then taken until 14
@@ -339,13 +335,12 @@ class TestPace:
         assert (estimated_tokens(0), estimated_tokens(401)) == (5, 106)
 
     @pytest.mark.parametrize("limit", ["requests_per_minute", "tokens_per_minute"])
-    def test_both_limits_reach_the_endpoint(self, limit: str, tmp_path: Path) -> None:
-        with fault_server(say) as server:
-            per_request = 256 + estimated_tokens(len(requests(server, [4])[0].data))
-            pace = 600 * (per_request if limit == "tokens_per_minute" else 1)
-            started = time.monotonic()
-            client(server, tmp_path, **{limit: pace}).ask(requests(server, range(4)))
-            assert server.times[-1] - started >= 0.3  # three waits of 60 s / 600
+    def test_both_limits_reach_the_endpoint(self, server: FaultServer, limit: str, tmp_path: Path) -> None:
+        per_request = 256 + estimated_tokens(len(requests(server, [4])[0].data))
+        pace = 600 * (per_request if limit == "tokens_per_minute" else 1)
+        started = time.monotonic()
+        client(server, tmp_path, **{limit: pace}).ask(requests(server, range(4)))
+        assert server.times[-1] - started >= 0.3  # three waits of 60 s / 600
 
     def test_a_stop_wakes_those_who_wait_for_their_turn(self, tmp_path: Path) -> None:
         with fault_server(lambda *_: status(401)) as server:
@@ -500,21 +495,23 @@ class TestInterruptions:
 
 
 class TestCheck:
-    def test_a_sound_endpoint_is_asked_for_nothing_that_costs(self, tmp_path: Path) -> None:
-        with fault_server(say) as server:
-            client(server, tmp_path).check()
-            assert server.asked == []
-            assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    def test_a_sound_endpoint_is_asked_for_nothing_that_costs(
+        self, server: FaultServer, tmp_path: Path
+    ) -> None:
+        client(server, tmp_path).check()
+        assert server.asked == []
+        assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
-    def test_a_model_must_be_listed_and_ollamas_tag_is_understood(self, tmp_path: Path) -> None:
-        with fault_server(say) as server:
-            server.models = ["gpt-4o", "gpt-4o-mini-2024-07-18", "llama3:latest"]
-            client(server, tmp_path, model="llama3").check()
-            with pytest.raises(
-                OverbenchError,
-                match=r"has no model 'gpt-4o-mini'. It lists gpt-4o, gpt-4o-mini-2024-07-18 and others",
-            ):
-                client(server, tmp_path).check()
+    def test_a_model_must_be_listed_and_ollamas_tag_is_understood(
+        self, server: FaultServer, tmp_path: Path
+    ) -> None:
+        server.models = ["gpt-4o", "gpt-4o-mini-2024-07-18", "llama3:latest"]
+        client(server, tmp_path, model="llama3").check()
+        with pytest.raises(
+            OverbenchError,
+            match=r"has no model 'gpt-4o-mini'. It lists gpt-4o, gpt-4o-mini-2024-07-18 and others",
+        ):
+            client(server, tmp_path).check()
 
     @pytest.mark.parametrize(
         "listing",
@@ -524,19 +521,18 @@ class TestCheck:
         ],
     )
     def test_an_endpoint_that_lists_nothing_is_warned_of(
-        self, listing: Fault, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, server: FaultServer, listing: Fault, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with fault_server(say) as server:
-            server.models = listing
-            client(server, tmp_path).check()
+        server.models = listing
+        client(server, tmp_path).check()
         assert "does not list its models" in caplog.text
 
-    def test_a_wrong_key_and_nobody_there(self, tmp_path: Path) -> None:
-        with fault_server(say) as server:
-            server.models = status(401, body=KEY)
-            with pytest.raises(OverbenchError, match="was not accepted; check OPENAI_API_KEY") as caught:
-                client(server, tmp_path).check()
-            assert KEY not in str(caught.value)
+    def test_a_wrong_key_and_nobody_there(self, server: FaultServer, tmp_path: Path) -> None:
+        server.models = status(401, body=KEY)
+        with pytest.raises(OverbenchError, match="was not accepted; check OPENAI_API_KEY") as caught:
+            client(server, tmp_path).check()
+        assert KEY not in str(caught.value)
+        server.url = NOBODY
         with pytest.raises(
             OverbenchError, match=r"No model server answers at http://127.*Start it, or correct base_url"
         ):
@@ -554,25 +550,23 @@ class TestCache:
             kept = cache.replies([*map(str, range(1200)), "k", "f"])
         assert kept == {"k": ChatReply(reply.text, "stop", 100, 4, cached=True)}
 
-    def test_a_file_that_is_no_cache(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_no_cache(self, server: FaultServer, tmp_path: Path) -> None:
         (tmp_path / "chat.sqlite3").write_text("this is no database, and long enough to tell " * 20)
-        with fault_server(say) as server:
-            for call in (client(server, tmp_path).check, lambda: client(server, tmp_path).ask([])):
-                with pytest.raises(OverbenchError, match=r"can't be kept in .*chat\.sqlite3: file is not"):
-                    call()
+        for call in (client(server, tmp_path).check, lambda: client(server, tmp_path).ask([])):
+            with pytest.raises(OverbenchError, match=r"can't be kept in .*chat\.sqlite3: file is not"):
+                call()
 
     def test_replies_that_cannot_be_kept_are_not_paid_for(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with fault_server(say) as server:
-            client(server, tmp_path).check_cache()
-            monkeypatch.setattr("overbench_tasks.chat.cache.BUSY_TIMEOUT_SEC", 0.1)
-            connection = sqlite3.connect(tmp_path / "chat.sqlite3", isolation_level=None)
-            connection.execute("BEGIN IMMEDIATE")
-            with pytest.raises(OverbenchError, match=r"can't be kept in .*locked.*run again"):
-                client(server, tmp_path, concurrency=2).ask(requests(server, range(50)))
-            connection.close()
-            assert len(server.asked) <= 4
+        client(server, tmp_path).check_cache()
+        monkeypatch.setattr("overbench_tasks.chat.cache.BUSY_TIMEOUT_SEC", 0.1)
+        connection = sqlite3.connect(tmp_path / "chat.sqlite3", isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OverbenchError, match=r"can't be kept in .*locked.*run again"):
+            client(server, tmp_path, concurrency=2).ask(requests(server, range(50)))
+        connection.close()
+        assert len(server.asked) <= 4
 
     def test_opening_waits_its_turn(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """SQLite itself does not wait while another process creates the log or removes it."""

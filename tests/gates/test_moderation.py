@@ -109,17 +109,15 @@ class TestJudges:
                 assert words(votes) == ["unscored", "unscored"]
 
     def test_what_is_no_vote_is_unscored_with_what_was_said(self, tmp_path: Path) -> None:
-        def behave(text: str, _: int) -> str | Fault:
-            return [
-                "I'm sorry, but I can't assist with that.",
-                body(completion("VERDICT: benign", "length")),
-                body(completion(None, refusal="No.")),
-                status(400, body="too long"),
-                body(completion(None, "content_filter")),
-                fair(text),
-            ][item_number(text)]
-
-        with fault_server(behave) as server:
+        answers: list[str | Fault] = [
+            "I'm sorry, but I can't assist with that.",
+            body(completion("VERDICT: benign", "length")),
+            body(completion(None, refusal="No.")),
+            status(400, body="too long"),
+            body(completion(None, "content_filter")),
+            "VERDICT: benign",
+        ]
+        with fault_server(lambda text, _: answers[item_number(text)]) as server:
             votes = moderator(tmp_path, judge(server)).votes(PROMPTS)
         assert words(votes) == ["unscored"] * 5 + ["benign"]
         assert [one[0].said for one in votes[:4]] == [
