@@ -46,8 +46,11 @@ NOBODY = "http://127.0.0.1:9/v1"
 KEY = "sk-a-key-that-must-not-show"
 
 
+CACHE = Path("chat.sqlite3")
+
+
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _environment(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
@@ -56,8 +59,8 @@ def settings(server: FaultServer, **more: Any) -> EndpointSettings:
     return EndpointSettings(**({"base_url": server.url, "backoff_sec": 0.01, "timeout_sec": 2.0} | more))
 
 
-def client(server: FaultServer, folder: Path, **more: Any) -> ChatClient:
-    return ChatClient(settings(server, **more), folder / "chat.sqlite3")
+def client(server: FaultServer, **more: Any) -> ChatClient:
+    return ChatClient(settings(server, **more), CACHE)
 
 
 def requests(server: FaultServer, numbers: Iterable[int]) -> list[Request]:
@@ -83,24 +86,22 @@ def lost(outcomes: list[Outcome]) -> list[int]:
 
 
 class TestAsk:
-    def test_replies_come_in_the_order_of_the_requests_and_equal_ones_are_sent_once(
-        self, tmp_path: Path
-    ) -> None:
+    def test_replies_come_in_the_order_of_the_requests_and_equal_ones_are_sent_once(self) -> None:
         numbers = [3, 1, 3, 2, 1, 0]
         with fault_server(say, latency_sec=0.01) as server:
-            outcomes = client(server, tmp_path).ask(requests(server, numbers))
+            outcomes = client(server).ask(requests(server, numbers))
             assert texts(outcomes) == [f"reply {n}" for n in numbers]
             assert count_by_item(server) == {0: 1, 1: 1, 2: 1, 3: 1}
             cached = [o.cached for o in outcomes if isinstance(o, ChatReply)]
             assert cached == [False, False, True, False, True, False]
 
-            outcomes = client(server, tmp_path).ask(requests(server, numbers))
+            outcomes = client(server).ask(requests(server, numbers))
             assert texts(outcomes) == [f"reply {n}" for n in numbers]
             assert all(isinstance(o, ChatReply) and o.cached for o in outcomes)
-            assert client(server, tmp_path).ask([]) == []
+            assert client(server).ask([]) == []
             assert len(server.asked) == 4
 
-    def test_what_the_reply_was_like_is_kept(self, tmp_path: Path) -> None:
+    def test_what_the_reply_was_like_is_kept(self) -> None:
         odd_tokens = json.loads(completion("Yes")) | {"usage": {"prompt_tokens": 10**30}}
         replies = {
             completion("cut", "length"): ("cut", "length", 100, 4),
@@ -112,18 +113,18 @@ class TestAsk:
         }
         with fault_server(lambda text, _: body(list(replies)[item_number(text)])) as server:
             for cached in (False, True):
-                outcomes = client(server, tmp_path).ask(requests(server, range(6)))
+                outcomes = client(server).ask(requests(server, range(6)))
                 assert outcomes == [ChatReply(*reply, cached) for reply in replies.values()]
             assert len(server.asked) == 6
 
-    def test_a_reply_that_does_not_count_is_kept_apart_and_asked_again(self, tmp_path: Path) -> None:
+    def test_a_reply_that_does_not_count_is_kept_apart_and_asked_again(self) -> None:
         def objection(reply: ChatReply) -> str | None:
             return None if reply.text.startswith("reply") else "no reply"
 
         with fault_server(lambda *_: "Hm.") as server:
-            picky = ChatClient(settings(server), tmp_path / "chat.sqlite3", objection=objection)
+            picky = ChatClient(settings(server), CACHE, objection=objection)
             assert texts(picky.ask(requests(server, [1]))) == ["Hm."]
-            with sqlite3.connect(tmp_path / "chat.sqlite3") as connection:
+            with sqlite3.connect(CACHE) as connection:
                 assert connection.execute("SELECT count(*) FROM answers").fetchone() == (0,)
                 kept = connection.execute("SELECT detail, text FROM failures").fetchall()
             assert kept == [("no reply", "Hm.")]
@@ -132,24 +133,22 @@ class TestAsk:
                 assert texts(picky.ask(requests(server, [1]))) == ["reply 1"]
             assert len(server.asked) == 2
 
-    def test_it_works_where_an_event_loop_runs(self, server: FaultServer, tmp_path: Path) -> None:
+    def test_it_works_where_an_event_loop_runs(self, server: FaultServer) -> None:
         async def notebook_cell() -> list[Outcome]:
-            return client(server, tmp_path).ask(requests(server, range(3)))
+            return client(server).ask(requests(server, range(3)))
 
         assert texts(asyncio.run(notebook_cell())) == ["reply 0", "reply 1", "reply 2"]
 
     @pytest.mark.parametrize("concurrency", [1, 5, 40])
-    def test_requests_in_flight_stay_within_the_setting(self, concurrency: int, tmp_path: Path) -> None:
+    def test_requests_in_flight_stay_within_the_setting(self, concurrency: int) -> None:
         with fault_server(say, latency_sec=0.02) as server:
             server.wait_for = concurrency
-            asked = client(server, tmp_path, concurrency=concurrency, timeout_sec=30.0)
+            asked = client(server, concurrency=concurrency, timeout_sec=30.0)
             assert lost(asked.ask(requests(server, range(50)))) == []
             assert server.max_in_flight == concurrency
 
-    def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(
-        self, server: FaultServer, tmp_path: Path
-    ) -> None:
-        asked = client(server, tmp_path, concurrency=1)
+    def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(self, server: FaultServer) -> None:
+        asked = client(server, concurrency=1)
         said = texts(
             asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
         )
@@ -157,30 +156,30 @@ class TestAsk:
         assert asked.stopped_because == reason
         assert said == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
 
-    def test_should_stop_sends_no_more(self, server: FaultServer, tmp_path: Path) -> None:
-        outcomes = client(server, tmp_path, concurrency=1).ask(
+    def test_should_stop_sends_no_more(self, server: FaultServer) -> None:
+        outcomes = client(server, concurrency=1).ask(
             requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5
         )
         assert texts(outcomes) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
         assert len(server.asked) == 5
 
     def test_the_key_goes_to_the_endpoint_and_a_placeholder_where_there_is_none(
-        self, server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, server: FaultServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        client(server, tmp_path).ask(requests(server, [0]))
+        client(server).ask(requests(server, [0]))
         monkeypatch.delenv("OPENAI_API_KEY")
-        client(server, tmp_path).ask(requests(server, [1]))
+        client(server).ask(requests(server, [1]))
         monkeypatch.setenv("OTHER_KEY", "sk-other")
-        client(server, tmp_path, api_key_variable="OTHER_KEY").ask(requests(server, [2]))
+        client(server, api_key_variable="OTHER_KEY").ask(requests(server, [2]))
         sent = [headers["Authorization"] for headers in server.headers]
         assert sent == [f"Bearer {KEY}", "Bearer none", "Bearer sk-other"]
 
     def test_the_body_goes_out_as_it_was_hashed_and_by_no_proxy_to_this_machine(
-        self, server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, server: FaultServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
         (request,) = requests(server, [0])
-        assert texts(client(server, tmp_path).ask([request])) == ["reply 0"]
+        assert texts(client(server).ask([request])) == ["reply 0"]
         assert server.bodies == [json.loads(request.data)]
         assert server.headers[0]["Content-Type"] == "application/json"
 
@@ -207,23 +206,19 @@ PASSING = {
 
 class TestFaults:
     @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
-    def test_what_may_pass_is_asked_again_but_not_for_ever(self, fault: Fault, tmp_path: Path) -> None:
+    def test_what_may_pass_is_asked_again_but_not_for_ever(self, fault: Fault) -> None:
         def behave(text: str, nth: int) -> str | Fault:
             return fault if nth == 1 or item_number(text) == 1 else say(text)
 
         with fault_server(behave) as server:
-            outcomes = client(server, tmp_path, max_retries=1, timeout_sec=1.5).ask(
-                requests(server, range(3))
-            )
+            outcomes = client(server, max_retries=1, timeout_sec=1.5).ask(requests(server, range(3)))
             assert lost(outcomes) == [1] and texts(outcomes)[1].endswith("(2 attempts)")
             assert texts(outcomes)[::2] == ["reply 0", "reply 2"]
             assert set(count_by_item(server).values()) == {2}
 
-    def test_a_time_out_names_the_settings_that_help(self, tmp_path: Path) -> None:
+    def test_a_time_out_names_the_settings_that_help(self) -> None:
         with fault_server(lambda *_: STALL) as server:
-            (said,) = texts(
-                client(server, tmp_path, max_retries=0, timeout_sec=0.2).ask(requests(server, [0]))
-            )
+            (said,) = texts(client(server, max_retries=0, timeout_sec=0.2).ask(requests(server, [0])))
         assert said.startswith("! no answer within 0.2 s; a slow endpoint wants a lower concurrency")
 
     @pytest.mark.parametrize(
@@ -246,7 +241,7 @@ class TestFaults:
 
         caplog.set_level(logging.DEBUG)
         with fault_server(behave) as server:
-            asked = client(server, tmp_path, concurrency=2)
+            asked = client(server, concurrency=2)
             outcomes = asked.ask(requests(server, range(50)))
             assert len(server.asked) <= 5 + 2
         assert asked.stopped_because == reason
@@ -255,29 +250,29 @@ class TestFaults:
         kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
         assert KEY.encode() not in kept and KEY not in caplog.text
 
-    def test_a_closed_door_wakes_those_who_wait(self, tmp_path: Path) -> None:
+    def test_a_closed_door_wakes_those_who_wait(self) -> None:
         def behave(text: str, _: int) -> Fault:
             return status(401) if item_number(text) == 3 else status(503, "60")
 
         with fault_server(behave) as server:
             started = time.monotonic()
-            outcomes = client(server, tmp_path, concurrency=4).ask(requests(server, range(20)))
+            outcomes = client(server, concurrency=4).ask(requests(server, range(20)))
             assert len(lost(outcomes)) == 20
             assert time.monotonic() - started < 10
 
-    def test_an_outage_is_given_up_and_never_becomes_text(self, tmp_path: Path) -> None:
+    def test_an_outage_is_given_up_and_never_becomes_text(self) -> None:
         with fault_server(lambda *_: status(502, body="reply 1")) as server:
-            asked = client(server, tmp_path, concurrency=8, max_retries=0)
+            asked = client(server, concurrency=8, max_retries=0)
             assert len(lost(asked.ask(requests(server, range(200))))) == 200
             assert len(server.asked) <= 32 + 8
         assert "32 requests in a row failed, the last with HTTP 502" in str(asked.stopped_because)
 
-    def test_nobody_listens(self, tmp_path: Path) -> None:
+    def test_nobody_listens(self) -> None:
         nobody = FaultServer(say, url=NOBODY)
-        (said,) = texts(client(nobody, tmp_path, max_retries=1).ask(requests(nobody, [0])))
+        (said,) = texts(client(nobody, max_retries=1).ask(requests(nobody, [0])))
         assert said.startswith("! connection failed: ")
 
-    def test_a_bad_request_and_a_policy_block_concern_themselves_alone(self, tmp_path: Path) -> None:
+    def test_a_bad_request_and_a_policy_block_concern_themselves_alone(self) -> None:
         blocked = status(400, body='{"error": {"code": "content_filter"}}')
 
         def behave(text: str, _: int) -> str | Fault:
@@ -286,14 +281,14 @@ class TestFaults:
             return status(400, body=f"too long, {KEY}") if number == 51 else say(text)
 
         with fault_server(behave) as server:
-            outcomes = client(server, tmp_path).ask(requests(server, range(60)))
+            outcomes = client(server).ask(requests(server, range(60)))
             assert set(count_by_item(server).values()) == {1}
         assert texts(outcomes[:50]) == ["! HTTP 400: content_filter"] * 50
         assert texts(outcomes[50:53]) == ["reply 50", "! HTTP 400: too long, ***", "reply 52"]
 
-    def test_a_redirect_is_not_followed(self, tmp_path: Path) -> None:
+    def test_a_redirect_is_not_followed(self) -> None:
         with fault_server(lambda *_: status(307)) as server:
-            (outcome,) = client(server, tmp_path).ask(requests(server, [0]))
+            (outcome,) = client(server).ask(requests(server, [0]))
             assert isinstance(outcome, Failure) and "307" in outcome.detail
             assert len(server.asked) == 1
 
@@ -312,12 +307,12 @@ class TestFaults:
     def test_both_forms_of_retry_after(self, header: str | None, seconds: float) -> None:
         assert retry_after_sec(header, self.NOW) == seconds
 
-    def test_retry_after_is_honoured_unless_beyond_reason(self, tmp_path: Path) -> None:
+    def test_retry_after_is_honoured_unless_beyond_reason(self) -> None:
         with fault_server(lambda text, nth: status(429, "0.4") if nth == 1 else say(text)) as server:
-            client(server, tmp_path).ask(requests(server, [0]))
+            client(server).ask(requests(server, [0]))
             assert server.times[1] - server.times[0] >= 0.4
             server.behave = lambda *_: status(429, "86400")
-            assert len(lost(client(server, tmp_path).ask(requests(server, [1])))) == 1
+            assert len(lost(client(server).ask(requests(server, [1])))) == 1
             assert len(server.asked) == 3
 
 
@@ -335,16 +330,16 @@ class TestPace:
         assert (estimated_tokens(0), estimated_tokens(401)) == (5, 106)
 
     @pytest.mark.parametrize("limit", ["requests_per_minute", "tokens_per_minute"])
-    def test_both_limits_reach_the_endpoint(self, server: FaultServer, limit: str, tmp_path: Path) -> None:
+    def test_both_limits_reach_the_endpoint(self, server: FaultServer, limit: str) -> None:
         per_request = 256 + estimated_tokens(len(requests(server, [4])[0].data))
         pace = 600 * (per_request if limit == "tokens_per_minute" else 1)
         started = time.monotonic()
-        client(server, tmp_path, **{limit: pace}).ask(requests(server, range(4)))
+        client(server, **{limit: pace}).ask(requests(server, range(4)))
         assert server.times[-1] - started >= 0.3  # three waits of 60 s / 600
 
-    def test_a_stop_wakes_those_who_wait_for_their_turn(self, tmp_path: Path) -> None:
+    def test_a_stop_wakes_those_who_wait_for_their_turn(self) -> None:
         with fault_server(lambda *_: status(401)) as server:
-            outcomes = client(server, tmp_path, requests_per_minute=0.1).ask(requests(server, range(5)))
+            outcomes = client(server, requests_per_minute=0.1).ask(requests(server, range(5)))
             assert len(server.asked) == 1
             assert [said.startswith(f"! {NOT_ASKED}") for said in texts(outcomes)] == [False] + [True] * 4
 
@@ -399,7 +394,7 @@ def finish(child: subprocess.Popen[str]) -> None:
 
 class TestInterruptions:
     @pytest.mark.usefixtures("interruptible")
-    def test_ctrl_c_keeps_what_arrived(self, tmp_path: Path) -> None:
+    def test_ctrl_c_keeps_what_arrived(self) -> None:
         calls = itertools.count(1)
 
         def behave(text: str, _: int) -> str | Fault:
@@ -410,10 +405,10 @@ class TestInterruptions:
 
         with fault_server(behave, latency_sec=0.002) as server:
             with pytest.raises(KeyboardInterrupt):
-                client(server, tmp_path, concurrency=2).ask(requests(server, range(100)))
+                client(server, concurrency=2).ask(requests(server, range(100)))
             assert len(server.asked) <= 20 + 1
             server.behave = say
-            outcomes = client(server, tmp_path).ask(requests(server, range(100)))
+            outcomes = client(server).ask(requests(server, range(100)))
             assert texts(outcomes) == [f"reply {n}" for n in range(100)]
             # The two in flight at that moment were asked again, no others.
             assert len(server.asked) <= 100 + 2
@@ -495,23 +490,19 @@ class TestInterruptions:
 
 
 class TestCheck:
-    def test_a_sound_endpoint_is_asked_for_nothing_that_costs(
-        self, server: FaultServer, tmp_path: Path
-    ) -> None:
-        client(server, tmp_path).check()
+    def test_a_sound_endpoint_is_asked_for_nothing_that_costs(self, server: FaultServer) -> None:
+        client(server).check()
         assert server.asked == []
         assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
-    def test_a_model_must_be_listed_and_ollamas_tag_is_understood(
-        self, server: FaultServer, tmp_path: Path
-    ) -> None:
+    def test_a_model_must_be_listed_and_ollamas_tag_is_understood(self, server: FaultServer) -> None:
         server.models = ["gpt-4o", "gpt-4o-mini-2024-07-18", "llama3:latest"]
-        client(server, tmp_path, model="llama3").check()
+        client(server, model="llama3").check()
         with pytest.raises(
             OverbenchError,
             match=r"has no model 'gpt-4o-mini'. It lists gpt-4o, gpt-4o-mini-2024-07-18 and others",
         ):
-            client(server, tmp_path).check()
+            client(server).check()
 
     @pytest.mark.parametrize(
         "listing",
@@ -521,22 +512,22 @@ class TestCheck:
         ],
     )
     def test_an_endpoint_that_lists_nothing_is_warned_of(
-        self, server: FaultServer, listing: Fault, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, server: FaultServer, listing: Fault, caplog: pytest.LogCaptureFixture
     ) -> None:
         server.models = listing
-        client(server, tmp_path).check()
+        client(server).check()
         assert "does not list its models" in caplog.text
 
-    def test_a_wrong_key_and_nobody_there(self, server: FaultServer, tmp_path: Path) -> None:
+    def test_a_wrong_key_and_nobody_there(self, server: FaultServer) -> None:
         server.models = status(401, body=KEY)
         with pytest.raises(OverbenchError, match="was not accepted; check OPENAI_API_KEY") as caught:
-            client(server, tmp_path).check()
+            client(server).check()
         assert KEY not in str(caught.value)
         server.url = NOBODY
         with pytest.raises(
             OverbenchError, match=r"No model server answers at http://127.*Start it, or correct base_url"
         ):
-            client(server, tmp_path).check()
+            client(server).check()
 
 
 class TestCache:
@@ -550,21 +541,21 @@ class TestCache:
             kept = cache.replies([*map(str, range(1200)), "k", "f"])
         assert kept == {"k": ChatReply(reply.text, "stop", 100, 4, cached=True)}
 
-    def test_a_file_that_is_no_cache(self, server: FaultServer, tmp_path: Path) -> None:
-        (tmp_path / "chat.sqlite3").write_text("this is no database, and long enough to tell " * 20)
-        for call in (client(server, tmp_path).check, lambda: client(server, tmp_path).ask([])):
+    def test_a_file_that_is_no_cache(self, server: FaultServer) -> None:
+        (CACHE).write_text("this is no database, and long enough to tell " * 20)
+        for call in (client(server).check, lambda: client(server).ask([])):
             with pytest.raises(OverbenchError, match=r"can't be kept in .*chat\.sqlite3: file is not"):
                 call()
 
     def test_replies_that_cannot_be_kept_are_not_paid_for(
-        self, server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, server: FaultServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        client(server, tmp_path).check_cache()
+        client(server).check_cache()
         monkeypatch.setattr("overbench_tasks.chat.cache.BUSY_TIMEOUT_SEC", 0.1)
-        connection = sqlite3.connect(tmp_path / "chat.sqlite3", isolation_level=None)
+        connection = sqlite3.connect(CACHE, isolation_level=None)
         connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(OverbenchError, match=r"can't be kept in .*locked.*run again"):
-            client(server, tmp_path, concurrency=2).ask(requests(server, range(50)))
+            client(server, concurrency=2).ask(requests(server, range(50)))
         connection.close()
         assert len(server.asked) <= 4
 
