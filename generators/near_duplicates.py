@@ -72,10 +72,8 @@ def rows_per_band(threshold: float) -> int:
     Two sets of Jaccard similarity s agree on all rows of one band with probability s^r, and on at
     least one of b bands with 1 - (1 - s^r)^b; b = PERMUTATIONS / r.
     """
-    for rows in range(PERMUTATIONS, 1, -1):
-        if 1 - (1 - threshold**rows) ** (PERMUTATIONS // rows) >= RECALL:
-            return rows
-    return 1
+    most_first = range(PERMUTATIONS, 1, -1)
+    return next((r for r in most_first if 1 - (1 - threshold**r) ** (PERMUTATIONS // r) >= RECALL), 1)
 
 
 class DuplicateFinder:

@@ -32,15 +32,11 @@ def build_detector(folder: Path, labels: list[str]) -> Path:
         embeddings.word_embeddings.weight[WORDS.index("sorry")] = torch.tensor([1.0, 0, 0, 0])
         embeddings.LayerNorm.weight.fill_(1.0)
         model.bert.pooler.dense.weight.copy_(torch.eye(4) * 10)  # tanh saturates: about 1 or -1
-        model.classifier.weight[0, 1] = 4.0
-        model.classifier.weight[1, 0] = 4.0
-        model.classifier.bias.fill_(0.0)
+        model.classifier.weight[0, 1] = model.classifier.weight[1, 0] = 4.0
     words = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
     words.normalizer = normalizers.Lowercase()
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-    )
+    special = {f"{word[1:-1].lower()}_token": word for word in WORDS[:4]}
+    PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from generators.words import Form
 
@@ -15,10 +15,8 @@ CPU_TOKENS: Final = 1024
 ACCELERATOR_TOKENS: Final = 16_384
 
 
-class AttributionSettings(BaseModel):
+class AttributionSettings(BaseModel, frozen=True, extra="forbid"):
     """The field descriptions are the documentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     output: Output = Field(
         "log_odds",

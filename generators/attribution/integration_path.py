@@ -26,8 +26,8 @@ SHORTEST: Final = 1e-5
 class IntegrationPath:
     """Points on a path from 0 to 1, at each of which the output and its slope per token are known.
 
-    A cubic spline through the slopes is integrated. What the output itself says of each piece between
-    two points tells how far off it is there, and so where points are missing.
+    A cubic spline through the slopes is integrated. How far off it is on a piece of the path, the output
+    at its two ends tells, and so where points are missing.
 
     Attributes:
         wanted: the places, ascending, in [0, 1], whose values are to be added next.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import DetectorSettings, Device
@@ -27,10 +27,8 @@ LENGTH_STEP: Final = 16
 """Prompts are padded to a multiple of so many tokens, and batched only with others of that length."""
 
 
-class DetectorRecord(BaseModel):
+class DetectorRecord(BaseModel, frozen=True, extra="forbid"):
     """``detector.json``: a folder that has it holds a finished detector."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1] = 1
     threshold: float

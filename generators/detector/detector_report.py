@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, model_validator
 
 from generators.detector.detector_settings import DetectorSettings, Split
 from generators.detector.scores import BaselineComparison
@@ -22,10 +22,8 @@ _SETS: Final[Mapping[str, str]] = {
 }
 
 
-class SplitCounts(BaseModel):
+class SplitCounts(BaseModel, frozen=True, extra="forbid"):
     """Labelled prompts in one split; ``in_domain`` of them are generated ones of earlier rounds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompts: int
     refused: int
@@ -33,7 +31,7 @@ class SplitCounts(BaseModel):
     in_domain_refused: int
 
 
-class DetectorReport(BaseModel):
+class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     """Everything measured of one training. Plain data: ``model_dump_json`` and ``model_validate_json``.
 
     Attributes:
@@ -50,8 +48,6 @@ class DetectorReport(BaseModel):
             ``seeds`` and ``in_domain`` apart. ``seeds`` is what rounds can be compared by.
         notes: what did not go as planned.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str
     counts: dict[Split, SplitCounts]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id
@@ -40,14 +40,12 @@ class Example:
     in_domain: bool = False
 
 
-class DetectorSettings(BaseModel):
+class DetectorSettings(BaseModel, frozen=True, extra="forbid"):
     """How a detector is trained. The field descriptions are the documentation.
 
     Encoder, learning rate and epochs are the paper's (Pu et al. 2025, section 3.1). The paper does
     not give the rest.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field(
         "microsoft/deberta-v3-base",

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from generators.detector.detector_settings import Example
 
@@ -23,10 +23,8 @@ _CELLS: Final = 1 << 22
 """Of one block of bootstrap counts: 32 MB, however many rows there are."""
 
 
-class Estimate(BaseModel):
+class Estimate(BaseModel, frozen=True, extra="forbid"):
     """A figure with its 95 % interval; all None where it is undefined (no refused row, none flagged)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: float | None
     low: float | None
@@ -38,7 +36,7 @@ class Estimate(BaseModel):
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-class Scores(BaseModel):
+class Scores(BaseModel, frozen=True, extra="forbid"):
     """One classifier on one set of test prompts.
 
     Attributes:
@@ -48,8 +46,6 @@ class Scores(BaseModel):
         ece: expected calibration error (:func:`expected_calibration_error`), in [0, 1], lower is better.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     auroc: Estimate
     f1: Estimate
     precision: Estimate
@@ -58,7 +54,7 @@ class Scores(BaseModel):
     ece: float
 
 
-class BaselineComparison(BaseModel):
+class BaselineComparison(BaseModel, frozen=True, extra="forbid"):
     """The detector and the TF-IDF baseline on the same test prompts.
 
     Attributes:
@@ -67,8 +63,6 @@ class BaselineComparison(BaseModel):
             that its interval is of the paired difference.
         beats_baseline: the gain is above 0. Whether clearly so is in its interval.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompts: int
     refused: int

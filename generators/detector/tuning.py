@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from generators.detector.detector_settings import DetectorSettings, Example
 from generators.detector.scores import Bools, Floats, labels_of
@@ -23,7 +23,7 @@ MIN_FLAGGED: Final = 10
 """A validation precision counts only if it is of so many flagged prompts: one right guess is no 100 %."""
 
 
-class Calibration(BaseModel):
+class Calibration(BaseModel, frozen=True, extra="forbid"):
     """Log-odds of the model to a probability: ``p = sigmoid(log_odds / temperature + bias)``.
 
     Attributes:
@@ -31,8 +31,6 @@ class Calibration(BaseModel):
         bias: in log-odds.
         fitted: on validation; otherwise set from the class weights alone.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     temperature: float
     bias: float

@@ -11,17 +11,15 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from generators.gates.rejection import Rejection
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt
 
 
-class FormSettings(BaseModel):
+class FormSettings(BaseModel, frozen=True, extra="forbid"):
     """What a prompt must look like. The field descriptions are the documentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="false: a prompt may look as it likes")
     min_chars: int = Field(12, ge=1, description="characters a prompt has at least")

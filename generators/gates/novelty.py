@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from generators.gates.rejection import Rejection
 from generators.near_duplicates import DuplicateFinder
@@ -10,10 +10,8 @@ from overbench_tasks.prompts import normalised
 from overbench_tasks.text import excerpt
 
 
-class NoveltySettings(BaseModel):
+class NoveltySettings(BaseModel, frozen=True, extra="forbid"):
     """What counts as known. The field descriptions are the documentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="false: near duplicates pass; copies of a known prompt never do")
     threshold: float = Field(
@@ -36,9 +34,6 @@ class Novelty:
         self._ids: list[str] = []
         self._prompts: list[str] = []
         self._by_text: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._ids)
 
     def add(self, identity: str, prompt: str) -> None:
         """Make a prompt known. One that is known already, white space and case aside, changes nothing.

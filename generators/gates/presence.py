@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from generators.gates.rejection import Rejection
 from generators.words import Form, pool_form
@@ -12,10 +12,8 @@ from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt
 
 
-class PresenceSettings(BaseModel):
+class PresenceSettings(BaseModel, frozen=True, extra="forbid"):
     """Whether there is this gate. Which form of the word counts is the attribution's setting."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="false: a prompt need not hold the word it was written around")
 
@@ -57,9 +55,8 @@ def words(text: str) -> list[str]:
     import regex  # unlike re, it counts the vowel signs of Indic scripts as parts of words
 
     folded = unicodedata.normalize("NFKC", text[:MAX_PROMPT_CHARS]).casefold().replace("’", "'")
-    return [
-        word.removesuffix("'s") for word in regex.findall(r"[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*", folded)
-    ]
+    found = regex.findall(r"[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*", folded)
+    return [word.removesuffix("'s") for word in found]
 
 
 def _holds(found: list[str], wanted: list[str]) -> bool:

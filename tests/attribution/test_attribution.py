@@ -69,10 +69,9 @@ def byte_level(max_length: int = 60) -> transformers.PreTrainedTokenizerFast:
 def _fast(tokenizer: Tokenizer, max_length: int) -> transformers.PreTrainedTokenizerFast:
     ends = [(token, SPECIAL.index(token)) for token in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=max_length, **names
-    )
+    names: dict[str, Any] = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
+    names |= {"tokenizer_object": tokenizer, "model_max_length": max_length}
+    return transformers.PreTrainedTokenizerFast(**names)
 
 
 COMMON: dict[str, Any] = {"vocab_size": 400, "max_position_embeddings": 64, "initializer_range": 0.1}
@@ -396,8 +395,7 @@ def test_a_megabyte_in_one_line() -> None:
     text = "kill " * 20_000 + "a" * 900_000
     (a,) = attribute(encoder(), word_piece(), [("p", text)], AttributionSettings(steps=2, max_steps=2))
     assert len(a.words) == 20_001
-    assert a.words[-1].excluded == "not_a_word"
-    assert a.truncated
+    assert a.truncated and a.words[-1].excluded == "not_a_word"
 
 
 # --- scores and features
@@ -415,8 +413,7 @@ def test_adjusted_is_raw_over_frequency_to_the_power_beta() -> None:
     model, tokenizer = Toy(lambda s: s), word_piece()
     for beta, floor in ((1.0, 1e-6), (0.5, 1e-3), (0.0, 1e-6)):
         chosen = AttributionSettings(beta=beta, frequency_floor=floor)
-        (a,) = attribute(model, tokenizer, [("p", "kill zzqxj")], chosen)
-        kill, unseen = a.words
+        kill, unseen = attribute(model, tokenizer, [("p", "kill zzqxj")], chosen)[0].words
         assert unseen.frequency == 0 < kill.frequency
         assert kill.adjusted == pytest.approx(kill.raw / max(kill.frequency, floor) ** beta)
         assert unseen.adjusted == pytest.approx(unseen.raw / floor**beta)
@@ -476,9 +473,7 @@ def test_content_words_are_all_that_could_be_features_in_text_order() -> None:
 # --- errors
 
 
-@pytest.mark.parametrize(
-    ("token", "advice"), [("pad", "in the detector's folder"), ("mask", "baseline: pad")]
-)
+@pytest.mark.parametrize(("token", "advice"), [("pad", "the detector's folder"), ("mask", "baseline: pad")])
 def test_a_missing_baseline_token_is_refused(token: Any, advice: str) -> None:
     tokenizer = word_piece()
     setattr(tokenizer, f"{token}_token", None)
@@ -491,9 +486,7 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
         integrate(Toy(lambda s: s / 0), word_piece(), ["x"], AttributionSettings())
 
 
-@pytest.mark.parametrize(
-    "row", [{}, {"words": [{"word": "x"}]}, {"words": [], "surprise": 1}, {"words": None}]
-)
+@pytest.mark.parametrize("row", [{}, {"words": [{"word": "x"}]}, {"words": [], "new": 1}, {"words": None}])
 def test_a_row_that_is_no_attribution_is_refused(row: dict[str, Any]) -> None:
     with pytest.raises(OverbenchError, match=r"Expected an attribution .*Attribute again"):
         from_json(row)

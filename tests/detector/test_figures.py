@@ -77,7 +77,7 @@ def test_figures_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> No
             assert estimate.value is None and str(estimate) == "undefined"
             continue
         assert estimate.value == pytest.approx(function(refused, flagged))
-        assert estimate.low is not None and estimate.high is not None and estimate.low <= estimate.high
+        assert estimate.low <= estimate.high
     assert found.detector.brier == pytest.approx(brier(refused, values))
     if found.auroc_gain.value is not None:
         assert found.auroc_gain.value == 0 and not found.beats_baseline
@@ -91,7 +91,6 @@ def test_intervals_cover_what_they_should() -> None:
         refused = np.arange(120) % 2 == 0
         values = sigmoid(rng.normal(size=120) + refused)
         found = compare(refused, (values, 0.5), (values, 0.5), seed).detector.auroc
-        assert found.low is not None and found.high is not None
         held += found.low <= 0.7602 <= found.high
     assert 34 <= held <= 40
 
@@ -102,8 +101,7 @@ def test_the_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = np.arange(60) % 2 == 0
     noise = rng.normal(size=60)
     found = compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0)
-    assert found.beats_baseline and found.auroc_gain.low is not None and found.auroc_gain.low > 0
-    assert found.detector.auroc.low is not None and found.baseline.auroc.high is not None
+    assert found.beats_baseline and found.auroc_gain.low > 0
     assert found.detector.auroc.low < found.baseline.auroc.high
     monkeypatch.setattr("generators.detector.scores._CELLS", 60 * 7)  # blocks change nothing
     assert compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0) == found
@@ -127,8 +125,7 @@ def test_calibration_undoes_overconfidence_and_class_weights() -> None:
     ratio = 3.0
     stated = 4 * (true_log_odds + np.log(ratio))  # four times too sure, and shifted by the weights
     found = calibrate(refused, stated, ratio)
-    assert found.fitted
-    assert found.temperature == pytest.approx(4, rel=0.06)
+    assert found.fitted and found.temperature == pytest.approx(4, rel=0.06)
     assert found.bias == pytest.approx(-np.log(ratio), abs=0.08)
     calibrated = found.probabilities(stated)
     assert calibrated == pytest.approx(sigmoid(true_log_odds), abs=0.02)

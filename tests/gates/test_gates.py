@@ -46,11 +46,8 @@ def test_a_question_or_request_passes_and_what_is_none_is_turned_away(prompt: st
         assert len(found.detail) <= EXCERPT_CHARS and found.detail.isprintable()
 
 
-def test_every_reason_of_the_form_gate_is_met_above() -> None:
+def test_every_reason_is_met_above_and_by_no_bundled_prompt() -> None:
     assert {why for _, why in CASES} == {"", *FORM_REASONS}
-
-
-def test_no_bundled_prompt_is_turned_away() -> None:
     assert [row["id"] for row in bundled_prompts("overbench") if form_problem(row["prompt"], FORM)] == []
 
 
