@@ -36,15 +36,12 @@ def test_no_path_is_longer_than_the_page_shows(measured: dict[str, int]) -> None
     assert longer == {}, "shorten it, or put the table of reading_path.py into CONTRIBUTING.md"
 
 
-LONGER_THAN_AIMED = pytest.mark.xfail(reason="some modules that are read together are still apart")
-
-
 @pytest.mark.parametrize(
     ("job", "aim"),
     [
         ("a task run", 12),
         ("a refresh round", 25),
-        pytest.param("aggregate and report", 30, marks=LONGER_THAN_AIMED),
+        ("aggregate and report", 30),
     ],
 )
 def test_paths_are_as_short_as_promised(job: str, aim: int, measured: dict[str, int]) -> None:
