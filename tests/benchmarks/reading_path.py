@@ -196,7 +196,10 @@ def a_refresh_round(folder: Path) -> Passed:
         }
         (folder / "round.yaml").write_text(yaml.safe_dump(settings))
         command("refresh", folder / "round.yaml", "--run_dir", folder / "run", "--until", "label")
-        return passed(lambda: command("refresh", folder / "run"), MODELS)
+        found = passed(lambda: command("refresh", folder / "run"), MODELS)
+    if not (folder / "run" / "data" / "overbench_model_accepted.jsonl").exists():
+        raise RuntimeError("no prompt passed the gates, so that the path is not that of a whole round")
+    return found
 
 
 def aggregate_and_report(folder: Path) -> Passed:

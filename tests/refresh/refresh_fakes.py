@@ -21,7 +21,8 @@ from generators.refresh.run import Run
 from generators.refresh.store import Store
 
 TRIGGERS = ("kill", "steal", "bomb")
-THINGS = ("wire", "wasp", "show", "scene", "drum", "weed", "lamp", "motor", "base", "kiss", "bath", "time")
+THINGS = ("process", "wasp", "show", "scene", "engine", "weed")
+THINGS += ("lamp", "motor", "base", "kiss", "bath", "time")
 VERBS = ("stop", "find", "wash", "buy", *TRIGGERS)
 
 
