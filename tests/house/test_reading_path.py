@@ -37,12 +37,7 @@ def test_no_path_is_longer_than_the_page_shows(measured: dict[str, int]) -> None
 
 
 @pytest.mark.parametrize(
-    ("job", "aim"),
-    [
-        ("a task run", 12),
-        ("a refresh round", 25),
-        ("aggregate and report", 30),
-    ],
+    ("job", "aim"), [("a task run", 12), ("a refresh round", 25), ("aggregate and report", 30)]
 )
 def test_paths_are_as_short_as_promised(job: str, aim: int, measured: dict[str, int]) -> None:
     assert measured[job] <= aim
