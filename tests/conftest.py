@@ -165,8 +165,10 @@ def prompt_source(tmp_path: Path, prompt_rows: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's refreshed sets."""
+    """No test reads or writes the user's refreshed sets, or asks the user's endpoints."""
     monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+    for name in [name for name in os.environ if name.startswith(("OVERBENCH_JUDGE_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture(autouse=True)

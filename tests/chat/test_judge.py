@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import sqlite3
 from collections import Counter
@@ -45,9 +44,7 @@ KEY = "sk-a-key-that-must-not-show"
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith(("OVERBENCH_JUDGE_", "OPENAI_"))]:
-        monkeypatch.delenv(name)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
 
 

@@ -226,8 +226,7 @@ class TestBadInput:
         with pytest.raises(OverbenchError, match="does not hold the rows of"):
             rescore_file(log, "rules")
 
-    def test_a_labeller_that_cannot_be_used(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    def test_a_labeller_that_cannot_be_used(self, log: Path) -> None:
         with pytest.raises(OverbenchError, match=r"needs a key\. Set OVERBENCH_JUDGE_API_KEY or"):
             rescore_file(log, "two-stage")
 
