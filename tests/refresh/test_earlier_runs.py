@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import overbench
 from fault_server import fault_server
 from refresh_fakes import FakeTarget, ScriptedRun
 from test_refresh_faults import TABLES, says
-from typer.testing import CliRunner
 
-from generators import cli
 from generators.refresh.loop import refresh
 from generators.refresh.run import settings_of
 from generators.refresh.status import attributed_prompts, status_lines
@@ -66,9 +65,7 @@ def test_its_settings_have_the_names_of_today_and_the_form_of_then(finished: Pat
 
 def test_its_prompts_go_into_a_release(finished: Path) -> None:
     release = finished.parent / "release"
-    words = ["--near_duplicates", "1", "--min_rejections", "1"]
-    result = CliRunner().invoke(cli.app, ["aggregate", str(finished), "--out", str(release), *words])
-    assert result.exit_code == 0, result.output
+    overbench("aggregate", finished, "--out", release, "--near_duplicates", 1, "--min_rejections", 1)
     about = json.loads((release / "release.json").read_text())
     assert about["labelled_by"] == "rules 1.2"
     assert [gap["target"] for gap in about["gaps"]] == ["org/fake"]

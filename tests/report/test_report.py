@@ -9,15 +9,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from conftest import overbench
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log
 from report_fakes import HOSTILE, MODELS, prompts, write_release, write_results
 from tiny_releases import tiny_release
-from typer.testing import CliRunner
 
-from generators.cli import app
 from generators.report import figures
 from generators.report.report_inputs import read_inputs
 from generators.report.sections.evidence_sections import shade, shaded
@@ -264,10 +263,8 @@ def test_a_report_is_written_whole_or_not_at_all(
 
 
 def test_the_command(release: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(
-        app, ["report", str(release), "--out", str(tmp_path / "r.html"), "--title", "A <title>"]
-    )
-    assert done.exit_code == 0 and "r.md and 8 pictures beside it" in done.output
+    said = overbench("report", release, "--out", tmp_path / "r.html", "--title", "A <title>")
+    assert "r.md and 8 pictures beside it" in said
     assert "<h1>A &lt;title&gt;</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
