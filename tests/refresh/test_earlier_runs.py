@@ -42,7 +42,7 @@ def earlier_run(name: str, folder: Path) -> Path:
 
 def rows(run: Path) -> dict[str, Any]:
     with sqlite3.connect(run / "run.sqlite") as connection:
-        return {table: sorted(connection.execute(f"SELECT * FROM {table}")) for table in TABLES[:-1]}
+        return {table: sorted(connection.execute(f"SELECT * FROM {table}")) for table in TABLES}
 
 
 @pytest.fixture
@@ -50,10 +50,11 @@ def finished(tmp_path: Path) -> Path:
     return earlier_run("finished_run", tmp_path)
 
 
-def test_its_status_is_shown(finished: Path) -> None:
+def test_its_counts_reasons_detectors_and_features_are_shown(finished: Path) -> None:
     text = "\n".join(status_lines(finished))
-    expected = ("round 1, verify: accepted 11", "not_among_the_likeliest", "round 3: AUROC 0.9", "kill ")
-    assert all(part in text for part in expected)
+    counts = ("seeds: train 61", "round 1, verify: accepted 11", "round 2, verify: accepted 11")
+    for part in (*counts, "12  detector: not_among_the_likeliest", "round 3: AUROC 0.9", "kill 10"):
+        assert part in text
     assert len(attributed_prompts(finished)) > 10
 
 

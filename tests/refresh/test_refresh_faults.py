@@ -22,17 +22,7 @@ from overbench_tasks.prompts import refreshed
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "kiss", "bath")
 PLACES = ("garden", "kitchen", "school", "office", "shed", "attic")
 FAULTS = (status(500), status(429, retry_after="0"), DROP, CUT, body('{"choices": [{"mess'))
-TABLES = (
-    "prompts",
-    "answers",
-    "labels",
-    "attributions",
-    "jobs",
-    "written",
-    "candidates",
-    "votes",
-    "finished",
-)
+TABLES = ("prompts", "answers", "labels", "attributions", "jobs", "written", "candidates", "votes")
 KILLS = 20
 
 
@@ -56,7 +46,8 @@ def records(folder: Path) -> dict[str, Any]:
     """Everything a run came to: every row of every table, every exported file."""
     with Store(folder / "run", read_only=True) as store:
         found: dict[str, Any] = {
-            table: sorted(tuple(row) for row in store._rows(f"SELECT * FROM {table}")) for table in TABLES
+            table: sorted(tuple(row) for row in store._rows(f"SELECT * FROM {table}"))
+            for table in (*TABLES, "finished")
         }
     for file in sorted((folder / "run" / "data").iterdir()):
         found[file.name] = file.read_text()

@@ -58,10 +58,8 @@ def test_text_that_is_no_unicode_is_kept_as_far_as_it_is(tmp_path: Path) -> None
 
 
 def test_a_second_process_is_refused_and_may_look(tmp_path: Path) -> None:
-    code = (
-        "from generators.refresh.store import Store; from pathlib import Path; "
-        f"Store(Path({str(tmp_path)!r}))"
-    )
+    store_it = f"Store(Path({str(tmp_path)!r}))"
+    code = f"from generators.refresh.store import Store; from pathlib import Path; {store_it}"
     with Store(tmp_path) as store:
         store.set_fact("x", 1)
         second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -104,14 +102,3 @@ def test_a_folder_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OverbenchError, match="cannot be written"):
         Store(tmp_path / "file" / "run")
-
-
-def test_a_full_disk_says_that_nothing_is_lost(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
-        store.add_prompts([seed("a")])
-        pages = store._rows("PRAGMA page_count")[0][0]
-        store._rows(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(OverbenchError, match=r"full.*What was there is safe"):
-            store.add_prompts([seed("b", "x" * 1_000_000)])
-    with Store(tmp_path) as store:
-        assert [one.id for one in store.prompts()] == ["a"]
