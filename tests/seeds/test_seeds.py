@@ -65,25 +65,17 @@ def test_the_column_is_found_or_named(tmp_path: Path, kind: str) -> None:
 VALUES = [json.loads(line) for line in Path(__file__).with_name("values.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("value", "prompt"), [(row["value"], row["prompt"]) for row in VALUES if "prompt" in row]
-)
-def test_what_a_value_holds(value: object, prompt: str) -> None:
-    assert prompt_of(value, 1000) == prompt
+UNUSABLE = ({"value": b"bytes", "reason": "not_text"}, {"value": "x" * 1001, "reason": "too_long"})
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        *((row["value"], row["reason"]) for row in VALUES if "reason" in row),
-        (b"bytes", "not_text"),
-        ("x" * 1001, "too_long"),
-    ],
-)
-def test_what_cannot_be_used_is_said(value: object, reason: str) -> None:
-    assert reason in DROP_REASONS
-    with pytest.raises(UnusableRowError, match=f"^{reason}$"):
-        prompt_of(value, 1000)
+@pytest.mark.parametrize("row", [*VALUES, *UNUSABLE])
+def test_what_a_value_holds_or_why_it_cannot_be_used(row: dict[str, Any]) -> None:
+    if "prompt" in row:
+        assert prompt_of(row["value"], 1000) == row["prompt"]
+        return
+    assert row["reason"] in DROP_REASONS
+    with pytest.raises(UnusableRowError, match=f"^{row['reason']}$"):
+        prompt_of(row["value"], 1000)
 
 
 HUGE = b"x" * 1_000_000
