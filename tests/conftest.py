@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from generators import cli
 from overbench_tasks.autoload import tasks_path
+from overbench_tasks.errors import OverbenchError
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -123,8 +124,9 @@ def first_verdicts(results: dict[str, Any], task: str = "overbench_hard") -> lis
 def overbench(*words: object, code: int = 0, typed: str | None = None) -> str:
     """What ``overbench WORDS`` prints, called in this process; ``code`` is the status it must end with."""
     result = CliRunner().invoke(cli.app, [str(word) for word in words], input=typed)
-    assert result.exit_code == code, result.output
-    return result.output
+    said = result.output + (str(result.exception) if isinstance(result.exception, OverbenchError) else "")
+    assert result.exit_code == code, said
+    return said
 
 
 @pytest.fixture(autouse=True, scope="session")

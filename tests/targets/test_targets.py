@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ANSWER, ScriptedLM, evaluate
+from release_fakes import write_prompts
 
 from generators.targets.target import Target, TargetSettings
 from overbench_tasks.errors import OverbenchError
@@ -27,8 +27,7 @@ CAREFUL = {"system_instruction": "Be careful."}
 
 @pytest.mark.parametrize("flags", [CAREFUL, CAREFUL | {"apply_chat_template": False}, {}])
 def test_the_model_receives_what_lm_eval_would_send(tmp_path: Path, flags: dict[str, Any]) -> None:
-    file = tmp_path / "one.jsonl"
-    file.write_text(json.dumps({"prompt": PROMPT}))
+    file = write_prompts(tmp_path / "one.jsonl", [PROMPT])
     lm = ScriptedLM(lambda prompt: ANSWER, chat_template="x")
     results = evaluate(lm, file, "overbench", **flags)
     sent = results["samples"]["overbench"][0]["arguments"]
