@@ -10,13 +10,12 @@ import json
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import overbench
 from fault_server import fault_server
 from refresh_fakes import FakeTarget, ScriptedRun
-from test_refresh_faults import TABLES, says
+from test_refresh_faults import rows, says
 
 from generators.refresh.loop import refresh
 from generators.refresh.run import settings_of
@@ -38,11 +37,6 @@ def earlier_run(name: str, folder: Path) -> Path:
         connection.close()
         dump.unlink()
     return folder / name
-
-
-def rows(run: Path) -> dict[str, Any]:
-    with sqlite3.connect(run / "run.sqlite") as connection:
-        return {table: sorted(connection.execute(f"SELECT * FROM {table}")) for table in TABLES}
 
 
 @pytest.fixture

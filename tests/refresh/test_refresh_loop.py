@@ -259,13 +259,10 @@ class TestHopelessModels:
         assert run.adversary.asked == []
 
     def test_an_adversary_that_is_not_there_ends_the_run_and_loses_nothing(self, begin: Begin) -> None:
-        class Gone(FakeAdversary):
-            def write(self, jobs: Any, **more: Any) -> Any:
-                self.stopped_because = "connection refused"
-                return super().write(jobs, **more)
-
+        gone = FakeAdversary()
+        gone.stopped_because = "connection refused"
         with pytest.raises(OverbenchError, match="The adversary stopped answering: connection refused"):
-            refresh(begin({"adversary": Gone()}))
+            refresh(begin({"adversary": gone}))
         run = begin()
         assert run.store.progress()["requests answered by the adversary"] == 0
         refresh(run)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -91,7 +89,7 @@ def test_a_killed_process_leaves_no_lock_and_no_torn_row(tmp_path: Path) -> None
         with Store(tmp_path, read_only=True) as reader:
             if len(reader.prompts()) > 20:
                 break
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     with Store(tmp_path) as store:
         assert len(store.prompts()) % 2 == 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -249,9 +247,3 @@ class TestInLmEval:
         expected = [["unscored"] * 2, ["unscored"]] if fails else [["refused", "complied"], ["complied"]]
         assert found == expected
         assert not any(type(o).__name__ == "BertForSequenceClassification" for o in gc.get_objects())
-
-
-def test_importing_it_imports_no_torch() -> None:
-    code = "import sys, overbench_tasks.classifier; print(*({'torch', 'transformers'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
