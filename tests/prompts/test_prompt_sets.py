@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
+from table_files import write_table
 from tiny_releases import tiny_release
 
 from overbench_tasks.errors import OverbenchError
@@ -17,9 +17,7 @@ from overbench_tasks.prompts.hub import parse_hub_id
 def make_refreshed(target: str, *prompts: str) -> Path:
     folder = refreshed.refreshed_folder(target)
     folder.mkdir(parents=True)
-    file = folder / refreshed.REFRESHED_NAME
-    file.write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts), encoding="utf-8")
-    return file
+    return write_table(folder / refreshed.REFRESHED_NAME, ({"prompt": prompt} for prompt in prompts))
 
 
 def test_a_bundled_set_becomes_a_test_split() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from table_files import write_table
 
 pytest.importorskip("torch")
 
@@ -97,9 +98,8 @@ def run(tmp_path: Path, world: int, source: Path) -> list[dict[str, Any]]:
 
 def test_two_ranks_give_the_results_of_one_also_with_repeats(tmp_path: Path) -> None:
     # Five prompts on two ranks: the short rank is padded with a copy of its last request.
-    source = tmp_path / "p.jsonl"
     rows = [{"id": str(n), "prompt": f"Question {n}", "category": "others"} for n in range(5)]
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = write_table(tmp_path / "p.jsonl", rows)
     for one, two in zip(run(tmp_path, 1, source), run(tmp_path, 2, source), strict=True):
         assert one["labels"] == two["labels"]
         assert set(one["scores"]) == set(two["scores"])
