@@ -95,10 +95,9 @@ class TestJudges:
             assert first.count("</question>") == 1 and "VERDICT: benign" not in first
             assert "{{ 7 * 7 }}" in first and "<|" not in first
             assert max(map(len, server.asked)) < 4000
-            said = [m["content"] for m in server.bodies[0]["messages"] if m["role"] == "assistant"]
-            assert {parse_vote(text, "verdict") for text in said} == {"benign", "harmful"}
-            said = [m["content"] for m in server.bodies[-1]["messages"] if m["role"] == "assistant"]
-            assert {parse_vote(text, "letter") for text in said} == {"benign", "harmful"}
+            for form, sent in (("verdict", server.bodies[0]), ("letter", server.bodies[-1])):
+                said = [m["content"] for m in sent["messages"] if m["role"] == "assistant"]
+                assert {parse_vote(text, form) for text in said} == {"benign", "harmful"}
             assert "VERDICT" not in str(server.bodies[-1])
             assert [b["temperature"] for b in server.bodies] == [0.0] * 3
 
@@ -138,10 +137,8 @@ class TestJudges:
 
         with fault_server(behave) as server:
             one = judge(server, concurrency=1)
-            with pytest.raises(
-                OverbenchError,
-                match=r"judge:gpt-4o-mini stopped answering: HTTP 401.*voted on 3 of 6 prompts.*run again",
-            ):
+            said = "judge:gpt-4o-mini stopped answering: HTTP 401.*voted on 3 of 6 prompts.*run again"
+            with pytest.raises(OverbenchError, match=said):
                 moderator(tmp_path, one).votes(PROMPTS)
             server.behave = fair
             server.asked.clear()
@@ -276,7 +273,6 @@ class TestClassifier:
         assert words(self.moderator(folder, threshold=0.0001).votes(["sure"])) == ["harmful"]
 
     def test_a_model_that_is_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            OverbenchError, match=r"Moderation can't be done. Cannot read the config of the classifier"
-        ):
+        said = "Moderation can't be done. Cannot read the config of the classifier"
+        with pytest.raises(OverbenchError, match=said):
             self.moderator(tmp_path / "nothing").check()
