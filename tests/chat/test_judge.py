@@ -188,7 +188,7 @@ class TestSettings:
         assert JudgeSettings.resolve().extra_body["max_completion_tokens"] == 500
 
     @pytest.mark.parametrize(
-        ("arguments", "environ", "message"),
+        ("settings", "environ", "message"),
         [
             ({"modle": "x"}, {}, "modle: no such setting; there are model, base_url"),
             ({}, {"BASEURL": "x"}, "baseurl: no such setting"),
@@ -206,16 +206,12 @@ class TestSettings:
         ],
     )
     def test_what_cannot_be_says_so_and_shows_no_value(
-        self,
-        arguments: dict[str, Any],
-        environ: dict[str, str],
-        message: str,
-        monkeypatch: pytest.MonkeyPatch,
+        self, settings: dict[str, Any], environ: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, value in environ.items():
             monkeypatch.setenv(f"OVERBENCH_JUDGE_{name}", value)
         with pytest.raises(OverbenchError, match=message) as error:
-            JudgeSettings.resolve(arguments)
+            JudgeSettings.resolve(settings)
         assert KEY not in str(error.value) and error.value.__cause__ is None
 
     def test_the_judges_own_key_wins_and_is_not_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:

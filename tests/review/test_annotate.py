@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from conftest import ANSWER, MIXED, REFUSAL, overbench
@@ -119,15 +120,7 @@ class TestSheet:
 
 class TestInTheTerminal:
     def typed(self, *answers: str) -> Callable[[str], str]:
-        lines: Iterator[str] = iter(answers)
-
-        def read(question: str) -> str:
-            try:
-                return next(lines)
-            except StopIteration:
-                raise EOFError from None
-
-        return read
+        return Mock(side_effect=[*answers, EOFError])
 
     def labels(self, sheet: Path) -> list[str]:
         return [row["human_label"] for row in read_sheet(sheet)]
