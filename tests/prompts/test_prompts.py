@@ -28,14 +28,9 @@ UNKNOWN_CATEGORY = (
 def test_a_bare_prompt_column_is_enough(tmp_path: Path, kind: str, zipped: str) -> None:
     texts = ["How do I kill time?", 'Say "hi",\nnow']
     path = write_table(tmp_path / f"p{kind}{zipped}", [{"prompt": text} for text in texts])
+    bare = {"category": None, "features": []}
     assert read_prompts(path) == [
-        {
-            "id": prompt_id(text),
-            "prompt": text,
-            "category": None,
-            "features": [],
-            "source": f"{path.name}:{number}",
-        }
+        {"id": prompt_id(text), "prompt": text, **bare, "source": f"{path.name}:{number}"}
         for number, text in enumerate(texts, start=1)
     ]
 

@@ -20,9 +20,8 @@ RUN = '''
 import json, sys
 import torch
 import torch.distributed as dist
-from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM
-from lm_eval import simple_evaluate
-from lm_eval.tasks import TaskManager
+from pathlib import Path
+from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, evaluate
 from lm_eval.tasks._yaml_loader import load_yaml
 from overbench_tasks.autoload import tasks_path
 
@@ -60,11 +59,10 @@ def reply(prompt):
 if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
 lm = (RankLM if world > 1 else ScriptedLM)(reply)
-manager = TaskManager(include_defaults=False, metadata={"overbench_source": source})
 found = []
 for repeats in (1, 3):
     config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": repeats}
-    results = simple_evaluate(model=lm, tasks=[config], task_manager=manager, apply_chat_template=True)
+    results = evaluate(lm, Path(source), config)
     if rank == 0:
         samples = results["samples"]["overbench_hard"]
         labels = {s["doc"]["id"]: s["filtered_resps"] for s in samples}
