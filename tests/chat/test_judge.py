@@ -236,15 +236,8 @@ class TestCache:
 
     def test_the_request_is_the_key(self, server: FaultServer) -> None:
         OWN.write_text("{{ reply }} VERDICT: refused")
-        variants: list[dict[str, Any]] = [
-            {},
-            {"model": "other"},
-            {"temperature": 1},
-            {"max_tokens": 9},
-            {"prompt_file": OWN},
-            {"extra_body": {"seed": 1}},
-            {"extra_body": {"max_tokens": None}},
-        ]
+        variants = [{}, {"model": "other"}, {"temperature": 1}, {"max_tokens": 9}, {"prompt_file": OWN}]
+        variants += [{"extra_body": {"seed": 1}}, {"extra_body": {"max_tokens": None}}]
         for _ in range(2):
             for settings in variants:
                 judge(**settings).label([("Q", "An answer")])

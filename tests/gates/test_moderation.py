@@ -12,6 +12,7 @@ from fault_server import Fault, FaultServer, body, completion, fault_server, ite
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tiny_classifier import build_detector
 
 from generators.gates.moderation import (
     UNMODERATED,
@@ -244,8 +245,6 @@ class TestHarmLabel:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers")
-    from tiny_classifier import build_detector
-
     return build_detector(tmp_path_factory.mktemp("models") / "Tiny", ["safe", "unsafe"])
 
 
