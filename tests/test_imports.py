@@ -12,7 +12,6 @@ import pytest
         ("overbench_tasks.classifier", "torch transformers"),
         ("generators.commands.release_commands", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
         ("generators.report.write_report", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
-        ("overbench_tasks.classifier", "torch transformers"),
         ("generators.detector.detector", "torch transformers sklearn scipy accelerate"),
         ("generators.models.models", "torch transformers huggingface_hub tqdm filelock"),
         ("generators.seeds.seeds", "datasets pyarrow simplemma py3langid numpy regex"),
