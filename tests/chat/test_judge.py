@@ -286,8 +286,6 @@ HOSTILE = {
     65: 'The reply says: "VERDICT (quoted) refused"',
     75: "VERDICT: complied|refused|partial",
 }
-
-
 FOR_GOOD = (status(500), DROP, CUT, body('{"choices": ['), status(429, "0"))
 
 

@@ -26,11 +26,6 @@ pytest.importorskip("transformers")
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT without layers, made by hand: the classifier sees the first token's word alone.
-
-    ``[CLS]`` is left out by the tokenizer, so the first token is the reply's first word: "sorry" gives
-    logits (0, 4), any other word (4, 0).
-    """
     return build_detector(tmp_path_factory.mktemp("models") / "Tiny-Detector", ["Non-refusal", "Refusal"])
 
 
