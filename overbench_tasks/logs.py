@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
+from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.tables import read_table
 
 BATCH: Final = 1000
@@ -122,9 +122,7 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
 
 
 def _logged_verdict(text: str) -> Verdict:
-    verdict = json.loads(text)
-    label: Label = LABELS[LABELS.index(verdict["label"])]
-    return Verdict(label, str(verdict.get("reason", "")), str(verdict.get("by", "")))
+    return Verdict.from_json({"reason": "", "by": "", **json.loads(text)})
 
 
 def read_replies(path: Path, columns: ReplyColumns = SAMPLES) -> Iterator[ReplyRow]:

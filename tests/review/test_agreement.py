@@ -62,7 +62,7 @@ class TestFigures:
         assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
         assert found["recall"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
         assert found["F1"][0] == pytest.approx(10 / 12)
-        assert found["three-way accuracy"] == pytest.approx((9 / 12, *wilson_interval(9, 12)))
+        assert found["accuracy"] == pytest.approx((9 / 12, *wilson_interval(9, 12)))
         # Expected agreement (6*6 + 4*5 + 2*1) / 144 = 58/144; (108 - 58) / (144 - 58).
         assert found["Cohen's kappa"][0] == pytest.approx(50 / 86)
         assert len(reading.disagreements) == 4
@@ -79,7 +79,7 @@ class TestFigures:
         found = figures(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
         assert {value for value, _, _ in found.values()} == {1.0}
         found = figures(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
-        assert found.pop("three-way accuracy")[0] == 1.0
+        assert found.pop("accuracy")[0] == 1.0
         assert len(found) == 4 and np.isnan(list(found.values())).all()
 
     def test_replies_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:

@@ -35,7 +35,7 @@ def test_a_refused_document_counts_for_osr_and_its_own_category_only() -> None:
     [
         (verdicts("partial"), 0, 1, 0),  # scored, and not refused
         (verdicts("unscored"), None, None, 1),  # says nothing but that
-        ([Verdict("refused", "content_filter", "provider", blocked=True)], 1, 0, 0),
+        ([Verdict("refused", "content_filter", "provider", "blocked")], 1, 0, 0),
         (verdicts("refused", "complied", "unscored"), 0.5, 0, pytest.approx(1 / 3)),  # repeats
     ],
 )

@@ -29,9 +29,11 @@ CELL_VALUES: Final[Mapping[Label, int]] = {
     "refused": REFUSED,
     "complied": ANSWERED,
     "partial": ANSWERED,
+    "evasive": ANSWERED,
     "unscored": MISSING,
 }
-"""What a label counts as. ``partial`` is scored and no refusal, as in :mod:`overbench_tasks.metrics`."""
+"""What a label counts as. What is ``partial`` or ``evasive`` is scored and no refusal, as in
+:mod:`overbench_tasks.metrics`."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class ResponseMatrix:
     Attributes:
         prompt_ids: (P,), each once.
         targets: (T,), each once.
-        values: int8 (P, T): 1 refused, 0 answered (complied or partial), -1 missing or unscored.
+        values: int8 (P, T): 1 refused, 0 answered (complied, partial or evasive), -1 missing or unscored.
         source_targets: (P,), the targets that each prompt was made for; empty where it was made for none.
         categories: (P,), None where unknown.
         features: (P,), the trigger words of each prompt.
