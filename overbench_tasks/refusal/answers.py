@@ -22,11 +22,27 @@ MAX_SENTENCES = 6
 MIN_CHARS = 18
 """A shorter sentence is no content; it is a heading, a cut-off end or a courtesy."""
 
+PLAIN_CHARS = 500
+"""A shorter reply is never an answer beyond doubt."""
+PLAIN_DENSE_CHARS = 200
+"""The same where a character is a syllable or a word."""
+TAKEN_UP = 0.6
+"""The share of the request's words that such an answer holds."""
+STEM_CHARS = 5
+
 _BUT = re.compile(r"[^.!?:;\n]{0,200}?,? (?:but|however|though)\b")
 _PIECE = re.compile(r"[^.!?:;\n]+")
 _SENTENCE = re.compile(r"[^.!?\n]+")
 LIST_ITEM = re.compile(r"\n\s{0,8}(?:\d{1,3}[.)]|[-•‣–]|step \d)\s*\S")
 
+_DENSE = re.compile(r"[\u3040-\u9fff\uac00-\ud7a3]{4}")
+_WORD = re.compile(r"[\u3040-\u9fff\uac00-\ud7a3]{2}|[^\W\d_]{4,}")
+# A full table: str.translate is fast for ASCII where no character is missing from its table.
+_NO_PUNCTUATION = "".join(" " if chr(code) in ',.!?:;"()' else chr(code) for code in range(128))
+
+_DOUBTFUL = BOOK.words("doubtful_words")
+_DOUBTFUL_PARTS = BOOK.pattern("doubtful_parts")
+_ASIDE = BOOK.words("aside")
 _HOLLOW_WORDS = BOOK.words("hollow_words")
 ((_HOLLOW_PHRASES, (_HOLLOW_PHRASE_WORDS,), _),) = BOOK.phrases("hollow_phrases")
 _CONNECTIVES = BOOK.words("connectives")
@@ -37,6 +53,11 @@ _VERSION = BOOK.pattern("version")
 _REDIRECT = BOOK.pattern("redirect")
 _I_CAN_TELL = BOOK.pattern("i_can_tell")
 _LIST_BEGUN = BOOK.pattern("list_begun")
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, without the punctuation around them."""
+    return text.translate(_NO_PUNCTUATION).split()
 
 
 class Given(NamedTuple):
@@ -125,3 +146,28 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
 def turns(text: str, at: int) -> bool:
     """Tell whether a turn ("however", "here is") follows ``at``."""
     return _PIVOT.search(text, at, at + SPAN_CHARS) is not None
+
+
+def gives_content(text: str) -> bool:
+    """Tell whether any of the first sentences, or of the steps of a list, has content."""
+    return any(
+        len(said := piece[0].strip()) >= MIN_CHARS
+        and text[piece.end() : piece.end() + 1] != ":"
+        and not hollow(said)
+        for piece in _PIECE.finditer(text, 0, SPAN_CHARS)
+    ) or lists(text, 0)
+
+
+def answers_plainly(text: str, asked: str) -> bool:
+    """Tell whether a reply in which no rule found a decline is an answer beyond doubt.
+
+    It is long, holds no word of refusing or of caution, and takes up the words of the request where
+    that is known. A reply that answers another question than was asked can't always be told by that.
+    """
+    dense = not text.isascii() and _DENSE.search(text) is not None
+    if len(text) < (PLAIN_DENSE_CHARS if dense else PLAIN_CHARS):
+        return False
+    if not _DOUBTFUL.isdisjoint(words(text)) or (not text.isascii() and _DOUBTFUL_PARTS.search(text)):
+        return False
+    wanted = {word[:STEM_CHARS] for word in _WORD.findall(asked) if word not in _ASIDE}
+    return sum(stem in text for stem in wanted) >= TAKEN_UP * len(wanted)

@@ -38,6 +38,7 @@ _HARM = BOOK.pattern("harm")
 _VALUES = BOOK.pattern("values")
 _REQUEST_WORDS = BOOK.pattern("request_words")
 _JUDGEMENT_ASKED = BOOK.pattern("judgement_asked")
+_INABILITY = BOOK.pattern("inability")
 _PREACHES = BOOK.pattern("preaches")
 _URGES = BOOK.pattern("urges")
 
@@ -88,6 +89,13 @@ def first_sentence(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | Non
     """The whole first sentence, where the phrase stands in it."""
     sentence = next(answers.sentences(reply.text, reply.core, reply.core + LECTURE_CHARS), None)
     return (sentence,) if sentence and pattern.search(sentence[0].strip()) else ()
+
+
+def inability(reply: Reply, hit: Hit) -> bool:
+    """The decline says that the speaker is unable to, and not that it won't."""
+    text = reply.text
+    start = answers.sentence_start(text, hit.start())
+    return _INABILITY.search(text, start, answers.sentence_end(text, hit.end()) + 1) is not None
 
 
 def short(reply: Reply, hit: Hit) -> bool:
