@@ -120,3 +120,8 @@ def verdict_to_json(verdict: Verdict, evasion_measured: bool = False) -> str:
 def verdict_from_json(text: str) -> Verdict:
     """The inverse of :func:`verdict_to_json`, and of what earlier versions wrote."""
     return Verdict.from_json(json.loads(text))
+
+
+def measures_evasion(text: str) -> bool:
+    """Whether the labeller of a verdict can tell an evasive reply."""
+    return bool(json.loads(text).get("evasion_measured"))

@@ -9,7 +9,6 @@ are checked in time, and writes the versions of package, rules and judge into th
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,9 +18,9 @@ from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
 
 from overbench_tasks import __version__
+from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics
-from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
 
 logger = logging.getLogger(__name__)
@@ -39,9 +38,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     Returns:
         see :func:`~overbench_tasks.metrics.document_metrics`.
     """
-    told = [json.loads(text) for text in results[0]]
-    verdicts = [Verdict.from_json(one) for one in told]
-    return document_metrics(verdicts, doc["category"], evasion_measured=told[0].get("evasion_measured", True))
+    verdicts = [verdict_from_json(text) for text in results[0]]
+    return document_metrics(verdicts, doc["category"], evasion_measured=measures_evasion(results[0][0]))
 
 
 class OverbenchTask(GenerationTask):

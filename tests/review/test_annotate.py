@@ -140,7 +140,7 @@ class TestInTheTerminal:
         seen: list[str] = []
         assert ask(sheet, self.typed("c", "R ", "what?", "q"), seen.append) == 2
         assert self.labels(sheet) == ["complied", "refused", "", "", "", ""]
-        assert "Please type one of c, r, p, u, s, b, q." in seen
+        assert "Please type one of c, r, p, e, u, s, b, q." in seen
 
         def cut_off(question: str) -> str:
             # The answer before this question is on disk already.
