@@ -145,7 +145,7 @@ class TestQuickstart:
         monkeypatch.setattr(DummyLM, "tokenizer_name", "dummy", raising=False)
         words = ["--model", "dummy", "--model_args", "", "--limit", "6", "--batch_size", "2"]
         text = output("quickstart", *words)
-        assert re.search(r"\|overbench_hard\|.*\|osr +\|↓ +\|1\.0000", text)
+        assert re.search(r"\|overbench_hard\|(.|\n)*\|osr +\|↓ +\|1\.0000", text)
         assert "Refused, 5 of 6" in text
         assert "I'm sorry, but I can't assist with that." in text
         assert (
