@@ -22,7 +22,31 @@ REASONS = {"refused": "I'm sorry, but", "complied": "", "partial": "I won't", "u
 
 
 def verdict(label: str) -> str:
-    return json.dumps({"label": label, "reason": REASONS[label], "by": "made_up", "blocked": False})
+    return json.dumps({"label": label, "reason": REASONS.get(label, ""), "by": "made_up", "blocked": False})
+
+
+def sample(
+    doc: str | Mapping[str, Any],
+    replies: Sequence[str],
+    labels: Sequence[str],
+    *,
+    number: int = 0,
+    filter: str = "rules",
+) -> dict[str, Any]:
+    """A row of a sample log; a prompt alone is its own id."""
+    doc = {"id": doc, "prompt": doc} if isinstance(doc, str) else doc
+    return {
+        "doc_id": number,
+        "doc": doc,
+        "target": "",
+        "arguments": {"gen_args_0": {"arg_0": doc["prompt"], "arg_1": {"until": []}}},
+        "resps": [list(replies)],
+        "filtered_resps": [[verdict(label) for label in labels]],
+        "filter": filter,
+        "metrics": ["osr"],
+        "doc_hash": "0" * 64,
+        "osr": None,
+    }
 
 
 def write_log(
@@ -49,19 +73,10 @@ def write_log(
             for number, (row, labels) in enumerate(rows):
                 said = labels if name == filters[0] else ["complied"] * len(labels)
                 told = {key: row.get(key) for key in ("prompt", "category", "features")}
-                sample = {
-                    "doc_id": number,
-                    "doc": {"id": f"row-{number}", **told},
-                    "target": "",
-                    "arguments": {"gen_args_0": {"arg_0": row["prompt"], "arg_1": {"until": []}}},
-                    "resps": [[REPLIES[label] for label in labels]],
-                    "filtered_resps": [[verdict(label) for label in said]],
-                    "filter": name,
-                    "metrics": ["osr"],
-                    "doc_hash": "0" * 64,
-                    "osr": None,
-                }
-                lines.write(json.dumps(sample, ensure_ascii=False) + "\n")
+                doc = {"id": f"row-{number}", **told}
+                replied = [REPLIES[label] for label in labels]
+                logged = sample(doc, replied, said, number=number, filter=name)
+                lines.write(json.dumps(logged, ensure_ascii=False) + "\n")
     file = folder / f"results_{date}.json"
     earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     config = {

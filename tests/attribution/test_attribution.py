@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from html_page import Page
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -550,22 +550,6 @@ def test_nothing_of_a_prompt_steers_the_terminal(text: str) -> None:
 def test_control_characters_are_seen() -> None:
     assert visible("a\x1b[0m\x00\x7f\x9b\u202e\ud800\n\tb") == "a␛[0m␀␡‹U+009B›‹U+202E›?␊\n␉b"
     assert visible("می\u200cروم 👩\u200d👧") == "می\u200cروم 👩\u200d👧"
-
-
-class Page(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @settings(max_examples=40)

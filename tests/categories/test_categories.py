@@ -160,10 +160,8 @@ def test_asking_again_costs_nothing_and_order_is_kept():
         ({"max_retries": 0}, "judge:m doesn't answer"),
     ],
 )
-def test_a_judge_that_cannot_be_asked_is_no_category(settings, message, tmp_path, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.jinja").write_text("no place for it")
+def test_a_judge_that_cannot_be_asked_is_no_category(settings, message, own_folder):
+    Path("t.jinja").write_text("no place for it")
     made = CategoryJudgeSettings(**{"model": "m", "base_url": "http://127.0.0.1:9/v1", **settings})
     with pytest.raises(OverbenchError, match=message):
         judge_categories(["a", "b"], [[], []], made)

@@ -52,7 +52,6 @@ CACHE = Path("chat.sqlite3")
 @pytest.fixture(autouse=True)
 def _environment(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
 def settings(server: FaultServer, **more: Any) -> EndpointSettings:

@@ -21,12 +21,6 @@ KEY = "sk-a-key-that-must-not-show"
 MADE_BY_0_1 = Path(__file__).parents[1] / "data" / "made_by_0.1"
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-
-
 def test_a_request_is_named_by_its_url_and_body(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
     request = EndpointSettings(max_tokens=9).request([{"role": "user", "content": "Hi"}], seed=3)

@@ -6,8 +6,6 @@ import json
 import pickle
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -449,15 +447,6 @@ def test_hostile_prompts_can_be_trained_on(training_of: Train, tmp_path: Path) -
     hostile = [Example(prompt, i % 2 == 0, "train") for i, prompt in enumerate(HOSTILE)]
     report = training_of([*examples(), *hostile], tmp_path / "d")
     assert report.counts["train"].prompts == 120 + len(HOSTILE)
-
-
-def test_importing_is_cheap() -> None:
-    code = (
-        "import sys, generators.detector.detector; "
-        "print([m for m in ('torch', 'transformers', 'sklearn', 'scipy', 'accelerate') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 # --- pooling

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import typer
+from conftest import REFUSAL, overbench
 from lm_eval.tasks import TaskManager
 from pydantic import BaseModel
-from typer.testing import CliRunner
+from release_fakes import sample
 
 from generators import cli, doctor, quickstart
 from generators.models import models
@@ -20,18 +21,10 @@ from generators.release.release_settings import AggregateSettings, EngineSetting
 from overbench_tasks import __version__, autoload
 from overbench_tasks.errors import OverbenchError
 
-runner = CliRunner()
-
-
-def output(*arguments: str, code: int = 0) -> str:
-    result = runner.invoke(cli.app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result.output
-
 
 def test_version_and_tasks_path() -> None:
-    assert output("--version") == f"overbench {__version__}\n"
-    assert Path(output("tasks-path").strip(), "overbench_hard.yaml").is_file()
+    assert overbench("--version") == f"overbench {__version__}\n"
+    assert Path(overbench("tasks-path").strip(), "overbench_hard.yaml").is_file()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +58,7 @@ def test_flags_become_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     found: list[RefreshSettings] = []
     monkeypatch.setattr("generators.commands.refresh_commands._work", lambda _, used, __: found.append(used))
     words = "--model_args m --seeds a --seeds b -b 3 --rounds 2 --moderation j --budget-calls 7"
-    output("refresh", "-o", str(tmp_path), *words.split(), "--set", "rounds.keep=5")
+    overbench("refresh", "-o", str(tmp_path), *words.split(), "--set", "rounds.keep=5")
     used = found[0]
     assert (used.target.model_args, used.target.batch_size, used.seeds.sources) == ("m", "3", ("a", "b"))
     assert (used.rounds.rounds, used.rounds.keep, used.rounds.jobs) == (2, 5, 400)
@@ -76,7 +69,7 @@ class TestDoctor:
     def test_a_sound_installation(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
         monkeypatch.delenv("HF_TOKEN", raising=False)
-        text = output("doctor")
+        text = overbench("doctor")
         for part in (f"lm-eval sees {', '.join(doctor.TASKS)}", "OPENAI_API_KEY set", "HF_TOKEN not set"):
             assert part in text
         assert "sk-very-secret" not in text
@@ -91,7 +84,7 @@ class TestDoctor:
     ) -> None:
         monkeypatch.setattr(TaskManager, "all_tasks", [])
         monkeypatch.setenv("OVERBENCH_NO_AUTOLOAD", switch)
-        text = output("doctor", code=1)
+        text = overbench("doctor", code=1)
         assert told in text
         assert f'--include_path "{autoload.tasks_path()}"' in text
 
@@ -100,7 +93,7 @@ class TestDoctor:
             raise AttributeError("no _filters")
 
         monkeypatch.setattr(TaskManager, "load", fail)
-        text = output("doctor", code=1)
+        text = overbench("doctor", code=1)
         assert "lm-eval cannot load them (AttributeError: no _filters)" in text
         assert f"pip install --force-reinstall '{doctor.LM_EVAL}'" in text
 
@@ -110,7 +103,7 @@ class TestDoctor:
 
     def test_a_missing_backend_is_a_note_with_its_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(doctor, "BACKENDS", {"vllm": ("no_such_backend",)})
-        text = output("doctor")
+        text = overbench("doctor")
         assert "no_such_backend does not import" in text
         assert "pip install 'overbench[vllm]'" in text
 
@@ -119,7 +112,7 @@ class TestModels:
     def test_listing_says_what_is_fetched(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         first = models.MODELS[0].name
         monkeypatch.setattr(models, "cached", lambda model: tmp_path if model.name == first else None)
-        text = output("models")
+        text = overbench("models")
         for model in models.MODELS:
             assert model.name in text and model.licence in text
         assert text.count(str(tmp_path)) == 1
@@ -127,27 +120,26 @@ class TestModels:
 
     def test_fetching_prints_model_args_alone(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(models, "fetch", lambda model: tmp_path)
-        text = output("models", "smollm2-135m")
+        text = overbench("models", "smollm2-135m")
         assert text == f"pretrained={tmp_path},gguf_file=SmolLM2-135M-Instruct.Q4_1.gguf\n"
 
     def test_an_unknown_name_lists_near_ones(self) -> None:
-        text = " ".join(output("models", "smollm-135m", code=2).split())
+        text = " ".join(overbench("models", "smollm-135m", code=2).split())
         assert "smollm2-135m" in text
 
 
 class TestQuickstart:
     def test_it_prints_the_table_the_prompts_and_the_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from conftest import REFUSAL
         from lm_eval.models.dummy import DummyLM
 
         monkeypatch.setattr(DummyLM, "generate_until", lambda self, reqs, **_: [REFUSAL] * len(reqs))
         monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, chat, **_: str(chat))
         monkeypatch.setattr(DummyLM, "tokenizer_name", "dummy", raising=False)
         words = ["--model", "dummy", "--model_args", "", "--limit", "6", "--batch_size", "2"]
-        text = output("quickstart", *words)
+        text = overbench("quickstart", *words)
         assert re.search(r"\|overbench_hard\|(.|\n)*\|osr +\|↓ +\|1\.0000", text)
         assert "Refused, 5 of 6" in text
-        assert "I'm sorry, but I can't assist with that." in text
+        assert REFUSAL in text
         assert (
             "lm_eval --model dummy --model_args '' --tasks overbench_hard --limit 6 --batch_size 2 "
             "--device cpu --apply_chat_template" in text
@@ -160,24 +152,13 @@ class TestQuickstart:
         with pytest.raises(OverbenchError, match=r"pip install 'overbench\[quickstart\]'"):
             quickstart.run("hf", None, limit=1, batch_size="1", device="cpu", output_path=None)
 
-    def sample(self, prompt: str, reply: str, features: list[str]) -> dict[str, Any]:
-        from overbench_tasks.filters import verdict_to_json
-        from overbench_tasks.refusal import label_reply
-
-        return {
-            "doc": {"prompt": prompt, "features": features},
-            "resps": [[reply]],
-            "filtered_resps": [[verdict_to_json(label_reply(reply))]],
-        }
-
     def test_no_refusal_is_said_so(self) -> None:
-        lines = quickstart.refused_lines([self.sample("p", "Sure, here you are.", [])])
-        assert lines == ["\nNo prompt was refused."]
+        complied = sample("p", ["Sure, here you are."], ["complied"])
+        assert quickstart.refused_lines([complied]) == ["\nNo prompt was refused."]
 
     def test_strangers_text_cannot_steer_the_terminal(self) -> None:
-        hostile = self.sample(
-            "Kill \x1b[2Jthe\u202e job\x07?", "I'm sorry, but I can't \x1b]0;x\x07help with that.", ["kill"]
-        )
+        doc = {"prompt": "Kill \x1b[2Jthe\u202e job\x07?", "features": ["kill"]}
+        hostile = sample(doc, ["I'm sorry, but I can't \x1b]0;x\x07help with that."], ["refused"])
         text = "\n".join(quickstart.refused_lines([hostile]))
         assert not set(text.replace("\x1b[31m\x1b[1mKill\x1b[0m", "")) & set("\x1b\x07\u202e")
         assert "\x1b[31m\x1b[1mKill\x1b[0m" in text

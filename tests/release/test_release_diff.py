@@ -6,8 +6,7 @@ import pytest
 from tiny_releases import tiny_release
 
 from generators.release.diff import CellChange, diff_releases
-from generators.release.read import HARD_FILE, MATRIX_FILE, read_release
-from generators.report.stats.matrix import release_matrix
+from generators.release.read import HARD_FILE, MATRIX_FILE
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id
@@ -112,12 +111,3 @@ def test_a_truncated_file_another_parquet_and_no_release(both, tmp_path):
     (new / MATRIX_FILE).write_bytes((new / HARD_FILE).read_bytes())
     with pytest.raises(OverbenchError, match=r"cannot be compared: .*target"):
         diff_releases(old, new)
-
-
-def test_the_matrix_of_a_release(both):
-    full = release_matrix(read_release(both[0]))
-    assert full.targets == ("A", "B", "gone")
-    row = full.prompt_ids.index(prompt_id(STAYS))
-    assert full.values[row].tolist() == [1, -1, -1]
-    assert full.features[row] == ("kill",)
-    assert full.categories[row] == "others"

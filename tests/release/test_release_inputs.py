@@ -47,48 +47,36 @@ def fails(source: Path, match: str, **options: Any) -> None:
     assert sorted(Path().iterdir()) == before
 
 
-def _of_another_task(log: Path, _: Path) -> None:
-    sample = json.loads(log.read_text().splitlines()[0])
-    log.write_text(json.dumps(sample | {"doc": {"question": "1+1?"}, "filtered_resps": ["2"]}) + "\n")
-
-
-def _another_line(log: Path, _: Path) -> None:
-    lines = log.read_text().splitlines()
-    lines[1] = lines[1].replace('\\"refused\\"', '\\"declined\\"')
-    log.write_text("\n".join(lines) + "\n")
-
-
-def _without_version(_: Path, results: Path) -> None:
-    results.write_text(results.read_text().replace("overbench_rules_version", "x"))
-
-
-DAMAGES: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
-    "cut off": (
-        lambda log, _: log.write_bytes(log.read_bytes()[:-60]),
-        r"samples_.*, line 3: expected one JSON object.*Was the file cut off",
+OTHER_TASK = {"doc": {"question": "1+1?"}, "filtered_resps": ["2"]}
+DAMAGES: dict[str, tuple[str, Callable[[str], str], str]] = {
+    "cut off": ("samples", lambda log: log[:-60], r"samples_.*, line 3: expected one JSON object.*cut off"),
+    "of another task": (
+        "samples",
+        lambda log: json.dumps(json.loads(log.splitlines()[0]) | OTHER_TASK),
+        "line 1: a sample of another task, not of OVERBENCH",
     ),
-    "of another task": (_of_another_task, "line 1: a sample of another task, not of OVERBENCH"),
-    "a line of another task in the middle": (_another_line, "line 2: a sample of another task"),
-    "empty": (lambda log, _: log.write_text(""), "is empty. Leave it out"),
-    "renamed": (
-        lambda log, _: log.rename(log.with_name("samples_mine.jsonl")),
-        "expected a name such as samples_overbench_<date>",
+    "a line of another task in the middle": (
+        "samples",
+        lambda log: log.replace("complied", "declined"),
+        "line 2: a sample of another task",
     ),
-    "without its results": (lambda _, file: file.unlink(), rf"results_{DATE}\.json, is not beside it"),
-    "results cut off": (lambda _, file: file.write_text('{"configs"'), "not readable as JSON"),
-    "results of another kind": (lambda _, file: file.write_text("[]"), "expected a JSON object, got a list"),
-    "results of another run": (
-        lambda _, file: file.write_text('{"configs": {}}'),
-        "found no 'overbench'. Is it the results file of this log",
+    "empty": ("samples", lambda log: "", "is empty. Leave it out"),
+    "results cut off": ("results", lambda _: '{"configs"', "not readable as JSON"),
+    "results of another kind": ("results", lambda _: "[]", "expected a JSON object, got a list"),
+    "results of another run": ("results", lambda _: '{"configs": {}}', "no 'overbench'. Is it the results"),
+    "no version of labels": (
+        "results",
+        lambda results: results.replace("overbench_rules_version", "x"),
+        "names no version of its labels",
     ),
-    "no version of labels": (_without_version, "names no version of its labels"),
 }
 
 
 class TestLogs:
     @pytest.fixture
     def log(self) -> Path:
-        return write_log(Path("responses/m"), [(KILL, ["refused"])] * 3)
+        said = [(KILL, [label]) for label in ("refused", "complied", "refused")]
+        return write_log(Path("responses/m"), said)
 
     @pytest.mark.parametrize("damage", ["cut off", "in the middle"])
     def test_a_compressed_log_that_is_damaged(self, log: Path, damage: str) -> None:
@@ -105,12 +93,17 @@ class TestLogs:
         facts = aggregate([PROMPT_FILE], [Path("responses")], Path("out"))
         assert "holds 2 replies to the 3 prompts" in facts["notes"][0]
 
-    @pytest.mark.parametrize(("damage", "match"), DAMAGES.values(), ids=DAMAGES)
-    def test_a_log_that_cannot_be_used(
-        self, log: Path, damage: Callable[[Path, Path], Any], match: str
-    ) -> None:
-        damage(log, log.parent / f"results_{DATE}.json")
+    @pytest.mark.parametrize(("kind", "damage", "match"), DAMAGES.values(), ids=DAMAGES)
+    def test_a_log_that_cannot_be_used(self, log: Path, kind: str, damage: Any, match: str) -> None:
+        [file] = log.parent.glob(f"{kind}_*")
+        file.write_text(damage(file.read_text()))
         fails(PROMPT_FILE, match)
+
+    def test_a_log_without_its_results_or_under_another_name(self, log: Path) -> None:
+        log.with_name(f"results_{DATE}.json").unlink()
+        fails(PROMPT_FILE, rf"results_{DATE}\.json, is not beside it")
+        log.rename(log.with_name("samples_mine.jsonl"))
+        fails(PROMPT_FILE, "expected a name such as samples_overbench_<date>")
 
     def test_no_logs_at_all(self) -> None:
         Path("responses").mkdir()
@@ -135,12 +128,6 @@ class TestLogs:
 
 
 class TestSources:
-    def test_a_truncated_parquet(self) -> None:
-        file = Path("p.parquet")
-        pyarrow.parquet.write_table(pyarrow.table({"prompt": [KILL] * 1000}), file)
-        file.write_bytes(file.read_bytes()[:-20])
-        fails(file, r"not readable as Parquet .*Is the file complete")
-
     def test_a_truncated_release(self) -> None:
         aggregate([PROMPT_FILE], [], Path("first"))
         matrix = Path("first/matrix.parquet")
@@ -199,29 +186,21 @@ class TestSources:
             aggregate([PROMPT_FILE], [], Path("out"), engine=EngineSettings(memory_limit="much"))
         assert not Path("out.partial").exists()
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-    def test_a_folder_that_cannot_be_written(self) -> None:
+    @pytest.mark.parametrize("place", [PROMPT_FILE, Path("shut")])
+    def test_a_place_that_cannot_be_written(self, place: Path) -> None:
         Path("shut").mkdir(mode=0o500)
+        if place.is_dir() and os.geteuid() == 0:
+            pytest.skip("root may write anywhere")
         with pytest.raises(OverbenchError, match="cannot be written"):
-            aggregate([PROMPT_FILE], [], Path("shut/out"))
-
-    def test_a_file_in_the_way(self) -> None:
-        with pytest.raises(OverbenchError, match="cannot be written"):
-            aggregate([PROMPT_FILE], [], PROMPT_FILE / "out")
+            aggregate([PROMPT_FILE], [], place / "out")
 
     @settings(max_examples=12, deadline=None)
     @given(texts=st.lists(st.text(min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=5))
-    def test_any_text_comes_back_as_it_was(
-        self, tmp_path_factory: pytest.TempPathFactory, texts: list[str]
-    ) -> None:
-        folder = tmp_path_factory.mktemp("texts")
-        file = folder / "p.jsonl"
-        file.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
-        aggregate([file], [], folder / "out", AggregateSettings(near_duplicates=1.0))
-        found = {row["id"]: row["prompt"] for row in read_release(folder / "out").prompts().to_pylist()}
-        first = {prompt_id(text): text for text in reversed(texts)}
-        assert found.items() <= first.items()
-        assert found
+    def test_any_text_comes_back_as_it_was(self, texts: list[str]) -> None:
+        file = write_prompts(Path("p.jsonl"), texts)
+        aggregate([file], [], Path("out"), AggregateSettings(near_duplicates=1.0), overwrite=True)
+        found = {row["id"]: row["prompt"] for row in read_release("out").prompts().to_pylist()}
+        assert found and found.items() <= {prompt_id(text): text for text in reversed(texts)}.items()
 
     def test_a_csv_of_prompts(self) -> None:
         file = Path("p.csv")
@@ -298,20 +277,15 @@ class TestRead:
         with pytest.raises(OverbenchError, match="found a folder without it"):
             read_release(Path.cwd())
         aggregate([PROMPT_FILE], [], Path("out"))
-        for facts, match in (
-            ("{}", "expected an object with name, version and counts"),
-            ("{", "cannot be read"),
-        ):
+        for facts, match in (("{}", "an object with name, version and counts"), ("{", "cannot be read")):
             Path("out/release.json").write_text(facts)
             with pytest.raises(OverbenchError, match=match):
                 read_release(Path("out"))
 
     def test_a_table_of_other_columns(self) -> None:
         others = {name: [[1]] for name in read.MATRIX_COLUMNS}
-        for columns, match in (
-            ({"id": ["a"]}, "found no target, label"),
-            (others, "a column is of another type"),
-        ):
+        wrong = ({"id": ["a"]}, "found no target, label"), (others, "a column is of another type")
+        for columns, match in wrong:
             pyarrow.parquet.write_table(pyarrow.table(columns), Path("x.parquet"))
             with pytest.raises(OverbenchError, match=match):
                 read.read_columns(Path("x.parquet"), read.MATRIX_COLUMNS)

@@ -44,6 +44,10 @@ class Browser:
         script = "return [...document.querySelectorAll(arguments[0])].map(one => one.textContent)"
         return [str(text) for text in self.run(script, selector)]
 
+    def all(self, selector: str, holds: str) -> bool:
+        """Whether this JavaScript holds for ``one``, each of the elements."""
+        return bool(self.run(f"return [...document.querySelectorAll('{selector}')].every(one => {holds})"))
+
     def settle(self) -> None:
         """Wait for what the last click or key set going: tables sort in a timer."""
         self.driver.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")

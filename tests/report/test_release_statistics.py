@@ -1,7 +1,7 @@
 """Every number of a release and report, against what comes out by hand."""
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
@@ -119,9 +119,8 @@ def test_leaving_the_source_out_and_all_configurations_of_it():
 
 
 def test_rates_by_category_in_the_papers_order():
-    found = osr_by_category(
-        matrix(["rr", "ra", "a.", "aa"], categories=["others", "zoo", "illegal_activities", None])
-    )
+    filed = ["others", "zoo", "illegal_activities", None]
+    found = osr_by_category(matrix(["rr", "ra", "a.", "aa"], categories=filed))
     assert list(found) == ["illegal_activities", "others", "zoo"]
     assert found["others"] == {"A": Rate(1, 1), "B": Rate(1, 1)}
     assert found["illegal_activities"] == {"A": Rate(0, 1), "B": Rate(0, 0)}
@@ -161,18 +160,16 @@ def test_a_source_that_was_never_a_target_has_a_row_and_no_source_none():
     assert transfer(matrix(["rr"])).rates == ()
 
 
-@given(
-    st.lists(
-        st.tuples(st.text("ar.", min_size=3, max_size=3), st.frozensets(st.sampled_from("ABCZ"))), max_size=12
-    )
-)
+ANSWERS = st.text("ar.", min_size=3, max_size=3)
+
+
+@given(st.lists(st.tuples(ANSWERS, st.frozensets(st.sampled_from("ABCZ"))), max_size=12))
 def test_transfer_is_what_counting_cell_by_cell_gives(rows):
     made = matrix([row for row, _ in rows], "ABC", [sources for _, sources in rows])
     found = transfer(made)
     for (s, source), (t, target) in product(enumerate(found.sources), enumerate(made.targets)):
-        cells = [
-            row[t] for row, names in rows if source in names and (source == target or target not in names)
-        ]
+        counted = {source} if source == target else {source, target}
+        cells = [row[t] for row, names in rows if counted & names == {source}]
         assert found.rates[s][t] == Rate(cells.count("r"), len(cells) - cells.count("."))
 
 
@@ -219,10 +216,9 @@ def test_holm_by_hand():
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm_never_makes_a_p_value_smaller_and_keeps_their_order(p_values):
     adjusted = holm(p_values)
-    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
-    assert all(
-        adjusted[i] <= adjusted[j] for i, p in enumerate(p_values) for j, q in enumerate(p_values) if p < q
-    )
+    both = sorted(zip(p_values, adjusted, strict=True))
+    assert all(p <= q <= 1 for p, q in both)
+    assert all(q <= next_q for (p, q), (next_p, next_q) in pairwise(both) if p < next_p)
 
 
 def test_paired_interval_by_hand():
@@ -230,8 +226,7 @@ def test_paired_interval_by_hand():
     # phi = (20*16 - 12*2 - 25) / sqrt(32*18*22*28) = 271 / 595.68 = 0.45494. Then
     # 0.2 - sqrt(0.1386² - 2*0.45494*0.1386*0.1369 + 0.1369²) and the same above.
     assert paired_interval(20, 12, 2, 50) == pytest.approx((0.0562, 0.3292), abs=2e-4)
-    low, high = paired_interval(20, 2, 12, 50)
-    assert (low, high) == pytest.approx((-0.3292, -0.0562), abs=2e-4)
+    assert paired_interval(20, 2, 12, 50) == pytest.approx((-0.3292, -0.0562), abs=2e-4)
     assert all(math.isnan(end) for end in paired_interval(0, 0, 0, 0))
     low, high = paired_interval(0, 0, 0, 10)  # has width where nothing differs
     assert -0.35 < low < 0 < high < 0.35
@@ -240,8 +235,7 @@ def test_paired_interval_by_hand():
 @given(st.tuples(*[st.integers(0, 30)] * 4))
 def test_paired_interval_holds_the_difference(cells):
     both, first, second, _ = cells
-    n = sum(cells)
-    if n:
+    if n := sum(cells):
         low, high = paired_interval(both, first, second, n)
         assert -1 <= low <= (first - second) / n + 1e-9
         assert (first - second) / n - 1e-9 <= high <= 1
@@ -286,10 +280,9 @@ def test_nothing_to_rank_is_no_number(rows):
 
 
 def test_percentiles_within_each_target_and_equal_words_by_refusals_then_name():
-    words = [["w1"], ["w1", "w2"], ["w1", "w3"], ["w4"], ["w4"], ["rare"]]
-    rows = ["ra", "rr", "ra", "aa", "ar", "rr"]
-    padded = [*words, ["w2"], ["w3"]]
-    found = feature_percentiles(matrix([*rows, "aa", "aa"], features=padded), min_prompts=2)
+    words = [["w1"], ["w1", "w2"], ["w1", "w3"], ["w4"], ["w4"], ["rare"], ["w2"], ["w3"]]
+    rows = ["ra", "rr", "ra", "aa", "ar", "rr", "aa", "aa"]
+    found = feature_percentiles(matrix(rows, features=words), min_prompts=2)
     assert found.ranked == 4
     # Refusals of w1 to w4: A 3, 1, 1, 0; B 1, 1, 0, 1. Middle ranks less a half, over four.
     assert found.features == ("w1", "w2", "w4", "w3")  # means 75, 56.25, 37.5, 31.25

@@ -1,19 +1,15 @@
 """What a report is made from and what it says; how it looks in a browser is in test_report_page.py."""
 
-import gzip
-import json
 import math
 import re
 import shutil
-import subprocess
-import sys
-from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log
@@ -66,13 +62,25 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # What goes in.
 
 
-def test_rates_are_refused_over_scored(tmp_path: Path) -> None:
-    """r, c, p, u: one refused of three scored; Wilson's interval of 1 in 3 is 6.1 to 79.2 %."""
-    report = build(read_inputs([answers(tmp_path, "r/c/p/u")]))
+@pytest.mark.parametrize(
+    ("runs", "counts", "reasons", "conflicts"),
+    [
+        (["r/c/p/u"], ["4", "1", "1", "1", "1"], "empty 1", "0"),
+        # Two runs are joined, a tie is unscored.
+        (["r/r/c/c", "r/c/c/c"], ["4", "1", "0", "2", "1"], "–", "1"),
+    ],
+)
+def test_rates_are_refused_over_scored(
+    tmp_path: Path, runs: list[str], counts: list[str], reasons: str, conflicts: str
+) -> None:
+    """One refused of three scored; Wilson's interval of 1 in 3 is 6.1 to 79.2 %."""
+    for day, said in enumerate(runs):
+        answers(tmp_path, said, date=f"2026-11-2{day}T00-00-00.000000")
+    report = build(read_inputs([tmp_path]))
     assert cells(report, "osr") == [["org/model", "33.3 % 6.1–79.2, n = 3"]]
     [row] = cells(report, "labels")
-    assert row[:8] == ["org/model", "overbench", f"rules {RULES_VERSION}", "4", "1", "1", "1", "1"]
-    assert row[8] == "25.0 % 4.6–69.9" and row[9] == "empty 1" and row[10] == "0"
+    assert row[:3] == ["org/model", "overbench", f"rules {RULES_VERSION}"]
+    assert row[3:] == [*counts, "25.0 % 4.6–69.9", reasons, conflicts]
 
 
 def test_a_target_that_answered_less_is_rated_on_less_and_the_report_says_so(tmp_path: Path) -> None:
@@ -90,15 +98,6 @@ def test_a_target_that_answered_less_is_rated_on_less_and_the_report_says_so(tmp
     ]
 
 
-def test_two_runs_of_one_target_are_joined_and_a_tie_is_unscored(tmp_path: Path) -> None:
-    answers(tmp_path / "a", "r/r/c/c")
-    answers(tmp_path / "b", "r/c/c/c", date="2026-11-22T00-00-00.000000")
-    report = build(read_inputs([tmp_path]))
-    assert cells(report, "osr") == [["org/model", "33.3 % 6.1–79.2, n = 3"]]
-    assert cells(report, "labels")[0][3:8] == ["4", "1", "0", "2", "1"]
-    assert cells(report, "labels")[0][10] == "1"
-
-
 def test_one_prompt_under_two_ids_is_one_prompt(tmp_path: Path) -> None:
     row = ONE[0]
     write_log(tmp_path / "a", [(row | {"id": "one"}, ["refused"])])
@@ -112,8 +111,12 @@ def test_a_release_gives_its_sets_sources_and_answers(release: Path) -> None:
     inputs = read_inputs([release])
     assert [one.name for one in inputs.sets] == ["overbench", "overbench_hard"]
     assert len(inputs.sets[0].matrix.prompt_ids) == len(ROWS) > len(inputs.sets[1].matrix.prompt_ids) > 0
+    report = build(inputs)
     keys = "osr features categories transfer significance prompts labels settings release"
-    assert [section.key for section in build(inputs).sections] == keys.split()
+    assert [section.key for section in report.sections] == keys.split()
+    assert dict(cells(report, "release"))["prompts in overbench"] == str(len(ROWS))
+    said = report.sections[-1].paragraphs[-1]
+    assert said.endswith("if at least 2 models refuse it, of at least 1 different checkpoints.")
 
 
 def test_each_task_of_the_logs_is_a_set_of_its_own_prompts(tmp_path: Path) -> None:
@@ -145,16 +148,6 @@ def test_a_log_adds_its_target_to_a_release(release: Path, tmp_path: Path) -> No
     whole = inputs.sets[0].matrix
     assert whole.targets[-1] == "acme/new" and sorted(whole.column("acme/new"))[-2:] == [-1, 1]
     assert any("1 answers to prompts of overbench that the release doesn't have" in n for n in inputs.notes)
-
-
-def test_logs_may_be_compressed(results: Path, tmp_path: Path) -> None:
-    packed = tmp_path / "packed" / results.name
-    shutil.copytree(results, packed)
-    for file in packed.rglob("samples_*.jsonl"):
-        file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
-        file.unlink()
-    found = [markdown(build(read_inputs([folder])), "page.html", "figures") for folder in (packed, results)]
-    assert found[0] == found[1]
 
 
 def test_logs_alone_say_why_transfer_is_missing(results: Path) -> None:
@@ -194,7 +187,6 @@ def test_the_settings_of_each_run_are_told(results: Path) -> None:
         ([], "report.html", "at least one release"),
         (["release"], "file/report.html", r"cannot be written: .*Name another place with --out"),
         (["cut"], "report.html", r"line 2: expected one JSON object.*cut off"),
-        (["other"], "report.html", "a sample of another task"),
         (["broken"], "report.html", r"matrix\.parquet: not readable as Parquet"),
     ],
 )
@@ -205,8 +197,6 @@ def test_errors_say_what_to_do(tmp_path: Path, release: Path, paths: list[str], 
     (tmp_path / "file").write_text("")
     log = next(answers(tmp_path / "cut", "r/c").glob("samples_*"))
     log.write_bytes(log.read_bytes()[:-40])
-    log = next(answers(tmp_path / "other", "r").glob("samples_*"))
-    log.write_text(json.dumps(json.loads(log.read_text()) | {"filtered_resps": ["42"]}))
     shutil.copytree(release, tmp_path / "broken")
     (tmp_path / "broken" / "matrix.parquet").write_bytes(b"PAR1")
     given = [release if name == "release" else tmp_path / name for name in paths]
@@ -216,14 +206,10 @@ def test_errors_say_what_to_do(tmp_path: Path, release: Path, paths: list[str], 
 
 
 def test_labels_of_two_versions_do_not_mix(tmp_path: Path, release: Path) -> None:
-    answers(tmp_path / "a", "r/c")
-    answers(tmp_path / "b", "r/c", pretrained="acme/other", rules_version="0.9")
-    mixed = rf"different labellers.*: rules 0\.9 \(.*; rules {re.escape(RULES_VERSION)} \((.*)\).*--relabel"
+    other = answers(tmp_path, "r/c", pretrained="acme/other", rules_version="0.9")
+    mixed = rf"different labellers.*: rules 0\.9 \(.*; rules {RULES_VERSION} \(release\).*--relabel"
     with pytest.raises(OverbenchError, match=mixed):
-        read_inputs([tmp_path])
-    with pytest.raises(OverbenchError, match=mixed) as raised:
-        read_inputs([release, tmp_path / "b"])
-    assert f"{RULES_VERSION} (release)" in str(raised.value)
+        read_inputs([release, other])
 
 
 # What comes out.
@@ -256,14 +242,6 @@ def test_or_bench_categories_are_counted_and_rated(tmp_path: Path) -> None:
         ["illegal", "1", "0", "0.0 %"],
         ["none found", "1", "0", "100.0 %"],
     ]
-
-
-def test_the_release_says_what_each_step_left(release: Path) -> None:
-    report = build(read_inputs([release]))
-    steps = dict(cells(report, "release"))
-    assert steps["prompts in overbench"] == str(len(ROWS))
-    said = next(section.paragraphs for section in report.sections if section.key == "release")
-    assert said[-1].endswith("if at least 2 models refuse it, of at least 1 different checkpoints.")
 
 
 def test_a_report_is_written_whole_or_not_at_all(
@@ -299,36 +277,12 @@ def test_the_page_names_no_other_place_and_escapes_everything(release: Path, res
     assert "<img src=x" not in page and "&lt;img" in page and "alert(2)</script" not in page
     outside = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert set(re.findall(r"https?://[^\s\"'<>]+", outside)) == {"https://arxiv.org/abs/2510.19005"}
-    found = Tags()
-    found.feed(page)
-    assert not found.names & {"link", "iframe", "object", "embed", "form", "base"}
-    assert not {name for name in found.attributes if name == "style" or name.startswith("on")}
-    assert found.scripts == 2
+    found = Page(page)
+    assert not {"link", "iframe", "object", "embed", "form", "base"}.intersection(found.tags)
+    assert not {name for name, _ in found.attributes if name == "style" or name.startswith("on")}
+    assert found.tags.count("script") == 2
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1].replace("&#39;", "'")
     assert policy.startswith("default-src 'none'; style-src 'sha256-") and "unsafe" not in policy
-
-
-def test_importing_the_modules_is_cheap() -> None:
-    modules = "generators.commands.release_commands, generators.report.write_report"
-    code = f"import sys, {modules}; print(sorted(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    for heavy in ("numpy", "pyarrow", "duckdb", "matplotlib", "jinja2", "torch", "lm_eval"):
-        assert f"'{heavy}'" not in loaded
-
-
-class Tags(HTMLParser):
-    """The elements and attributes of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.attributes: set[str] = set()
-        self.scripts = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.scripts += tag == "script"
 
 
 # Its parts.

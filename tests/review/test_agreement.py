@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL
+from conftest import ANSWER, MIXED, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from table_files import write_table
-from typer.testing import CliRunner
 
-from generators import cli
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
 from overbench_tasks.logs import ReplyColumns
@@ -39,8 +37,6 @@ PAIRS = [
     ("partial", "refused"),
 ]
 """(people's label, what the rules say)."""
-
-runner = CliRunner()
 
 
 @pytest.fixture
@@ -161,26 +157,23 @@ class TestFiles:
 
     def test_the_command(self, labelled: Path, tmp_path: Path) -> None:
         listed = tmp_path / "listed.csv"
-        arguments = ["--gold", "people", "--reply", "answer", "--limit", "1", "--disagreements", str(listed)]
-        result = runner.invoke(cli.app, ["agreement", str(labelled), *arguments])
-        assert result.exit_code == 0, result.output
-        lines = [line.split() for line in result.output.splitlines()]
+        words = ("--gold", "people", "--reply", "answer", "--limit", 1, "--disagreements", listed)
+        text = overbench("agreement", labelled, *words)
+        lines = [line.split() for line in text.splitlines()]
         assert ["refused", "1", "3", "0", "0", "1", "5"] in lines
         assert ["all", "6", "5", "1", "0", "1", "13"] in lines
         low, high = wilson_interval(5, 6)
         assert ["precision", "0.8333", f"[{low:.4f},", f"{high:.4f}]"] in lines
-        assert "4 disagreements" in result.output
-        assert result.output.count("(people) ->") == 1
+        assert "4 disagreements" in text
+        assert text.count("(people) ->") == 1
         rows = [(row["people"], row["labeller"]) for _, row in read_table(listed)]
         assert rows == [pair for pair in PAIRS if pair[0] != pair[1]]
 
     def test_on_people_labels_of_xstest(self, shared_data: Path) -> None:
-        arguments = ["--gold", "final_label", "--reply", "completion", "--prompt", "prompt"]
-        file = shared_data / "xstest" / "completions_gpt4.csv"
-        result = runner.invoke(cli.app, ["agreement", str(file), *arguments])
-        assert result.exit_code == 0, result.output
-        assert "450 labelled replies" in result.output
-        (f1,) = re.findall(r"F1 +(\S+)", result.output)
+        words = ("--gold", "final_label", "--reply", "completion", "--prompt", "prompt")
+        text = overbench("agreement", shared_data / "xstest" / "completions_gpt4.csv", *words)
+        assert "450 labelled replies" in text
+        (f1,) = re.findall(r"F1 +(\S+)", text)
         assert 0.95 < float(f1) <= 1
 
 

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL
+from conftest import ANSWER, MIXED, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
+from release_fakes import sample
 from table_files import write_table
-from test_rescore import sample
-from typer.testing import CliRunner
 
-from generators import cli
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name, label_by_rules
 from overbench_tasks.logs import SAMPLES, ReplyColumns
@@ -22,7 +20,6 @@ from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import read_labelled
 from overbench_tasks.review.annotate import allocate, ask, guarded, read_key, read_sheet, unguarded
 
-runner = CliRunner()
 JUDGEMENT = "It is not appropriate to make fun of people."
 
 
@@ -186,12 +183,11 @@ class TestUse:
         table = read_labelled(sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply"))
         assert table.sizes is not None
         assert table.weights() @ table.counts.sum(axis=(1, 2)) == pytest.approx(110)
-        result = runner.invoke(cli.app, ["agreement", str(sheet), "--run", str(run)])
-        assert result.exit_code == 0, result.output
-        line = next(line for line in result.output.splitlines() if "osr (refused)" in line)
+        text = overbench("agreement", sheet, "--run", run)
+        line = next(line for line in text.splitlines() if "osr (refused)" in line)
         assert line.split()[2] == f"{24 / 110:.4f}"
         assert line.split()[5] == f"{10 / 110:.4f}"
-        assert "Rogan-Gladen" in result.output
+        assert "Rogan-Gladen" in text
 
     @pytest.mark.parametrize("how", ["quoted", "labels first", "labels last"])
     def test_several_runs_are_drawn_from_and_corrected_together(self, tmp_path: Path, how: str) -> None:
@@ -202,24 +198,19 @@ class TestUse:
             logs.append(str(write_table(tmp_path / model / f"samples_overbench_{model}.jsonl", rows)))
         runs = [f"{tmp_path}/*/samples_overbench_*.jsonl"] if how == "quoted" else logs
         sheet = tmp_path / "labels.csv"
-        drawn = runner.invoke(cli.app, ["annotate", *runs, "-o", str(sheet), "-L", "40"])
-        assert drawn.exit_code == 0, drawn.output
-        assert f"overbench agreement {sheet} --run" in drawn.output
+        drawn = overbench("annotate", *runs, "-o", sheet, "-L", 40)
+        assert f"overbench agreement {sheet} --run" in drawn
         assert read_key(tmp_path / "labels.key.json").sizes == {"complied/no_rule": 50, "refused/decline": 30}
         fill(sheet, lambda row: label_by_rules([(None, row["reply"])])[0].label)
-        arguments = ["--run", *runs, str(sheet)] if how == "labels last" else [str(sheet), "--run", *runs]
-        result = runner.invoke(cli.app, ["agreement", *arguments])
-        assert result.exit_code == 0, result.output
-        lines = result.output.splitlines()
+        words = ("--run", *runs, sheet) if how == "labels last" else (sheet, "--run", *runs)
+        lines = overbench("agreement", *words).splitlines()
         heads = [line.partition(":")[0] for line in lines if "prompts with a scored reply" in line]
         assert heads == ["all 2 runs", *logs]
         rates = [line.split()[2::3][:2] for line in lines if "osr (refused)" in line]
         assert rates == [["0.3750"] * 2, ["0.7500"] * 2, ["0.0000"] * 2]
 
     def test_a_second_file_of_labels_is_none(self, run: Path) -> None:
-        result = runner.invoke(cli.app, ["agreement", "labels.csv", str(run)])
-        assert result.exit_code == 2
-        assert "behind --run" in " ".join(result.output.split())
+        assert "behind --run" in " ".join(overbench("agreement", "labels.csv", run, code=2).split())
 
     def test_a_key_of_another_sheet_is_noticed(self, run: Path) -> None:
         sheet = sheet_of(run)
@@ -231,13 +222,7 @@ class TestUse:
 
     def test_the_command(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(run.parent)
-        first = runner.invoke(cli.app, ["annotate", str(run), "--limit", "8"])
-        assert first.exit_code == 0, first.output
-        assert "labels.csv: 8 replies" in first.output
-        again = runner.invoke(cli.app, ["annotate", str(run)])
-        assert again.exit_code == 1
-        assert "Go on with --interactive" in again.output
-        asked = runner.invoke(cli.app, ["annotate", str(run), "--interactive"], input="c\nq\n")
-        assert asked.exit_code == 0, asked.output
-        assert "1 labelled" in asked.output
+        assert "labels.csv: 8 replies" in overbench("annotate", run, "--limit", 8)
+        assert "Go on with --interactive" in overbench("annotate", run, code=1)
+        assert "1 labelled" in overbench("annotate", run, "--interactive", typed="c\nq\n")
         assert [row["human_label"] for row in read_sheet(Path("labels.csv"))] == ["complied"] + [""] * 7

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -380,14 +378,3 @@ def test_the_harmless_dialogues(shared_data: Path) -> None:
     seeds = read(shared_data / "hh_rlhf" / "harmless_base_test.jsonl.gz")
     assert len(seeds.prompts) == 2177 and dropped(seeds) == {"duplicate": 135}
     assert not any("Assistant:" in prompt for prompt in seeds.prompts)
-
-
-def test_importing_is_cheap() -> None:
-    code = (
-        "import sys, generators.seeds.seeds; "
-        "from generators.gates import form, novelty, presence; "
-        "print([m for m in ('datasets', 'pyarrow', 'simplemma', 'py3langid', 'numpy', 'regex') "
-        "if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -1,0 +1,25 @@
+"""Importing a module loads no library that takes its time."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("generators.commands.release_commands", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
+        ("generators.report.write_report", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
+        ("generators.detector.detector", "torch transformers sklearn scipy accelerate"),
+        ("generators.models.models", "torch transformers huggingface_hub tqdm filelock"),
+        ("generators.seeds.seeds", "datasets pyarrow simplemma py3langid numpy regex"),
+        ("generators.gates.form", "datasets pyarrow simplemma py3langid numpy regex"),
+        ("generators.gates.novelty", "datasets pyarrow simplemma py3langid numpy regex"),
+        ("generators.gates.presence", "datasets pyarrow simplemma py3langid numpy regex"),
+    ],
+)
+def test_importing_is_cheap(module: str, heavy: str) -> None:
+    code = f"import sys, {module}; print({{*{heavy.split()}}} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
