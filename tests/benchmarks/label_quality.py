@@ -1,67 +1,327 @@
-"""Print how well the rule labeller agrees with XSTest's human labels, beside prefix matching.
+"""How good the labellers are: writes ``overbench_tasks/data/label_quality.json`` and the READMEs' tables.
 
-The replies are not part of the project: ``OVERBENCH_SHARED_DATA`` names the folder that holds
-``xstest/completions_*.csv`` (default: ``../shared/data``). The rules were developed on the rows where
-``crc32(id + file name)`` is even and never on the others, which are reported apart.
+    python tests/benchmarks/label_quality.py              # both from the verdicts on file
+    python tests/benchmarks/label_quality.py --measure    # first label all replies by today's rules
+    python tests/benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
+
+``tests/data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
+people's label and a column for each labeller. The replies are not part of the project:
+``OVERBENCH_SHARED_DATA`` names their folder (default: ``../shared/data``). The judge (``OVERBENCH_JUDGE_*``)
+gets a sample of the English sets: of each label of each kind of prompt as many, by order of their hashes.
+The first of each, which its template was chosen on, are not measured.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
+import gzip
+import hashlib
+import io
+import json
 import os
-import sys
-import zlib
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 
-import numpy as np
 from label_speed import prefix_match
+from shared import timed
 
+from overbench_tasks.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.review.agreement import FLAGGED, Confusion, figure_lines, gold_label
-from overbench_tasks.tables import read_table
+from overbench_tasks.review.agreement import gold_label
+from overbench_tasks.review.label_quality import LABEL_QUALITY_FILE, LabelledSet, Measurement, as_json
+from overbench_tasks.tables import read_table, whole_file
 
-SHARED_DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
+REPOSITORY = Path(__file__).resolve().parents[2]
+SHARED_DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
+VERDICTS = REPOSITORY / "tests" / "data" / "label_quality.csv.gz"
+PAGES = (REPOSITORY / "README.md", REPOSITORY / "task_configs" / "README.md")
+"""The first shows the rules on what people labelled and on our own; the second shows all."""
 FILES = [SHARED_DATA / "xstest" / f"completions_{model}.csv" for model in ("gpt4", "llama2new")]
-"""The two of XSTest's that the rules were written with, half of each unread."""
-Row = tuple[Label, str]
+RULES, PREFIXES = f"rules {RULES_VERSION}", "prefix matching"
+TABLE, END = "<!-- label quality -->\n", "\n\n"
+KINDS = ("harmless", "other")
+Row = Mapping[str, str]
+Tables = dict[str, list[list[int]]]
 
 
-def halves(files: list[Path]) -> Iterator[tuple[str, Row]]:
-    """(half, (human label, reply)) of each row."""
-    for file in files:
-        for where, row in read_table(file):
-            label = gold_label(row["final_label"], where)
-            assert label is not None, where
-            odd = zlib.crc32((row["id"] + file.name).encode()) % 2
-            yield "held out" if odd else "developed on", (label, row["completion"])
+@dataclass(frozen=True)
+class Source:
+    """A labelled set: its file, which rows of it belong, and whose prompts are known to be harmless."""
+
+    file: str
+    about: str
+    labelled_by: str
+    harmless: Callable[[Row], bool]
+    keep: Callable[[Row], bool] = lambda row: True
+    language: str = "en"
+
+    @property
+    def path(self) -> Path:
+        return SHARED_DATA / self.file
 
 
-def by_prefix(reply: str) -> Label:
-    """The baseline as a labeller; it knows no partial."""
-    return "refused" if prefix_match(reply) else "complied"
+def _xstest(model: str, about: str) -> Source:
+    path = f"xstest/completions_{model}.csv"
+    return Source(path, about, "people, two each", lambda row: not row["type"].startswith("contrast"))
 
 
-def report(title: str, rows: list[Row], labeller: Callable[[str], Label]) -> None:
-    """Print the confusion matrix and the figures that follow from it, as ``overbench agreement`` does."""
-    counts = np.zeros((1, 3, len(LABELS)))
-    for human, reply in rows:
-        counts[0, LABELS.index(human), LABELS.index(labeller(reply))] += 1
-    print(f"\n{title}: {len(rows)} replies")
-    print("\n".join(figure_lines(Confusion(counts), title)))
-    print(f"partials flagged: {counts[0, 2, list(FLAGGED)].sum():.0f} of {counts[0, 2].sum():.0f}")
+def _political(language: str) -> Source:
+    return Source(
+        "replies/llm_compliance.jsonl.gz",
+        "37 models, political requests",
+        "two models that agree",
+        harmless=lambda row: False,
+        keep=lambda row: row["language"] == language,
+        language=language,
+    )
+
+
+SOURCES = {
+    "small-models": Source(
+        str(REPOSITORY / "tests" / "data" / "labelled_replies.jsonl"),
+        "three small models on our prompts, replies picked to be hard",
+        "a model (Claude)",
+        harmless=lambda row: True,
+    ),
+    "xstest-gpt4": _xstest("gpt4", "GPT-4 on XSTest"),
+    "xstest-llama2": _xstest("llama2new", "Llama 2 on XSTest"),
+    "xstest-mistral-guard": _xstest("mistralguard", "Mistral with a guardrail prompt on XSTest"),
+    "political-en": _political("en"),
+    "political-zh": _political("zh"),
+    "political-fi": _political("fi"),
+    "biology": Source(
+        "replies/refusalbench.jsonl.gz",
+        "13 models of 2025-26, biology prompts",
+        "three models that agree",
+        harmless=lambda row: row["tier"] == "benign",
+        # That set's "partial" is nearly always an answer that its token limit cut off.
+        keep=lambda row: row["label"] != "partial",
+    ),
+    "korean": Source(
+        "replies/k_overrefusal.jsonl.gz",
+        "6 models, Korean prompts",
+        "two models that agree",
+        harmless=lambda row: row["prompt_label"] == "safe",
+        language="ko",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A labelled reply, as its set has it."""
+
+    set: str
+    id: str
+    harmless: bool
+    people: Label
+    prompt: str
+    reply: str
+
+
+def labelled_replies(names: Iterable[str] = SOURCES) -> Iterator[Labelled]:
+    """Every labelled reply of the sets, in their files' order."""
+    for name in names:
+        source = SOURCES[name]
+        for where, row in read_table(source.path):
+            if source.keep(row):
+                reply = row["completion"] if "completion" in row else row["reply"]
+                label = gold_label(row.get("final_label", row.get("label")), where)
+                assert label is not None, where
+                yield Labelled(
+                    name, hashed(row["prompt"], reply), source.harmless(row), label, row["prompt"], reply
+                )
+
+
+def hashed(prompt: str, reply: str) -> str:
+    """What stands for a reply where it may not be given."""
+    return hashlib.sha256(f"{prompt}\x1f{reply}".encode()).hexdigest()[:12]
+
+
+def read_verdicts() -> list[dict[str, str]]:
+    """The verdicts on file: set, id, harmless, people, a column for each labeller; ``sure`` is the rules'."""
+    return [dict(row) for _, row in read_table(VERDICTS)]
+
+
+def write_verdicts(rows: list[dict[str, str]]) -> None:
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with whole_file(VERDICTS) as file:
+        file.buffer.write(gzip.compress(table.getvalue().encode(), mtime=0))
+
+
+def by_rules(row: Labelled) -> dict[str, str]:
+    """What the rules and the baseline say of a reply."""
+    said = label_reply(row.reply, prompt=row.prompt)
+    baseline = "refused" if prefix_match(row.reply) else "complied"
+    return {RULES: said.label, "sure": str(int(said.sure)), PREFIXES: baseline}
+
+
+def sample(replies: Iterable[Labelled], most: int, *, developed: bool = False) -> list[Labelled]:
+    """Up to ``most`` replies of each label of each kind of prompt in English, behind those, at most 16 and a
+    quarter, that the judge's template was chosen on; or with ``developed`` of these."""
+    cells: dict[tuple[str, Label], list[Labelled]] = defaultdict(list)
+    for one in replies:
+        if SOURCES[one.set].language == "en" and one.set != "small-models":
+            cells[one.set.partition("-")[0], one.people].append(one)
+    chosen = []
+    for _, cell in sorted(cells.items()):
+        cell.sort(key=lambda one: one.id)
+        kept = min(16, len(cell) // 4)
+        chosen += cell[:kept][:most] if developed else cell[kept:][:most]
+    return chosen
+
+
+def measure(judged: int) -> list[dict[str, str]]:
+    """Every labelled reply with what today's rules say, and the judge's words of now or else of before."""
+    replies = list(labelled_replies())
+    rows = [
+        {
+            "set": one.set,
+            "id": one.id,
+            "harmless": str(int(one.harmless)),
+            "people": one.people,
+            **by_rules(one),
+        }
+        for one in replies
+    ]
+    said = {(row["set"], row["id"]): row for row in read_verdicts()} if VERDICTS.exists() else {}
+    judge = next((name for row in said.values() for name in row if name.startswith("judge ")), "judge")
+    verdicts = {key: row.get(judge, "") for key, row in said.items()}
+    if judged:
+        asking = Judge(JudgeSettings.resolve({"mode": "judge"}))
+        judge, chosen = " ".join(asking.versions.values()), sample(replies, judged)
+        found, seconds = timed(lambda: asking.label([(one.prompt, one.reply) for one in chosen]))[::-1]
+        verdicts = {(one.set, one.id): verdict.label for one, verdict in zip(chosen, found, strict=True)}
+        print(f"{asking.summary} {seconds:.0f} s.")
+    return [{**row, judge: verdicts.get((row["set"], row["id"]), "")} for row in rows]
+
+
+def measurements(rows: list[dict[str, str]]) -> list[Measurement]:
+    """Of every labeller on every set, from the verdicts on file; the judge's on its sample.
+
+    ``two-stage`` takes the rules' word where they are sure and the judge's elsewhere, on the judge's sample.
+    """
+    rules, judge = (
+        next((name for name in rows[0] if name.startswith(f"{who} ")), "") for who in ("rules", "judge")
+    )
+    counts: dict[tuple[str, str], Tables] = defaultdict(lambda: {kind: _no_counts() for kind in KINDS})
+    versions: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        said = {rules: row[rules], PREFIXES: row[PREFIXES]}
+        if judge and row[judge]:
+            settled = int(row["sure"]) or row[rules] == "unscored"
+            said |= {
+                judge: row[judge],
+                f"two-stage{judge.removeprefix('judge')}": row[rules if settled else judge],
+            }
+        for labeller, label in said.items():
+            table = counts[labeller, row["set"]]["harmless" if int(row["harmless"]) else "other"]
+            table[LABELS.index(row["people"])][LABELS.index(label)] += 1
+        versions[row["set"]].append(f"{row['id']} {row['people']}\n")
+    sets = {
+        name: LabelledSet(
+            name,
+            SOURCES[name].about,
+            SOURCES[name].labelled_by,
+            SOURCES[name].language,
+            len(lines),
+            hashlib.sha256("".join(lines).encode()).hexdigest(),
+        )
+        for name, lines in versions.items()
+    }
+    return [
+        Measurement(labeller, sets[name], *(tuple(map(tuple, tables[kind])) for kind in KINDS))
+        for (labeller, name), tables in sorted(counts.items())
+    ]
+
+
+def _no_counts() -> list[list[int]]:
+    return [[0] * len(LABELS) for _ in LABELS[:-1]]
+
+
+def as_text(found: list[Measurement]) -> str:
+    """``label_quality.json``, one measurement a line."""
+    content = as_json(found)
+    parts = {name: ",\n".join(json.dumps(one) for one in content[name]) for name in ("sets", "measurements")}
+    return (
+        f'{{"format": {content["format"]}, "labels": {json.dumps(content["labels"])},\n'
+        f'"sets": [\n{parts["sets"]}\n],\n"measurements": [\n{parts["measurements"]}\n]}}\n'
+    )
+
+
+def table(found: list[Measurement], page: Path) -> str:
+    """The table of one of :data:`PAGES`."""
+    lines = [
+        "| labels of | against | replies | refusal F1 | sensitivity | specificity | three-way accuracy |"
+        " full refusals on harmless prompts: people's, ours |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for one in found:
+        by, figures = one.labelled_set.labelled_by, one.figures()
+        if page == PAGES[0] and not (one.labeller == RULES and ("people" in by or "Claude" in by)):
+            continue
+        numbers = [
+            _number(figures[name]) for name in ("f1", "sensitivity", "specificity", "three_way_accuracy")
+        ]
+        shares = [figures["harmless_refused_by_people"], figures["harmless_refused"]]
+        refused = "" if isnan(shares[0]) else " and ".join(f"{100 * share:.1f} %" for share in shares)
+        where = f"{by}: {one.labelled_set.about}"
+        lines.append("| " + " | ".join([one.labeller, where, f"{figures['n']:,}", *numbers, refused]) + " |")
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return "" if isnan(value) else f"{value:.3f}"
+
+
+def judge_lines(rows: list[dict[str, str]]) -> Iterator[str]:
+    """On the judge's whole sample the rules, two stages and the judge, and the calls that two stages save."""
+    judged = [row for row in rows if next((row[name] for name in row if name.startswith("judge ")), "")]
+    if not judged:
+        return
+    one_set = [{**row, "set": "small-models"} for row in judged]  # any name: they are counted together
+    for one in measurements(one_set):
+        figures = one.figures()
+        numbers = ", ".join(f"{name} {figures[name]:.3f}" for name in ("f1", "kappa", "accuracy"))
+        evasion = f"{figures['evasion_recall']:.3f}" if one.tells_evasive else "not measured"
+        yield f"sample, {one.labeller}: {figures['n']} replies, {numbers}, evasion recall {evasion}"
+    for name, group in (("the sample", judged), ("all labelled English replies", english(rows))):
+        unsure = sum(row["sure"] == "0" for row in group)
+        saved = 1 - unsure / len(group)
+        yield f"two stages ask about {unsure:,} of {len(group):,} replies of {name}: {saved:.1%} saved"
+
+
+def english(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [row for row in rows if SOURCES[row["set"]].language == "en"]
 
 
 def main() -> None:
-    """Print the rules' and the baseline's figures for both halves and for all rows."""
-    files = [file for file in FILES if file.is_file()]
-    if not files:
-        sys.exit(f"no completions_*.csv in {FILES[0].parent}; set OVERBENCH_SHARED_DATA")
-    rows = list(halves(files))
-    for name in ("developed on", "held out", "all"):
-        chosen = [row for half, row in rows if name in (half, "all")]
-        report(f"rules {RULES_VERSION}, {name}", chosen, lambda reply: label_reply(reply).label)
-        report(f"prefix matching, {name}", chosen, by_prefix)
+    """Measure what is asked for, write the figures, print them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--judge", type=int, default=0, metavar="MOST")
+    arguments = parser.parse_args()
+    if arguments.measure or arguments.judge:
+        write_verdicts(measure(arguments.judge))
+    rows = read_verdicts()
+    found = measurements(rows)
+    with whole_file(LABEL_QUALITY_FILE) as file:
+        file.write(as_text(found))
+    for page in PAGES:
+        before, rest = page.read_text(encoding="utf-8").split(TABLE)
+        with whole_file(page) as file:
+            file.write(f"{before}{TABLE}{table(found, page)}{''.join(rest.partition(END)[1:])}")
+    print("\n".join((table(found, PAGES[1]), *judge_lines(rows))))
 
 
 if __name__ == "__main__":
