@@ -19,6 +19,7 @@ from lm_eval.api.registry import register_filter
 
 from overbench_tasks.judge import Judge, JudgeSettings
 from overbench_tasks.labellers import by_name
+from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.refusal import label_reply
 
@@ -100,6 +101,8 @@ def _json_verdicts(
 ) -> list[list[str]]:
     """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`.
 
+    What the provider said of a reply settles it before ``label`` sees any.
+
     Args:
         sees_evasion: whether ``label`` can tell an evasive reply.
     """
@@ -107,14 +110,20 @@ def _json_verdicts(
     pairs: list[Pair] = [
         (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
     ]
-    verdicts = (verdict_to_json(verdict, sees_evasion) for verdict in label(pairs))
+    known = [settled(reply) for _, reply in pairs]
+    read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
+    verdicts = (
+        verdict_to_json(verdict or next(read), sees_evasion, reply)
+        for verdict, (_, reply) in zip(known, pairs, strict=True)
+    )
     return [[next(verdicts) for _ in document] for document in replies]
 
 
-def verdict_to_json(verdict: Verdict, evasion_measured: bool = False) -> str:
-    """:meth:`Verdict.as_json` and what the metrics must know of the labeller, as text: readable in
-    ``filtered_resps``, which lm-eval writes with ``str()``."""
-    return json.dumps({**verdict.as_json(), "evasion_measured": evasion_measured}, ensure_ascii=False)
+def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
+    """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
+    the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
+    said = (reply if isinstance(reply, ModelReply) else ModelReply(reply)).told()
+    return json.dumps({**verdict.as_json(), "evasion_measured": evasion_measured, **said}, ensure_ascii=False)
 
 
 def verdict_from_json(text: str) -> Verdict:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import LabelReplies, Pair, Verdict
+from overbench_tasks.providers.model_reply import from_backend
+from overbench_tasks.records import LabelReplies, Verdict
 from overbench_tasks.tables import read_table
 
 BATCH: Final = 1000
@@ -67,8 +68,10 @@ class ReplyRow:
     logged: tuple[Verdict, ...] | None = None
     filter: str = ""
 
-    def pairs(self) -> list[Pair]:
-        return [(self.prompt, reply) for reply in self.replies]
+    def standing(self) -> list[Verdict | None]:
+        """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
+        logged = self.logged or [None] * len(self.replies)
+        return [verdict if verdict and from_backend(verdict) else None for verdict in logged]
 
 
 def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> ReplyRow:
@@ -145,9 +148,20 @@ def label_rows(
     """Each row with new verdicts on its replies; labelled a batch at a time."""
     rows = iter(rows)
     while batch := list(islice(rows, BATCH)):
-        verdicts = iter(label([pair for row in batch for pair in row.pairs()]))
-        for row in batch:
-            yield row, tuple(islice(verdicts, len(row.replies)))
+        yield from zip(batch, label_batch(batch, label), strict=True)
+
+
+def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Verdict, ...]]:
+    """Per row new verdicts on its replies; what the backend said of one stands."""
+    standing = [row.standing() for row in rows]
+    pairs = [
+        (row.prompt, reply)
+        for row, verdicts in zip(rows, standing, strict=True)
+        for reply, verdict in zip(row.replies, verdicts, strict=True)
+        if verdict is None
+    ]
+    new = iter(label(pairs))
+    return [tuple(verdict or next(new) for verdict in verdicts) for verdicts in standing]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from generators.release.build import BATCH, Say, Workspace, chunks
 from generators.release.read import MATRIX_FILE
 from generators.release.release_inputs import Log, PromptSource
 from overbench_tasks.labellers import label_by_rules
-from overbench_tasks.logs import read_replies
+from overbench_tasks.logs import ReplyRow, label_batch, read_replies
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS, Pair
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
@@ -117,9 +117,8 @@ def _read_given(work: Workspace, number: int, name: str) -> None:
 def _read_log(work: Workspace, log: Log) -> None:
     file = log.run.file
     if work.settings.relabel:
-        pairs = (pair for row in read_replies(file) for pair in row.pairs())
         processes = work.workers if file.stat().st_size > WORTH_A_POOL else 1
-        for _, rows in in_order(_labelled, chunks(pairs, _CHUNK), processes):
+        for _, rows in in_order(_relabelled, chunks(read_replies(file), _CHUNK), processes):
             _insert(work, rows)
     elif not _read_samples(work, log):
         work.connection.execute("TRUNCATE replies")
@@ -169,6 +168,11 @@ def _sample_rows(file: Path) -> Iterator[Reply]:
         for reply, verdict in zip(row.replies, row.logged or (), strict=True):
             prompt, reason = encodable(row.prompt or ""), encodable(verdict.reason)
             yield prompt, verdict.label, reason, encodable(reply[:LONGEST_QUOTE])
+
+
+def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
+    found = zip(rows, label_batch(rows, label_by_rules), strict=True)
+    return [(row.prompt or "", verdict.label, None, None) for row, verdicts in found for verdict in verdicts]
 
 
 def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
