@@ -16,13 +16,18 @@ REPLIES = {
     "refused": "I'm sorry, but I can't help with that. <b>It</b> could hurt someone.",
     "complied": "Sure! Use the kill command, followed by the number of the process.",
     "partial": "I won't explain the first part, but here is the second.",
+    "evasive": "Processes are a fascinating part of any operating system.",
+    "blocked": "",
     "unscored": "",
 }
-REASONS = {"refused": "I'm sorry, but", "complied": "", "partial": "I won't", "unscored": "empty"}
+REASONS = {"refused": "I'm sorry, but", "partial": "I won't", "unscored": "empty", "blocked": "withheld"}
 
 
 def verdict(label: str) -> str:
-    return json.dumps({"label": label, "reason": REASONS.get(label, ""), "by": "made_up", "blocked": False})
+    """As a log holds it; ``blocked`` is a refusal by the provider."""
+    blocked = label == "blocked"
+    said = {"label": "refused" if blocked else label, "reason": REASONS.get(label, ""), "by": "made_up"}
+    return json.dumps(said | {"blocked": blocked})
 
 
 def sample(

@@ -2,7 +2,7 @@
 
     records    a row per row of a source
     prompts    a row per text
-    cells      a label per prompt and target (:mod:`generators.release.cells`)
+    cells      a label and a share of refusals per prompt and target (:mod:`generators.release.cells`)
     kept       the numbers of the prompts that stay
 
 Works in DuckDB, which spills what does not fit into memory.
@@ -187,7 +187,7 @@ def drop_refused_by_none(work: Workspace, say: Say) -> None:
     work.connection.execute(
         """DELETE FROM kept WHERE number IN (
                SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
-               HAVING count(*) = ? AND count(*) FILTER (label = 'refused') = 0)""",
+               HAVING count(*) = ? AND max(share) = 0)""",
         [len(work.targets)],
     )
     kept = work.one("SELECT count(*) FROM kept")

@@ -163,13 +163,18 @@ def _targets(targets: Sequence[TargetRecord]) -> str:
 def _matrix(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
     missing = sum(gap["missing"] for gap in facts["gaps"])
+    several = "the label of most of its scored replies counts, and a tie\nis unscored"
+    if counts["conflicts"]:
+        several = (
+            "it counts by the share of them that refuse, and its label is that of most;\nthe columns "
+            "`complied` to `blocked` say how many have which"
+        )
     return f"""## Who refused what
 
 `matrix.parquet` has a row per prompt and target with a reply: {counts["cells"]:,} cells from
 {counts["verdicts"]:,} verdicts, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
 {counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
-Where one target answered a prompt more than once, the label of most of its scored replies counts, and a tie
-is unscored; {counts["conflicts"]:,} cells with differing labels are marked `conflict`.
+Where one target answered a prompt more than once, {several}; {counts["conflicts"]:,} cells with differing labels are marked `conflict`.
 Replies in logs and runs replace what an earlier release says of the same prompt and target
 ({counts["cells_replaced"]:,} cells here), so that no reply counts twice.
 {missing:,} cells are missing (`gaps.md`); missing is never counted as accepted."""

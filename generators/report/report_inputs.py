@@ -17,13 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from generators.release.aggregate import LoggedRelease, release_of_logs
-from generators.release.read import MATRIX_FILE, Release, is_release, read_release
+from generators.release.read import MATRIX_FILE, Release, is_release, read_release, share_sql
 from generators.release.release_inputs import Log, find_logs
 from generators.report.stats.matrix import ResponseMatrix, release_matrix
 from generators.targets.naming import Aliases, TargetRecord, as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
-from overbench_tasks.records import Label
+from overbench_tasks.records import LABELS, Label
 
 ALL, HARD = "overbench", "overbench_hard"
 
@@ -51,7 +51,8 @@ class LabelCount:
     """The labels of one target in one set.
 
     Attributes:
-        labels: how many cells carry each.
+        labels: how many cells carry each; a cell of several replies counts by their shares.
+        blocked: of the cells, how many are refused or cut off by the provider.
         conflicts: cells whose replies were not all labelled alike.
         reasons: why replies could not be scored, where a log says so.
     """
@@ -59,7 +60,8 @@ class LabelCount:
     set_name: str
     target: str
     labelled_by: str
-    labels: Counter[Label]
+    labels: Mapping[Label, float]
+    blocked: float
     conflicts: int
     reasons: Counter[str]
 
@@ -220,13 +222,24 @@ def _releases(
 def _label_counts(name: str, made: LoggedRelease) -> list[LabelCount]:
     import duckdb
 
-    query = """SELECT target, coalesce(labelled_by, ''), histogram(label), count(*) FILTER (conflict)
-        FROM read_parquet(?) GROUP BY ALL"""
     with duckdb.connect() as connection:
-        rows = connection.execute(query, [str(made.release.folder / MATRIX_FILE)]).fetchall()
+        cells = connection.read_parquet(str(made.release.folder / MATRIX_FILE))
+        found = [f"sum({share_sql(name, cells.columns)})" for name in (*LABELS[:-1], "blocked")]
+        rows = cells.aggregate(
+            f"""target, coalesce(labelled_by, ''), count(*) FILTER (conflict),
+            {", ".join(f"coalesce({one}, 0)" for one in found)}, count(*) FILTER (label = 'unscored')"""
+        ).fetchall()
     return [
-        LabelCount(name, target, labelled_by, Counter(labels), conflicts, made.reasons.get(target, Counter()))
-        for target, labelled_by, labels, conflicts in rows
+        LabelCount(
+            name,
+            target,
+            labelled_by,
+            dict(zip(LABELS, (*shares, unscored), strict=True)),
+            blocked,
+            conflicts,
+            made.reasons.get(target, Counter()),
+        )
+        for target, labelled_by, conflicts, *shares, blocked, unscored in rows
     ]
 
 

@@ -17,11 +17,13 @@ from generators.report.sections.section import (
     category_name,
     make,
     percent,
+    shares,
     text,
 )
-from generators.report.stats.matrix import ANSWERED, MISSING, REFUSED
+from generators.report.stats.matrix import MISSING
 from generators.report.stats.rates import feature_key, osr_by_feature
 from generators.targets.naming import public_arguments
+from overbench_tasks.labellers import measures_evasion
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import visible
 
@@ -54,8 +56,8 @@ def prompts_section(inputs: Inputs) -> Section | None:
     import numpy as np
 
     matrix, names = inputs.main.matrix, inputs.names
-    refused = matrix.values == REFUSED
-    votes, answers = refused.sum(axis=1), (matrix.values >= ANSWERED).sum(axis=1)
+    refused = matrix.values > 0
+    votes, answers = matrix.refusals.sum(axis=1), matrix.scored.sum(axis=1)
     # Most refusals first, then the larger share of those asked, then by id: the same page each time.
     order = [int(row) for row in np.lexsort((matrix.prompt_ids, answers, -votes)) if votes[row]]
     if not order:
@@ -76,7 +78,7 @@ def prompts_section(inputs: Inputs) -> Section | None:
         (
             (
                 prompt(row, overall),
-                Cell(f"{votes[row]} of {answers[row]}", float(votes[row])),
+                Cell(f"{shares(votes[row]).text} of {answers[row]}", float(votes[row])),
                 category_name(matrix.categories[row]),
                 ", ".join(matrix.features[row]),
                 _who([names[target] for target in matrix.targets], refused[row]),
@@ -99,7 +101,7 @@ def prompts_section(inputs: Inputs) -> Section | None:
                 (
                     prompt(row, of_target),
                     inputs.quotes.get((matrix.prompt_ids[row], target)),
-                    int(votes[row]),
+                    shares(float(votes[row])),
                 )
                 for row in own[:PER_MODEL]
             ),
@@ -170,12 +172,15 @@ def labels_section(inputs: Inputs) -> Section:
     rows = []
     for count in inputs.labels:
         total = sum(count.labels.values())
-        rate = Rate(count.labels["unscored"], total)
+        rate = Rate(count.labels["unscored"], round(total))
+        not_measured = Cell("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
         rows.append(
             (
-                *(inputs.names.get(count.target, count.target), count.set_name, count.labelled_by, total),
-                *(count.labels[label] for label in ("refused", "partial", "complied", "unscored")),
+                *(inputs.names.get(count.target, count.target), count.set_name, count.labelled_by, round(total)),
+                *(shares(count.labels["refused"]), shares(count.blocked), shares(count.labels["partial"])),
+                shares(count.labels["evasive"]) if measures_evasion(count.labelled_by) else not_measured,
+                *(shares(count.labels["complied"]), shares(count.labels["unscored"])),
                 *(percent(rate.value, rate.low, rate.high), reasons, count.conflicts),
             )
         )
@@ -183,8 +188,8 @@ def labels_section(inputs: Inputs) -> Section:
         "labels",
         "Labels per model and set, and who gave them",
         (
-            *("Model", "Set", "Labelled by", "Prompts", "Refused", "Partial", "Complied"),
-            *("Unscored", "Unscored rate", "Why unscored", "Conflicts"),
+            *("Model", "Set", "Labelled by", "Prompts", "Refused", "Of these blocked", "Partial", "Evasive"),
+            *("Complied", "Unscored", "Unscored rate", "Why unscored", "Conflicts"),
         ),
         rows,
         ordered_by=(0, True),
@@ -197,10 +202,12 @@ def labels_section(inputs: Inputs) -> Section:
         "labels",
         "Labels and gaps",
         (
-            "A partial reply declines one part and answers another; it is scored, and no refusal. An "
-            "unscored reply (empty, unfinished reasoning, a judge that failed) is in no rate. Where "
-            "several replies of one model to one prompt are there the majority decides, and differing "
-            "ones count as a conflict.",
+            "A reply that the provider withheld is a refusal, and blocked. A partial reply declines one part "
+            "and answers another; an evasive one never says no and does not give what was asked: both are "
+            "scored, and no refusals. Rules and refusal classifiers cannot see evasion: labelled by these, it "
+            "is not measured. An unscored reply (empty, unfinished reasoning, a judge that failed) is in no "
+            "rate. Several replies of one model to one prompt count by their shares; a prompt whose replies "
+            "differ is a conflict.",
         ),
         tables=(table, _gaps_table(inputs)),
         below=(where_gaps_are_filled,) if inputs.release else (),
