@@ -69,7 +69,7 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
 
 
 def measures_evasion(labeller: str) -> bool:
-    """Can this labeller, by its name, tell an evasive reply? Rules, classifiers and judges before 2.0 can't."""
+    """Can a labeller of this name tell an evasive reply? Rules, classifiers and judges before 2.0 can't."""
     kind, _, rest = labeller.partition(" ")
     return kind in ("judge", "two-stage") and not rest.rpartition(" ")[2].startswith("1.")
 

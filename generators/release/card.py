@@ -174,7 +174,8 @@ def _matrix(facts: Mapping[str, Any]) -> str:
 `matrix.parquet` has a row per prompt and target with a reply: {counts["cells"]:,} cells from
 {counts["verdicts"]:,} verdicts, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
 {counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
-Where one target answered a prompt more than once, {several}; {counts["conflicts"]:,} cells with differing labels are marked `conflict`.
+Where one target answered a prompt more than once, {several}; \
+{counts["conflicts"]:,} cells with differing labels are marked `conflict`.
 Replies in logs and runs replace what an earlier release says of the same prompt and target
 ({counts["cells_replaced"]:,} cells here), so that no reply counts twice.
 {missing:,} cells are missing (`gaps.md`); missing is never counted as accepted."""

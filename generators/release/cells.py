@@ -66,7 +66,7 @@ CREATE OR REPLACE TEMP TABLE counted AS
 SELECT *, {" + ".join(_SCORED)} AS scored, greatest({", ".join(_SCORED)}) AS most,
        {" + ".join(f"({label} > 0)::INT" for label in _SCORED)} AS kinds
 FROM (SELECT number, coalesce(bool_or(conflict), false) AS conflict, sum(replies) AS replies,
-             {", ".join(f"coalesce(sum(replies) FILTER (label = '{label}'), 0) AS {label}" for label in LABELS)},
+             {", ".join(f"sum(if(label = '{label}', replies, 0)) AS {label}" for label in LABELS)},
              sum(blocked) AS blocked
       FROM verdicts GROUP BY number)"""
 
@@ -222,7 +222,8 @@ def _take_replies(work: Workspace, number: int, task: str) -> None:
     ours = "FROM replies JOIN spellings USING (prompt)"
     work.strangers[task] += work.one(f"SELECT count(*) {ours} WHERE number IS NULL")
     connection.execute(
-        f"""INSERT INTO read_now SELECT number, replies.label, count(*), count(*) FILTER (blocked), false {ours}
+        f"""INSERT INTO read_now
+            SELECT number, replies.label, count(*), count(*) FILTER (blocked), false {ours}
             WHERE number IS NOT NULL GROUP BY ALL"""
     )
     if work.quoting:

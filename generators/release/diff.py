@@ -191,7 +191,9 @@ def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                 for table, name in (("prompts", PROMPTS_FILE), ("hard", HARD_FILE), ("cells", MATRIX_FILE)):
                     rows = database.read_parquet(str(folder / name))
                     if table == "cells":
-                        rows = rows.project(f"*, {share_sql('refused', rows.columns)} AS share")
+                        rows = rows.project(
+                            f"id, target, label, {share_sql('refused', rows.columns)} AS share"
+                        )
                     rows.create_view(f"{age}_{table}")
             yield database
     except duckdb.Error as error:

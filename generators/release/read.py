@@ -62,11 +62,9 @@ MATRIX_COLUMNS: Final = {
     "conflict": "bool",  # the scored verdicts were not all alike
     "labelled_by": "string",  # e.g. "rules 1.1"; several joined by " + "
 }
-COUNT_COLUMNS: Final = {
-    **dict.fromkeys(LABELS, "int32"),  # how many of the cell's verdicts have this label
-    "blocked": "int32",  # how many replies the provider withheld, or the rest of them
-}
-"""Of the matrix, where label and number of verdicts don't tell these of every cell; else they are left out."""
+COUNT_COLUMNS: Final = dict.fromkeys((*map(str, LABELS), "blocked"), "int32")
+"""Of the matrix, where label and number of verdicts don't tell these of every cell: how many verdicts have
+each label, and how many replies the provider withheld, or the rest of them."""
 TARGET_COLUMNS: Final = {
     "target": "string",
     "checkpoint": "string",  # the weights; configurations of one checkpoint share it
@@ -201,7 +199,7 @@ def arrow_schema(columns: Mapping[str, str]) -> pyarrow.Schema:
 
 
 def share_sql(label: str, columns: Container[str]) -> str:
-    """SQL for the share of a cell's scored verdicts that have ``label``, or are ``blocked``; NULL without any.
+    """SQL for the share of a cell's scored verdicts that have ``label``, or are ``blocked``; NULL for none.
 
     Args:
         columns: those of the matrix. Without :data:`COUNT_COLUMNS` all verdicts of a cell are as its label.

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import shutil
-from collections import Counter, defaultdict
+from collections import defaultdict
 from itertools import product
 from pathlib import Path
 from typing import Any

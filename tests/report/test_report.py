@@ -36,8 +36,8 @@ ONE = [
 
 
 def answers(folder: Path, labels: str, **settings: object) -> Path:
-    """One run on ONE, prompts separated by /: r refused, c complied, p partial, u unscored."""
-    names = {"r": "refused", "c": "complied", "p": "partial", "u": "unscored"}
+    """One run on ONE, prompts separated by /, a letter per reply: its label's first."""
+    names = {"r": "refused", "b": "blocked", "c": "complied", "p": "partial", "e": "evasive", "u": "unscored"}
     rows = zip(ONE, ([names[one] for one in part] for part in labels.split("/")), strict=False)
     write_log(folder, rows, **settings)  # type: ignore[arg-type]
     return folder
@@ -63,24 +63,27 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("runs", "counts", "reasons", "conflicts"),
+    ("runs", "rate", "counts", "unscored"),
     [
-        (["r/c/p/u"], ["4", "1", "1", "1", "1"], "empty 1", "0"),
-        # Two runs are joined, a tie is unscored.
-        (["r/r/c/c", "r/c/c/c"], ["4", "1", "0", "2", "1"], "–", "1"),
+        # One refused of three scored; Wilson's interval of 1 in 3 is 6.1 to 79.2 %.
+        (["r/c/p/u"], "33.3 % 6.1–79.2, n = 3", "4 1 0 1 1 1", ["25.0 % 4.6–69.9", "empty 1", "0"]),
+        # Several replies of a run, or of several, give a share: 1, 1, 1/2 and 1/4 of four prompts.
+        (["r/rb/cr/bcce"], "68.8 % 25.8–93.3, n = 4", "4 2.8 0.8 0 1 0", ["0.0 % 0.0–49.0", "–", "2"]),
+        (["r/r/c/c", "r/b/r/uuccr"], "68.8 % 25.8–93.3, n = 4", "4", []),
+        (["r/u/c/c", "u/u/p/c"], "33.3 % 6.1–79.2, n = 3", "4 1 0 0.5 1.5 1", ["25.0 % 4.6–69.9"]),
     ],
 )
-def test_rates_are_refused_over_scored(
-    tmp_path: Path, runs: list[str], counts: list[str], reasons: str, conflicts: str
+def test_rates_are_the_mean_share_of_refused_replies_among_the_scored(
+    tmp_path: Path, runs: list[str], rate: str, counts: str, unscored: list[str]
 ) -> None:
-    """One refused of three scored; Wilson's interval of 1 in 3 is 6.1 to 79.2 %."""
     for day, said in enumerate(runs):
         answers(tmp_path, said, date=f"2026-11-2{day}T00-00-00.000000")
     report = build(read_inputs([tmp_path]))
-    assert cells(report, "osr") == [["org/model", "33.3 % 6.1–79.2, n = 3"]]
+    assert cells(report, "osr") == [["org/model", rate]]
     [row] = cells(report, "labels")
     assert row[:3] == ["org/model", "overbench", f"rules {RULES_VERSION}"]
-    assert row[3:] == [*counts, "25.0 % 4.6–69.9", reasons, conflicts]
+    assert row.pop(7) == f"not measured labelled by rules {RULES_VERSION}"
+    assert " ".join(row[3:9]).startswith(counts) and row[9 : 9 + len(unscored)] == unscored
 
 
 def test_a_target_that_answered_less_is_rated_on_less_and_the_report_says_so(tmp_path: Path) -> None:

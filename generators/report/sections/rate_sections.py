@@ -33,8 +33,8 @@ from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 
 _OF_SHARES = (
-    "Where a model gave several replies to a prompt, its share of refusals counts, and the test draws the signs "
-    "of the differences at random. "
+    "Where a model gave several replies to a prompt, its share of refusals counts, and the test draws the "
+    "signs of the differences at random. "
 )
 FEW_FEATURES = 10
 """With fewer words of enough prompts, rarer words are shown too."""

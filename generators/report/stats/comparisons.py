@@ -65,8 +65,8 @@ def compare_pairs(matrix: ResponseMatrix) -> list[PairComparison]:
         one, other = matrix.column(first), matrix.column(second)
         common = (one != MISSING) & (other != MISSING)
         one, other = one[common], other[common]
-        shared = (one @ other, one @ (1 - other), (1 - one) @ other)
-        counts.append((first, second, len(one), *map(float, shared), paired_test(one - other)))
+        both, p = float(one @ other), paired_test(one - other)
+        counts.append((first, second, len(one), both, float(one.sum()) - both, float(other.sum()) - both, p))
     corrected = holm([row[-1] for row in counts])
     return [PairComparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
 

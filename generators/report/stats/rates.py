@@ -1,8 +1,8 @@
 """Oversensitivity rates of a response matrix, each with its interval and the prompts behind it.
 
 ``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), the mean over the prompts that M
-has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by one: where many stand side by side, about one in
-twenty misses its rate.
+has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by
+one: where many stand side by side, about one in twenty misses its rate.
 
 Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
 by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
