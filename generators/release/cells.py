@@ -188,7 +188,11 @@ def _sample_rows(file: Path) -> Iterator[Reply]:
 
 def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
     found = zip(rows, label_batch(rows, label_by_rules), strict=True)
-    return [(row.prompt or "", verdict.label, None, None) for row, verdicts in found for verdict in verdicts]
+    return [
+        (row.prompt or "", verdict.label, verdict.blocked, None, None)
+        for row, verdicts in found
+        for verdict in verdicts
+    ]
 
 
 def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
