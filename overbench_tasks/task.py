@@ -1,31 +1,31 @@
 """The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
 
 Beyond lm-eval's own class it does what task files cannot: it drops the extra replies that
-padding gives to short ranks, warns when a chat model is asked without its chat template, keeps out
-of lm-eval's request cache, builds the filters before anything is generated, so that their settings
-are checked in time, and writes the versions of package, rules and judge into the results.
+padding gives to short ranks, says what spoils replies (a chat model asked without its chat template,
+reasoning that never ends: :mod:`overbench_tasks.advice`), keeps out of lm-eval's request cache, builds the
+filters before anything is generated, so that their settings are checked in time, and writes the versions
+of package, rules and judge into the results.
 """
 
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
+from lm_eval.api.model import CachingLM
 
-from overbench_tasks import __version__
+from overbench_tasks import __version__, advice
 from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics
-from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.providers.model_reply import settled
+from overbench_tasks.refusal import RULES_VERSION, label_reply
 
-logger = logging.getLogger(__name__)
-
-_warned_models: set[str] = set()
+_OPENING: Final = "<think>"
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
@@ -60,19 +60,72 @@ class OverbenchTask(GenerationTask):
         # lm-eval's request cache is keyed by task and tokenizer: it would hand the requests of one
         # prompt file to a run on another. Ours take milliseconds to build.
         super().build_all_requests(**(options | {"cache_requests": False}))
-
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Any:
-        if not kwargs.get("apply_chat_template"):
-            _warn_about_chat_template(_model_under_evaluation())
-        return super().construct_requests(doc, ctx, **kwargs)
+        if lm := _model_under_evaluation():
+            advice.dies_of_a_block(lm)
+            if not options.get("apply_chat_template"):
+                advice.no_chat_template(lm)
+            ReplyWatch.over(lm)
 
     def apply_filters(self) -> list[Instance] | None:
-        # Distributed runs repeat a rank's last request until all ranks have equally many; the
-        # copies' replies land behind the real ones and are not ours to score.
+        lm = _model_under_evaluation()
+        keeps_reasoning = getattr(lm, "think_end_token", None) is None
         for instance in self._instances or []:
+            # Distributed runs repeat a rank's last request until all ranks have equally many; the
+            # copies' replies land behind the real ones and are not ours to score.
             instance.resps = instance.resps[: self.config.repeats]
+            if keeps_reasoning and _opens_reasoning(instance.args[0]):
+                instance.resps = [_with_opening(reply) for reply in instance.resps]
+        replies = [reply for instance in self._instances or [] for reply in instance.resps]
+        advice.empty_replies(lm, sum(not reply.strip() for reply in replies), len(replies))
+        first = replies[: advice.FIRST_REPLIES]
+        advice.unfinished_reasoning(lm, sum(map(is_unfinished, first)), len(first))
         filtered: list[Instance] | None = super().apply_filters()
         return filtered
+
+
+class ReplyWatch:
+    """Stands in a model's cache hook, where lm-eval's backends put each reply as it arrives.
+
+    So reasoning that never ends is said while the model still generates: by the API types with each reply,
+    by hf with each batch, by vllm, which puts all replies there at once, only then. A backend that has no
+    use for the hook is found by the filters, at the end.
+    """
+
+    def __init__(self, hook: Any, lm: Any) -> None:
+        self._hook, self._lm = hook, lm
+        self._seen = self._unfinished = 0
+        self.dbdict = hook.dbdict
+
+    @classmethod
+    def over(cls, lm: Any) -> None:
+        """Watch ``lm`` from now on."""
+        hook = getattr(lm, "cache_hook", None)
+        if hook is not None and hasattr(hook, "dbdict"):
+            lm.cache_hook = cls(hook._hook if isinstance(hook, cls) else hook, lm)
+
+    def add_partial(self, attr: str, req: Any, res: Any) -> None:
+        """Count one reply, and hand it on to lm-eval's cache."""
+        self._hook.add_partial(attr, req, res)
+        if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
+            self._seen += 1
+            self._unfinished += is_unfinished(_with_opening(res) if _opens_reasoning(req[0]) else res)
+            if self._seen == advice.FIRST_REPLIES:
+                advice.unfinished_reasoning(self._lm, self._unfinished, self._seen)
+
+
+def is_unfinished(reply: str) -> bool:
+    """Whether a reply ends inside its reasoning."""
+    return (settled(reply) or label_reply(reply)).reason == "unfinished_reasoning"
+
+
+def _opens_reasoning(context: Any) -> bool:
+    """Whether the chat template has opened the reasoning itself, so that the reply can't."""
+    return isinstance(context, str) and context.rstrip().endswith(_OPENING)
+
+
+def _with_opening(reply: str) -> str:
+    """With the tag that the template holds, where the reasoning it opens never ends."""
+    return reply if "</think>" in reply else f"{_OPENING}{reply}"
 
 
 def _same(built_filter: Filter) -> Filter:
@@ -80,7 +133,7 @@ def _same(built_filter: Filter) -> Filter:
 
 
 def _model_under_evaluation() -> Any:
-    """The ``lm`` of the running ``lm_eval.evaluator.evaluate``, or None outside of it.
+    """The ``lm`` of the running ``lm_eval.evaluator.evaluate``, without its cache; None outside of it.
 
     lm-eval hands its model to no task hook, and the model arguments don't say whether a tokenizer
     has a chat template, so this reads the evaluator's own variable.
@@ -88,26 +141,7 @@ def _model_under_evaluation() -> Any:
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_globals.get("__name__") == "lm_eval.evaluator" and "lm" in frame.f_locals:
-            return frame.f_locals["lm"]
+            lm = frame.f_locals["lm"]
+            return lm.lm if isinstance(lm, CachingLM) else lm
         frame = frame.f_back
     return None
-
-
-def _warn_about_chat_template(lm: Any) -> None:
-    """Warn once per model whose tokenizer has a chat template that isn't applied."""
-    try:
-        chat_template = getattr(getattr(lm, "tokenizer", None), "chat_template", None)
-    except Exception:  # a tokenizer that is loaded on demand and can't be: not for a warning to report
-        return
-    if not chat_template:
-        return
-    name = str(getattr(lm, "tokenizer_name", "") or type(lm).__name__)
-    if getattr(lm, "rank", 0) == 0 and name not in _warned_models:
-        _warned_models.add(name)
-        logger.warning(
-            "\n%s\nOVERBENCH: this model has a chat template, but it is being asked WITHOUT it.\n"
-            "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
-            "Add --apply_chat_template (in Python: apply_chat_template=True).\n%s",
-            "!" * 88,
-            "!" * 88,
-        )

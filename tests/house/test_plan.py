@@ -38,7 +38,8 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "review": ("errors", "labellers", "logs", "metrics", "records", "refusal", "tables", "text"),
     "harness": (),
     "filters": ("judge", "labellers", "providers", "records", "refusal"),
-    "task": ("overbench_tasks", "filters", "harness", "metrics", "records", "refusal"),
+    "advice": (),
+    "task": ("overbench_tasks", "advice", "filters", "harness", "metrics", "providers", "records", "refusal"),
 }
 # Generation, from the ground up: a room may use all of evaluation and every floor below its own,
 # and no other room of its own floor.

@@ -178,7 +178,7 @@ def test_task_files_and_the_code_they_name_agree() -> None:
     assert (manager.all_tags, manager.all_groups) == (["oversensitivity"], [])
     files = [file.stem for file in Path(tasks_path()).glob("overbench*.yaml")]
     assert manager.all_subtasks == sorted(files)
-    assert len(files) == 6
+    assert len(files) == 8
 
 
 @pytest.mark.parametrize(
