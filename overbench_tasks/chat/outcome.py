@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import SecretStr
 
 from overbench_tasks.text import encodable
+
+JUDGE_BLOCKED: Final = "judge_blocked"
+"""Why a judge or moderator gave no verdict: its own provider refused the request or withheld the answer."""
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
 _NO_CREDIT_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -37,11 +40,21 @@ class ChatReply:
     completion_tokens: int
     cached: bool = False
 
+    @property
+    def blocked(self) -> bool:
+        """The provider withheld it, or the rest of it: neither an answer nor a failure of the endpoint."""
+        return self.finish_reason == "declined"
+
 
 class Failure(NamedTuple):
-    """Why nothing was answered; ``detail`` is for people, and holds no key."""
+    """Why nothing was answered; ``detail`` is for people, and holds no key.
+
+    Attributes:
+        blocked: the provider would not take the request.
+    """
 
     detail: str
+    blocked: bool = False
 
 
 Outcome = ChatReply | Failure
