@@ -179,6 +179,7 @@ class LoggedRun:
         lm_eval_version: None where the results don't say.
         seconds: how long all tasks of the run took together; None where the results don't say.
         generation: lm-eval's ``generation_kwargs``, those of ``--gen_kwargs`` included.
+        repeats: how many replies it asked for to each prompt.
         metadata: the task's, with the versions of task, prompts and labels.
         filter: the lm-eval filter whose verdicts count.
         labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
@@ -196,6 +197,7 @@ class LoggedRun:
     lm_eval_version: str | None
     seconds: float | None
     generation: Mapping[str, Any]
+    repeats: int
     metadata: Mapping[str, Any]
     filter: str
     labelled_by: str
@@ -264,6 +266,7 @@ def read_run(file: Path) -> LoggedRun:
             lm_eval_version=results.get("lm_eval_version"),
             seconds=float(results.get("total_evaluation_time_seconds") or 0) or None,
             generation={**config["generation_kwargs"], **(told if isinstance(told, dict) else {})},
+            repeats=int(config.get("repeats") or 1),
             metadata=dict(config["metadata"]),
             filter=str(chosen["name"]),
             labelled_by=_labeller_of(chosen, config["metadata"]),

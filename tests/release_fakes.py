@@ -65,6 +65,9 @@ def write_log(
     date: str = DATE,
     filters: Sequence[str] = ("rules",),
     generation: Mapping[str, Any] | None = None,
+    repeats: int = 1,
+    model: str = "hf",
+    model_args: Mapping[str, Any] | None = None,
 ) -> Path:
     """One run of ``task``: (prompt or its record, labels of its replies) rows. Returns the sample log.
 
@@ -88,13 +91,15 @@ def write_log(
         "task": task,
         "generation_kwargs": {"until": [], "max_gen_toks": 128, **(generation or {})},
         "filter_list": [{"name": name, "filter": [{"function": "overbench_rules"}]} for name in filters],
+        "repeats": repeats,
         "metadata": {"version": 0.1, "overbench_rules_version": rules_version},
     }
+    checkpoint = {"pretrained": pretrained} if pretrained else {}
     results = {
         "results": {task: {"osr,rules": 0.5}},
         "configs": {**earlier.get("configs", {}), task: config},
         "n-samples": earlier.get("n-samples", {}) | {task: {"effective": len(rows)}},
-        "config": {"model": "hf", "model_args": {"pretrained": pretrained} if pretrained else {}},
+        "config": {"model": model, "model_args": {**checkpoint, **(model_args or {})}},
         "lm_eval_version": "0.4.13",
         "system_instruction": system_instruction,
         "chat_template": "a template",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from generators.near_duplicates import near_duplicates
 from generators.release.prompt_records import PromptRecord, records
-from generators.release.release_inputs import Differences, Log, PromptSource
+from generators.release.release_inputs import Log, PromptSource
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.targets.naming import Aliases, TargetRecord
 from overbench_tasks.errors import OverbenchError
@@ -46,8 +46,6 @@ class Workspace:
         labelled_by: who labelled all replies; None where there are none.
         earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
         quoting: whether to keep replies and the reasons of unscored ones, for a report.
-        decoding: in what the replies of one target differ, see
-            :func:`generators.release.release_inputs.decoding_differences`.
         category_judge: who files prompts that come without a category; None: the keywords.
         workers: processes that label replies anew.
         shares: prompts by category and whether they are hard.
@@ -65,7 +63,6 @@ class Workspace:
     labelled_by: str | None
     earlier_stands: bool = False
     quoting: bool = False
-    decoding: Differences = field(default_factory=dict)
     category_judge: CategoryJudgeSettings | None = None
     workers: int = 1
     shares: Counter[tuple[str, bool]] = field(default_factory=Counter)

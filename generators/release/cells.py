@@ -258,7 +258,8 @@ def _learn_new_spellings(work: Workspace) -> None:
 def _read_release(work: Workspace, source: PromptSource, name: str) -> None:
     """The cells of an earlier release. Where it doesn't tell how many verdicts of a cell have each label, all
     count as of the cell's own."""
-    long_names = [long for long in source.long_names if work.aliases.name(long) == name]
+    own = zip(source.long_names, source.targets, strict=True)
+    long_names = [long for long, target in own if target.target == name]
     if not (source.release and long_names):
         return
     connection = work.connection

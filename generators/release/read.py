@@ -76,6 +76,8 @@ TARGET_COLUMNS: Final = {
     "lm_eval_version": "string",
     "label_version": "string",
 }
+DECODING_COLUMN: Final = {"decoding": "string"}
+"""Of the targets, where some were not asked greedily, once for each prompt: see TargetRecord."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Release:
 
     def targets(self) -> list[TargetRecord]:
         """The targets, by name."""
-        rows = read_columns(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()
+        rows = read_columns(self.folder / TARGETS_FILE, TARGET_COLUMNS, DECODING_COLUMN).to_pylist()
         return [TargetRecord(**row) for row in rows]
 
 

@@ -19,6 +19,7 @@ from generators.release.read import (
     CARD_FILE,
     CHECKSUMS_FILE,
     COUNT_COLUMNS,
+    DECODING_COLUMN,
     HARD_FILE,
     MATRIX_COLUMNS,
     MATRIX_FILE,
@@ -226,7 +227,8 @@ def write_matrix(work: Workspace, folder: Path) -> None:
             table = pyarrow.table({name: columns[name] for name in schema.names})
             matrix.write_table(table.cast(schema))
 
-    schema = arrow_schema(TARGET_COLUMNS)
+    sampled = any(target.decoding for target in work.targets.values())
+    schema = arrow_schema(TARGET_COLUMNS | (DECODING_COLUMN if sampled else {}))
     public = {"label_version": work.labelled_by}
     rows = [
         asdict(one) | public | {"model_args": public_arguments(one.model_args)}

@@ -18,9 +18,10 @@ from typing import Any
 
 from generators.release.aggregate import LoggedRelease, release_of_logs
 from generators.release.read import MATRIX_FILE, Release, is_release, read_release, share_sql
-from generators.release.release_inputs import Log, find_logs
+from generators.release.release_inputs import Log, apart, find_logs, release_source
 from generators.report.stats.matrix import ResponseMatrix, release_matrix
-from generators.targets.naming import Aliases, TargetRecord, as_known, joined
+from generators.targets.naming import Aliases, TargetRecord
+from generators.targets.ways_of_asking import as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import LABELS, Label
@@ -137,13 +138,12 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
         )
     given = releases[0] if releases else None
     folders = [path for path in paths if not is_release(path)]
-    logs = _logs(folders, Aliases(aliases), given)
+    logs, notes = _logs(folders, Aliases(aliases), given)
     sets: list[PromptSet] = []
     texts: dict[str, str] = {}
     or_bench: dict[str, str] = {}
     quotes: dict[tuple[str, str], str] = {}
     labels: list[LabelCount] = []
-    notes: list[str] = []
     with TemporaryDirectory(prefix="overbench-report-") as folder:
         for name, made in _releases(given, logs, Path(folder)):
             matrix = release_matrix(made.release)
@@ -176,17 +176,19 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
     )
 
 
-def _logs(folders: Sequence[Path], aliases: Aliases, given: Release | None) -> list[Log]:
-    """All logs; a target that the release knows goes by its name there, unless an alias says otherwise."""
+def _logs(folders: Sequence[Path], aliases: Aliases, given: Release | None) -> tuple[list[Log], list[str]]:
+    """All logs, and notes; a target that the release knows goes by its name there, unless an alias says
+    otherwise."""
     for folder in folders:
         _check_results(folder)
-    logs = find_logs(folders, aliases)
-    aliases.check_used({log.long_name for log in logs})
     known = given.targets() if given else []
-    return [
+    logs = [
         log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
-        for log in logs
+        for log in find_logs(folders, aliases)
     ]
+    logs, _, notes = apart(logs, [release_source(given, Aliases())] if given else [], aliases)
+    aliases.check_used({log.long_name for log in logs})
+    return logs, notes
 
 
 def _check_results(folder: Path) -> None:
@@ -281,23 +283,21 @@ def run_settings(logs: Sequence[Log], release: Release | None) -> list[Setting]:
     for name, target in joined(log.target for log in logs).items():
         runs = by_target[name]
         tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in runs})
-        decodings = sorted({_decoding(run.generation) for run in runs})
         # The tasks of one lm-eval run share its time.
         seconds = {run.date: run.seconds for run in runs if run.seconds is not None}
-        settings.append(
-            Setting(target, "; ".join(tasks), "; ".join(decodings), sum(seconds.values()) or None)
-        )
+        settings.append(Setting(target, "; ".join(tasks), _decoding(target), sum(seconds.values()) or None))
     if release is not None:
         told = f"release {release.name} {release.version}"
         settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
     return sorted(settings, key=lambda setting: setting.target.target)
 
 
-def _decoding(generation: Mapping[str, Any]) -> str:
-    if not generation.get("do_sample") and not generation.get("temperature"):
-        return "greedy"
-    shown = [name for name in ("temperature", "top_p", "top_k") if name in generation]
-    return ", ".join(["sampled", *(f"{name} {generation[name]}" for name in shown)])
+def _decoding(target: TargetRecord) -> str:
+    drawn = {name: value for name, value in target.drawn.items() if (name, value) != ("repeats", 1)}
+    if drawn["temperature"] == 0:
+        drawn.pop("temperature")
+        return ", ".join(["greedy", *(f"{name} {value}" for name, value in drawn.items())])
+    return ", ".join(["sampled", *(f"{name} {value}" for name, value in drawn.items())])
 
 
 def _version(metadata: Mapping[str, Any]) -> str:
