@@ -86,6 +86,7 @@ def told_apart(
     names, notes = {}, []
     kept = {target.target: target for target in reversed(released)}
     for name, of_name in ways.items():
+        of_name.sort(key=lambda way: [str(value) for value in how_asked(way).values()])
         told = differing(of_name)
         for place, way in enumerate(of_name):
             said = ", ".join(f"{setting} {values[place]}" for setting, values in told.items())
