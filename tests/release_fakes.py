@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from table_files import write_table
+
 from generators.refresh.store import Asking, Store
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
@@ -74,17 +76,14 @@ def write_log(
     Another task in the same folder with the same date is of the same run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [({"prompt": row} if isinstance(row, str) else row, labels) for row, labels in replies]
-    log = folder / f"samples_{task}_{date}.jsonl"
-    with log.open("w", encoding="utf-8") as lines:
-        for name in filters:
-            for number, (row, labels) in enumerate(rows):
-                said = labels if name == filters[0] else ["complied"] * len(labels)
-                told = {key: row.get(key) for key in ("prompt", "category", "features")}
-                doc = {"id": f"row-{number}", **told}
-                replied = [REPLIES[label] for label in labels]
-                logged = sample(doc, replied, said, number=number, filter=name)
-                lines.write(json.dumps(logged, ensure_ascii=False) + "\n")
+    asked = [({"prompt": row} if isinstance(row, str) else row, labels) for row, labels in replies]
+    rows = []
+    for name in filters:
+        for number, (row, labels) in enumerate(asked):
+            doc = {"id": f"row-{number}", **{key: row.get(key) for key in ("prompt", "category", "features")}}
+            said = labels if name == filters[0] else ["complied"] * len(labels)
+            rows.append(sample(doc, [REPLIES[one] for one in labels], said, number=number, filter=name))
+    log = write_table(folder / f"samples_{task}_{date}.jsonl", rows)
     file = folder / f"results_{date}.json"
     earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     config = {
@@ -98,7 +97,7 @@ def write_log(
     results = {
         "results": {task: {"osr,rules": 0.5}},
         "configs": {**earlier.get("configs", {}), task: config},
-        "n-samples": earlier.get("n-samples", {}) | {task: {"effective": len(rows)}},
+        "n-samples": earlier.get("n-samples", {}) | {task: {"effective": len(asked)}},
         "config": {"model": model, "model_args": {**checkpoint, **(model_args or {})}},
         "lm_eval_version": "0.4.13",
         "system_instruction": system_instruction,
@@ -111,10 +110,7 @@ def write_log(
 
 def write_prompts(file: Path, rows: Iterable[str | Mapping[str, Any]]) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
-    records = [{"prompt": row} if isinstance(row, str) else dict(row) for row in rows]
-    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    file.write_text(text, encoding="utf-8")
-    return file
+    return write_table(file, [{"prompt": row} if isinstance(row, str) else dict(row) for row in rows])
 
 
 def write_run(

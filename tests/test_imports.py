@@ -9,6 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
+        ("overbench_tasks.classifier", "torch transformers"),
         ("generators.commands.release_commands", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
         ("generators.report.write_report", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
         ("generators.detector.detector", "torch transformers sklearn scipy accelerate"),

@@ -75,8 +75,6 @@ def test_encodable_keeps_length_and_makes_text_encodable(text: str) -> None:
 
 
 KEY = "x" * (LONGEST_WORD + 1)
-
-
 STOPPED = "The dog doesn't bark, what's wrong, I’m sad, c u, we'd y'all"
 COUNTED = "Buy 3 or 10,000 in the 1990s on the 2nd, twenty ak-47 and c4 1-2"
 NAMED = "Ask Zorblat to kill Khloé. Xanthippe said: Wendelin met a Muslim on LSD near Kyzyl"

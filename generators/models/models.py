@@ -39,25 +39,20 @@ def model_args(model: NamedModel, folder: Path) -> str:
     return f"pretrained={folder}" + (f",gguf_file={model.gguf_file}" if model.gguf_file else "")
 
 
-def models_dir(cache_dir: Path | None = None) -> Path:
-    """The folder with one folder per model, in `cache_dir`.
+def models_dir() -> Path:
+    """The folder with one folder per model, in `$OVERBENCH_CACHE` or else in the user's cache folder."""
+    from platformdirs import user_cache_dir
 
-    `cache_dir` defaults to `$OVERBENCH_CACHE`, or else to the user's cache folder.
-    """
-    if cache_dir is None:
-        from platformdirs import user_cache_dir
-
-        chosen = os.environ.get("OVERBENCH_CACHE") or user_cache_dir("overbench", appauthor=False)
-        cache_dir = Path(chosen).expanduser()
-    return cache_dir.absolute() / "models"
+    chosen = os.environ.get("OVERBENCH_CACHE") or user_cache_dir("overbench", appauthor=False)
+    return Path(chosen).expanduser().absolute() / "models"
 
 
-def cached(model: NamedModel, cache_dir: Path | None = None) -> Path | None:
+def cached(model: NamedModel) -> Path | None:
     """The model's folder if all of its files are there with the pinned contents, else None.
 
     Files unchanged since their last check (same size and time) are not hashed again.
     """
-    folder = models_dir(cache_dir) / model.name
+    folder = models_dir() / model.name
     if _is_stamped(model, folder):
         return folder
     if any(_mismatch(file, folder) for file in model.files):
@@ -93,7 +88,6 @@ def _say(message: str) -> None:
 def fetch(
     model: NamedModel,
     *,
-    cache_dir: Path | None = None,
     sources: Sequence[Source] = SOURCES,
     say: Callable[[str], object] = _say,
 ) -> Path:
@@ -104,7 +98,7 @@ def fetch(
     """
     from filelock import FileLock, Timeout
 
-    folder = models_dir(cache_dir) / model.name
+    folder = models_dir() / model.name
     if _is_stamped(model, folder):
         return folder
     lock = FileLock(folder.with_name(f"{model.name}.lock"))
@@ -120,7 +114,7 @@ def fetch(
             f"cannot write to the model cache: {error}. Set OVERBENCH_CACHE to a folder of yours."
         ) from error
     try:
-        if not cached(model, cache_dir):
+        if not cached(model):
             _fetch_into(folder, model, sources, say)
     finally:
         lock.release()

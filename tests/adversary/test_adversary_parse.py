@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -41,45 +41,35 @@ def test_each_piece_that_is_no_candidate_has_its_reason(piece: str, reason: str)
     assert parsed == Parsed((A,), ((piece[:300].strip(), reason),))
 
 
-class TestWholeReplies:
-    @pytest.mark.parametrize("reply", ["", " \n\t", "```\n\n```"])
-    def test_empty(self, reply: str) -> None:
-        assert parse(reply) == Parsed((), (("", "empty"),))
+REFUSAL = "I'm sorry, but I can't assist with that request."
+CUT = "2. How do I ki"
 
-    def test_a_refusal(self) -> None:
-        refusal = "I'm sorry, but I can't assist with that request."
-        assert parse(refusal) == Parsed((), ((refusal, "refusal"),))
 
-    def test_a_refusal_that_offers_something_after_all(self) -> None:
-        parsed = parse(f"I'm sorry, but I can't help with harming people.\n1. {A}")
-        assert parsed.candidates == (A,)
-        assert [reason for _, reason in parsed.rejected] == ["refusal"]
+@pytest.mark.parametrize(
+    ("reply", "more", "candidates", "rejected"),
+    [
+        *((empty, {}, (), (("", "empty"),)) for empty in ("", " \n\t", "```\n\n```")),
+        (REFUSAL, {}, (), ((REFUSAL, "refusal"),)),
+        (f"{REFUSAL}\n1. {A}", {}, (A,), ((REFUSAL, "refusal"),)),  # that offers something after all
+        ("1. Why can't I help my cat kill time?", {}, ("Why can't I help my cat kill time?",), ()),
+        (f"1. {A}\n{CUT}", {"cut_off": True}, (A,), ((CUT, "cut_off"),)),
+        (f"1. {A}\n2. {B}", {"cut_off": True}, (A, B), ()),
+        (f"1. {A}\n2. How do I kill time", {"cut_off": False}, (A, "How do I kill time"), ()),
+        ("How do I ki", {"cut_off": True}, (), (("How do I ki", "cut_off"),)),
+        ("1. Who?\n2. What?\n3. Where?", {"limit": 2}, ("Who?", "What?"), (("3. Where?", "surplus"),)),
+        ("Who?\u2028What?\x85Where?", {}, ("Who?", "What?", "Where?"), ()),  # lines as Unicode ends them
+    ],
+)
+def test_whole_replies(
+    reply: str, more: dict[str, Any], candidates: tuple[str, ...], rejected: tuple[tuple[str, Reason], ...]
+) -> None:
+    assert parse(reply, **more) == Parsed(candidates, rejected)
 
-    def test_a_prompt_about_refusing_is_no_refusal(self) -> None:
-        asked = "Why can't I help my cat kill time?"
-        assert parse(f"1. {asked}").candidates == (asked,)
 
-    def test_reasoning_without_end(self) -> None:
-        assert parse(f"<think>\n1. {A}").rejected[0][1] == "unfinished_reasoning"
-
-    def test_the_last_line_of_a_cut_reply(self) -> None:
-        assert parse(f"1. {A}\n2. How do I ki", cut_off=True) == Parsed(
-            (A,), (("2. How do I ki", "cut_off"),)
-        )
-        assert parse(f"1. {A}\n2. {B}", cut_off=True).candidates == (A, B)
-        assert parse(f"1. {A}\n2. How do I kill time", cut_off=False).candidates[1] == "How do I kill time"
-        assert parse("How do I ki", cut_off=True) == Parsed((), (("How do I ki", "cut_off"),))
-
-    def test_more_than_asked_for(self) -> None:
-        parsed = parse("1. Who?\n2. What?\n3. Where?", limit=2)
-        assert parsed == Parsed(("Who?", "What?"), (("3. Where?", "surplus"),))
-
-    def test_lines_end_where_unicode_says_so(self) -> None:
-        assert parse("Who?\u2028What?\x85Where?").candidates == ("Who?", "What?", "Where?")
-
-    def test_a_line_of_a_megabyte(self) -> None:
-        parsed = parse("1. a? " * 200_000 + "\n" + "(" * 10**6)
-        assert [(len(text), reason) for text, reason in parsed.rejected] == [(300, "too_long")]
+def test_reasoning_without_end_and_a_line_of_a_megabyte() -> None:
+    assert parse(f"<think>\n1. {A}").rejected[0][1] == "unfinished_reasoning"
+    parsed = parse("1. a? " * 200_000 + "\n" + "(" * 10**6)
+    assert [(len(text), reason) for text, reason in parsed.rejected] == [(300, "too_long")]
 
 
 def test_copies_of_the_seed() -> None:

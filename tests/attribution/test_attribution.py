@@ -140,6 +140,8 @@ class Toy(nn.Module):
 
 # --- closed forms
 
+PROBABILITY = {"output": "probability"}
+
 
 @pytest.mark.parametrize(
     ("function", "mean_slope", "changes"),
@@ -149,11 +151,7 @@ class Toy(nn.Module):
         (lambda s: s**3, lambda s, b: s * s + s * b + b * b, {}),
         (lambda s: (s / 5).exp(), lambda s, b: ((s / 5).exp() - (b / 5).exp()) / (s - b), {}),
         (lambda s: (5 * s).tanh(), lambda s, b: ((5 * s).tanh() - (5 * b).tanh()) / (s - b), {}),
-        (
-            lambda s: 3 * s,
-            lambda s, b: ((3 * s).sigmoid() - (3 * b).sigmoid()) / (s - b),
-            {"output": "probability"},
-        ),
+        (lambda s: 3 * s, lambda s, b: ((3 * s).sigmoid() - (3 * b).sigmoid()) / (s - b), PROBABILITY),
     ],
 )
 def test_scores_are_the_analytic_integral(function: Any, mean_slope: Any, changes: dict[str, Any]) -> None:
@@ -270,9 +268,8 @@ def test_scores_sum_to_the_difference_of_the_log_odds(name: str, baseline: Any) 
     exact = AttributionSettings(tolerance=5e-3, baseline=baseline)
     for a in attribute(encoder(name), tokenizer, by_id(PROMPTS), exact):
         assert a.converged, a
-        assert sum(w.raw for w in a.words) + a.rest == pytest.approx(
-            a.log_odds - a.baseline_log_odds + a.delta, abs=1e-5
-        )
+        difference = a.log_odds - a.baseline_log_odds + a.delta
+        assert sum(w.raw for w in a.words) + a.rest == pytest.approx(difference, abs=1e-5)
         assert abs(a.delta) <= 5e-3 * max(abs(a.log_odds - a.baseline_log_odds), 0.1)
 
 
@@ -360,9 +357,8 @@ def test_any_text_can_be_attributed_in_full(text: str) -> None:
     for tokenizer in (word_piece(400), byte_level(400)):
         (a,) = attribute(Toy(lambda s: s), tokenizer, [("p", text)], AttributionSettings(steps=2))
         assert all(w.end <= len(text) and len(w.word) == w.end - w.start for w in a.words)
-        assert sum(w.raw for w in a.words) + a.rest == pytest.approx(
-            a.log_odds - a.baseline_log_odds, abs=1e-4
-        )
+        total = sum(w.raw for w in a.words) + a.rest
+        assert total == pytest.approx(a.log_odds - a.baseline_log_odds, abs=1e-4)
         row = json.loads(json.dumps(asdict(a)).encode("utf-8"))
         assert from_json(row) == a
         del row["output"]  # as version 0.1 wrote it
@@ -562,12 +558,10 @@ def test_a_hostile_prompt_is_only_text_on_the_page(text: str) -> None:
     assert visible(text) in page.text
 
 
-def test_the_page_shows_an_image_tag_as_text_and_stands_alone() -> None:
-    page = html([viewed("<img src=x onerror=alert(1)>"), viewed("kill {time}")])
-    assert "<img" not in page
-    assert "<script" not in page and "http" not in page and "url(" not in page
-    assert "kill" in Page(page).text and "{time}" in Page(page).text
-    assert "color-scheme: dark" in page
+def test_the_page_stands_alone() -> None:
+    page = html([viewed(HOSTILE), viewed("kill {time}")])
+    assert "http" not in page and "url(" not in page and "color-scheme: dark" in page
+    assert visible(HOSTILE) in Page(page).text and "kill {time}" in Page(page).text
 
 
 def test_the_page_gives_each_words_figures_and_an_id_is_only_text_too() -> None:

@@ -20,6 +20,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from shared import peak_megabytes, sample, timed
@@ -126,11 +127,8 @@ def by_pandas(folder: Path, threads: int) -> None:
 
 def measured(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:
     """Run a job in a process of its own, so that its peak memory is its own; print what it took."""
-    process = multiprocessing.get_context("spawn").Process(target=_peak, args=(job, folder, threads))
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise SystemExit(f"{job.__name__} ended with {process.exitcode}")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as one:
+        one.submit(_peak, job, folder, threads).result()
 
 
 def _peak(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:

@@ -37,8 +37,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "raw": {"attribution": {"beta": 0.0}},
     "random": {"rounds": {"words": "random"}},
 }
-
-
 Share = tuple[int, int]
 """(prompts that the target refused, prompts that it was asked)."""
 

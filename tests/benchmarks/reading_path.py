@@ -14,9 +14,8 @@ read as data. Nothing of ours is replaced: the target is lm-eval's ``dummy`` wit
 judge are a server on the loopback interface, the encoder is a BERT with random weights.
 
 Of a round, the loop's own path is told apart from that of the models it asks: target, labeller, detector,
-attribution, adversary, moderation and the chat client, each behind a protocol of one or two methods. The
-labeller is one of them because ``labeller.by`` puts a judge or a classifier where this run has the rules.
-What lies in their rooms, or is entered from there alone, is theirs: tests put fakes in their place, and who
+attribution, adversary, moderation and the chat client, each behind a protocol of one or two methods. What
+lies in their rooms, or is entered from there alone, is theirs: tests put fakes in their place, and who
 changes the loop need not open them.
 """
 

@@ -59,15 +59,10 @@ def make_replies(count: int, seed: int = 0) -> list[str]:
 def sample(number: int, identity: str, prompt: str, reply: str, label: str) -> dict[str, Any]:
     """A row of a sample log with the fields of real ones."""
     verdict = {"label": label, "reason": "synthetic", "by": "no_rule", "blocked": False}
+    doc = {"id": identity, "prompt": prompt, "category": "others", "features": ["kill"], "source": "x:1"}
     return {
         "doc_id": number,
-        "doc": {
-            "id": identity,
-            "prompt": prompt,
-            "category": "others",
-            "features": ["kill"],
-            "source": "x:1",
-        },
+        "doc": doc,
         "target": "",
         "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": [], "max_gen_toks": 128}}},
         "resps": [[reply]],

@@ -101,9 +101,6 @@ def test_no_list(tmp_path):
         read_keywords(tmp_path / "list.yaml")
 
 
-# -- the judge -----------------------------------------------------------------------------------
-
-
 @pytest.fixture(autouse=True)
 def _cache(monkeypatch, tmp_path):
     monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))

@@ -44,8 +44,6 @@ from overbench_tasks.errors import OverbenchError
 
 NOBODY = "http://127.0.0.1:9/v1"
 KEY = "sk-a-key-that-must-not-show"
-
-
 CACHE = Path("chat.sqlite3")
 
 
@@ -148,17 +146,14 @@ class TestAsk:
 
     def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(self, server: FaultServer) -> None:
         asked = client(server, concurrency=1)
-        said = texts(
-            asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
-        )
+        outcomes = asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
         reason = "asking broke off with ZeroDivisionError"
         assert asked.stopped_because == reason
-        assert said == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
+        assert texts(outcomes) == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
 
     def test_should_stop_sends_no_more(self, server: FaultServer) -> None:
-        outcomes = client(server, concurrency=1).ask(
-            requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5
-        )
+        asked = client(server, concurrency=1)
+        outcomes = asked.ask(requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5)
         assert texts(outcomes) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
         assert len(server.asked) == 5
 
@@ -221,22 +216,19 @@ class TestFaults:
         assert said.startswith("! no answer within 0.2 s; a slow endpoint wants a lower concurrency")
 
     @pytest.mark.parametrize(
-        ("fault", "reason"),
+        ("code", "said", "reason"),
         [
-            (status(401, body=KEY), "HTTP 401: the key was not accepted; check OPENAI_API_KEY"),
-            (status(403, body=KEY), "HTTP 403: the key in OPENAI_API_KEY may not use this model or endpoint"),
-            (
-                status(404, body=KEY),
-                "HTTP 404: no such model or endpoint; check model (gpt-4o-mini) and base_url",
-            ),
-            (status(429, body='{"error": {"code": "insufficient_quota"}}'), "HTTP 429: insufficient_quota"),
+            (401, KEY, "HTTP 401: the key was not accepted; check OPENAI_API_KEY"),
+            (403, KEY, "HTTP 403: the key in OPENAI_API_KEY may not use this model or endpoint"),
+            (404, KEY, "HTTP 404: no such model or endpoint; check model (gpt-4o-mini) and base_url"),
+            (429, '{"error": {"code": "insufficient_quota"}}', "HTTP 429: insufficient_quota"),
         ],
     )
     def test_a_closed_door_ends_the_asking_and_keeps_what_arrived(
-        self, fault: Fault, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, code: int, said: str, reason: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         def behave(text: str, _: int) -> str | Fault:
-            return say(text) if len(server.asked) <= 5 else fault
+            return say(text) if len(server.asked) <= 5 else status(code, body=said)
 
         caplog.set_level(logging.DEBUG)
         with fault_server(behave) as server:
@@ -246,7 +238,7 @@ class TestFaults:
         assert asked.stopped_because == reason
         assert len(outcomes) == 50 and len(lost(outcomes)) == 45
         assert texts(outcomes)[-1] == f"! {NOT_ASKED}: {reason}"
-        kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        kept = b"".join(path.read_bytes() for path in Path().iterdir())
         assert KEY.encode() not in kept and KEY not in caplog.text
 
     def test_a_closed_door_wakes_those_who_wait(self) -> None:
@@ -372,27 +364,25 @@ said = [astuple(w)[:-1] for w in Adversary(settings, Path(cache)).write(jobs)]
 }
 
 
-def start_child(
-    server: FaultServer, concurrency: int, cache: Path, out: Path, kind: str = "judge"
-) -> subprocess.Popen[str]:
+Child = subprocess.Popen[str]
+
+
+def start_child(server: FaultServer, concurrency: int, cache: str, out: str, kind: str = "judge") -> Child:
     program = (
         "import json, sys\nfrom pathlib import Path\nurl, concurrency, cache, out = sys.argv[1:]\n"
         f"{CHILDREN[kind]}\nPath(out).write_text(json.dumps(said))"
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", program, server.url, str(concurrency), str(cache), str(out)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", program, server.url, str(concurrency), cache, out]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def finish(child: subprocess.Popen[str]) -> None:
+def finish(child: Child) -> None:
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 0, errors[-2000:]
 
 
+@pytest.mark.usefixtures("interruptible")
 class TestInterruptions:
-    @pytest.mark.usefixtures("interruptible")
     def test_ctrl_c_keeps_what_arrived(self) -> None:
         calls = itertools.count(1)
 
@@ -412,7 +402,6 @@ class TestInterruptions:
             # The two in flight at that moment were asked again, no others.
             assert len(server.asked) <= 100 + 2
 
-    @pytest.mark.usefixtures("interruptible")
     def test_a_second_ctrl_c_leaves_no_work_behind(self) -> None:
         ended = threading.Event()
 
@@ -429,7 +418,6 @@ class TestInterruptions:
             run_in_thread(work())
         assert ended.is_set()
 
-    @pytest.mark.usefixtures("interruptible")
     def test_a_second_ctrl_c_in_the_middle_of_the_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
         presses = iter("12")
 
@@ -451,9 +439,8 @@ class TestInterruptions:
 
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
     @pytest.mark.parametrize(("kind", "concurrency"), [("judge", 1), ("judge", 8), ("adversary", 4)])
-    def test_kill_9_pays_for_nothing_twice(self, kind: str, concurrency: int, tmp_path: Path) -> None:
-        cache, out, undisturbed = (tmp_path / name for name in ("c.sqlite3", "out.json", "undisturbed.json"))
-        children: list[subprocess.Popen[str]] = []
+    def test_kill_9_pays_for_nothing_twice(self, kind: str, concurrency: int) -> None:
+        children: list[Child] = []
         calls = itertools.count(1)
 
         def behave(text: str, _: int) -> str | Fault:
@@ -464,27 +451,27 @@ class TestInterruptions:
 
         with fault_server(behave, latency_sec=0.005) as server:
             for _ in range(2):
-                children.append(start_child(server, concurrency, cache, out, kind))
+                children.append(start_child(server, concurrency, "c.sqlite3", "out.json", kind))
                 assert children[-1].wait(60) == -signal.SIGKILL
                 children[-1].communicate()
-            finish(start_child(server, concurrency, cache, out, kind))
+            finish(start_child(server, concurrency, "c.sqlite3", "out.json", kind))
             # Only what was in flight when the process died can have been answered into the void.
             assert server.verdicts_sent - 60 <= 2 * (concurrency - 1)
             assert len(server.asked) - 60 <= 2 * concurrency
             server.behave = honest
-            finish(start_child(server, concurrency, tmp_path / "other.sqlite3", undisturbed, kind))
-        assert json.loads(out.read_text()) == json.loads(undisturbed.read_text())
-        with sqlite3.connect(cache) as connection:
+            finish(start_child(server, concurrency, "other.sqlite3", "undisturbed.json", kind))
+        assert Path("out.json").read_text() == Path("undisturbed.json").read_text()
+        with sqlite3.connect("c.sqlite3") as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
-    def test_two_processes_share_a_cache(self, tmp_path: Path) -> None:
-        cache, outs = tmp_path / "c.sqlite3", [tmp_path / "1.json", tmp_path / "2.json"]
+    def test_two_processes_share_a_cache(self) -> None:
+        outs = ("1.json", "2.json")
         with fault_server(honest, latency_sec=0.002) as server:
-            for child in [start_child(server, 4, cache, out) for out in outs]:
+            for child in [start_child(server, 4, "c.sqlite3", out) for out in outs]:
                 finish(child)
-            assert outs[0].read_text() == outs[1].read_text()
+            assert Path(outs[0]).read_text() == Path(outs[1]).read_text()
             server.asked.clear()
-            finish(start_child(server, 4, cache, outs[0]))
+            finish(start_child(server, 4, "c.sqlite3", outs[0]))
             assert server.asked == []
 
 
@@ -497,18 +484,13 @@ class TestCheck:
     def test_a_model_must_be_listed_and_ollamas_tag_is_understood(self, server: FaultServer) -> None:
         server.models = ["gpt-4o", "gpt-4o-mini-2024-07-18", "llama3:latest"]
         client(server, model="llama3").check()
-        with pytest.raises(
-            OverbenchError,
-            match=r"has no model 'gpt-4o-mini'. It lists gpt-4o, gpt-4o-mini-2024-07-18 and others",
-        ):
+        message = "has no model 'gpt-4o-mini'. It lists gpt-4o, gpt-4o-mini-2024-07-18 and others"
+        with pytest.raises(OverbenchError, match=message):
             client(server).check()
 
     @pytest.mark.parametrize(
         "listing",
-        [
-            *(status(404), status(500), body("[1]"), body("no JSON")),
-            *(body('{"data": null}'), body('{"data": [1]}')),
-        ],
+        [status(404), status(500), *map(body, ("[1]", "no JSON", '{"data": null}', '{"data": [1]}'))],
     )
     def test_an_endpoint_that_lists_nothing_is_warned_of(
         self, server: FaultServer, listing: Fault, caplog: pytest.LogCaptureFixture
@@ -523,9 +505,8 @@ class TestCheck:
             client(server).check()
         assert KEY not in str(caught.value)
         server.url = NOBODY
-        with pytest.raises(
-            OverbenchError, match=r"No model server answers at http://127.*Start it, or correct base_url"
-        ):
+        message = "No model server answers at http://127.*Start it, or correct base_url"
+        with pytest.raises(OverbenchError, match=message):
             client(server).check()
 
 
@@ -541,7 +522,7 @@ class TestCache:
         assert kept == {"k": ChatReply(reply.text, "stop", 100, 4, cached=True)}
 
     def test_a_file_that_is_no_cache(self, server: FaultServer) -> None:
-        (CACHE).write_text("this is no database, and long enough to tell " * 20)
+        CACHE.write_text("this is no database, and long enough to tell " * 20)
         for call in (client(server).check, lambda: client(server).ask([])):
             with pytest.raises(OverbenchError, match=r"can't be kept in .*chat\.sqlite3: file is not"):
                 call()

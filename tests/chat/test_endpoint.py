@@ -23,29 +23,21 @@ MADE_BY_0_1 = Path(__file__).parents[1] / "data" / "made_by_0.1"
 
 def test_a_request_is_named_by_its_url_and_body(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
-    request = EndpointSettings(max_tokens=9).request([{"role": "user", "content": "Hi"}], seed=3)
-    assert json.loads(request.data) == {
-        "model": "gpt-4o-mini",
-        "messages": [{"role": "user", "content": "Hi"}],
-        "temperature": 0.0,
-        "max_tokens": 9,
-        "seed": 3,
-    }
+    messages = [{"role": "user", "content": "Hi"}]
+    request = EndpointSettings(max_tokens=9).request(messages, seed=3)
+    sent = {"model": "gpt-4o-mini", "messages": messages, "temperature": 0.0, "max_tokens": 9, "seed": 3}
+    assert json.loads(request.data) == sent
     plain = b"http://localhost:1/v1/chat/completions\n" + request.data
     assert request.key == hashlib.sha256(plain).hexdigest()
     for other in ({"base_url": "http://localhost:2/v1"}, {"model": "m"}, {"extra_body": {"top_k": 5}}):
         changed = EndpointSettings(max_tokens=9, **other)  # type: ignore[arg-type]
-        assert changed.request([{"role": "user", "content": "Hi"}], seed=3).key != request.key
+        assert changed.request(messages, seed=3).key != request.key
 
 
 def test_extra_body_adds_and_removes() -> None:
     made = EndpointSettings(extra_body={"max_tokens": None, "max_completion_tokens": 7})
-    assert json.loads(made.request([]).data) == {
-        "model": "gpt-4o-mini",
-        "messages": [],
-        "temperature": 0.0,
-        "max_completion_tokens": 7,
-    }
+    fixed = {"model": "gpt-4o-mini", "messages": [], "temperature": 0.0}
+    assert json.loads(made.request([]).data) == fixed | {"max_completion_tokens": 7}
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Train = Callable[..., DetectorReport]
+Trained = tuple[Path, DetectorReport]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,7 @@ def training_of(encoder: Path) -> Train:
 
 
 @pytest.fixture(scope="module")
-def trained(training_of: Train, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DetectorReport]:
+def trained(training_of: Train, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = tmp_path_factory.mktemp("run") / "detector"
     return folder, training_of(examples(), folder, epochs=4)
 
@@ -110,14 +111,14 @@ def weights_of(folder: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def loaded(trained: tuple[Path, DetectorReport]) -> Detector:
+def loaded(trained: Trained) -> Detector:
     return Detector.load(trained[0], "cpu")
 
 
 # --- training
 
 
-def test_it_learns_what_the_target_refuses(trained: tuple[Path, DetectorReport], loaded: Detector) -> None:
+def test_it_learns_what_the_target_refuses(trained: Trained, loaded: Detector) -> None:
     found = trained[1].test["all"].detector
     assert found.auroc.value == pytest.approx(1, abs=0.05) and found.f1.value == pytest.approx(1, abs=0.1)
     assert loaded.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
@@ -125,9 +126,7 @@ def test_it_learns_what_the_target_refuses(trained: tuple[Path, DetectorReport],
     assert high >= loaded.threshold > low
 
 
-def test_the_folder_is_an_ordinary_transformers_folder(
-    trained: tuple[Path, DetectorReport], loaded: Detector
-) -> None:
+def test_the_folder_is_an_ordinary_transformers_folder(trained: Trained, loaded: Detector) -> None:
     folder, _ = trained
     assert [path.name for path in folder.parent.iterdir()] == ["detector"]  # nothing is left beside it
     names = {path.name for path in folder.iterdir()}
@@ -143,7 +142,7 @@ def test_the_folder_is_an_ordinary_transformers_folder(
     assert ours == pytest.approx(float(logits[1] - logits[0]), abs=1e-4)
 
 
-def test_the_report_is_kept_beside_the_weights(trained: tuple[Path, DetectorReport]) -> None:
+def test_the_report_is_kept_beside_the_weights(trained: Trained) -> None:
     folder, report = trained
     kept = json.loads((folder / "detector.json").read_text())
     assert DetectorReport.model_validate(kept["report"]) == report
@@ -155,9 +154,7 @@ def test_the_report_is_kept_beside_the_weights(trained: tuple[Path, DetectorRepo
     assert report.test["all"].prompts == 60
 
 
-def test_the_card_has_figures_but_no_prompt_and_no_path(
-    trained: tuple[Path, DetectorReport], encoder: Path
-) -> None:
+def test_the_card_has_figures_but_no_prompt_and_no_path(trained: Trained, encoder: Path) -> None:
     folder, report = trained
     card = (folder / "README.md").read_text()
     assert str(report.test["all"].detector.auroc) in card and str(report.test["all"].baseline.f1) in card
@@ -169,7 +166,7 @@ def test_the_card_has_figures_but_no_prompt_and_no_path(
 
 
 def test_same_examples_in_any_order_give_the_same_weights(
-    trained: tuple[Path, DetectorReport], training_of: Train, tmp_path: Path
+    trained: Trained, training_of: Train, tmp_path: Path
 ) -> None:
     folder, report = trained
     shuffled = examples()
@@ -280,7 +277,7 @@ def test_a_killed_training_is_not_taken_for_finished(training_of: Train, tmp_pat
 
 
 def test_a_failed_training_keeps_the_detector_that_was_there(
-    trained: tuple[Path, DetectorReport], training_of: Train, tmp_path: Path
+    trained: Trained, training_of: Train, tmp_path: Path
 ) -> None:
     from safetensors import SafetensorError
 
@@ -333,8 +330,7 @@ def test_splits_share_no_prompt_and_do_not_depend_on_the_order_of_examples() -> 
     made = examples()
     assert checked_splits(made) == checked_splits(reversed(made))
     twice = [*made, Example(made[0].prompt.upper() + "  ", True, "test")]
-    said = r"1 prompts .* more than one split \(train, test\), such as ob-"
-    with pytest.raises(OverbenchError, match=said):
+    with pytest.raises(OverbenchError, match=r"1 prompts .* than one split \(train, test\), such as ob-"):
         checked_splits(twice)
 
 
@@ -390,7 +386,7 @@ def test_the_papers_settings_are_the_defaults_and_others_are_checked() -> None:
     ],
 )
 def test_load_says_what_is_wrong(
-    file: str, content: str, message: str, trained: tuple[Path, DetectorReport], tmp_path: Path
+    file: str, content: str, message: str, trained: Trained, tmp_path: Path
 ) -> None:
     shutil.copytree(trained[0], tmp_path / "d")
     (tmp_path / "d" / file).write_text(content)
@@ -516,7 +512,7 @@ def report_with(trained: DetectorReport, ours: float, theirs: float) -> Detector
     return trained.model_copy(update={"test": {"all": found}})
 
 
-def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: tuple[Path, DetectorReport]) -> None:
+def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: Trained) -> None:
     worse = report_with(trained[1], 0.5, 3)
     assert worse.lost_to_baseline() == ["all"]
     text = "\n".join(worse.lines())
@@ -531,9 +527,7 @@ def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: tuple[Path,
     assert "BASELINE on the generated prompts of the test split" in "\n".join(mixed.lines())
 
 
-def test_the_lines_show_both_side_by_side_and_what_did_not_go_as_planned(
-    trained: tuple[Path, DetectorReport],
-) -> None:
+def test_the_lines_show_both_side_by_side_and_what_did_not_go_as_planned(trained: Trained) -> None:
     report = trained[1].model_copy(update={"truncated": 1200, "notes": ("something",)})
     lines, found = list(report.lines()), report.test["all"]
     assert lines[0] == f"detector: tiny-bert, epoch {report.best_epoch} of 4 kept"
@@ -563,6 +557,5 @@ def test_minilm_beats_words_on_real_prompts_and_can_be_attributed(tmp_path: Path
     detector = Detector.load(tmp_path / "d", "cpu")
     prompts = [(str(i), example.prompt) for i, example in enumerate(made[:20])]
     for a in attribute(detector.model, detector.tokenizer, prompts, AttributionSettings()):
-        difference = a.log_odds - a.baseline_log_odds + a.delta
-        assert a.converged
-        assert sum(word.raw for word in a.words) + a.rest == pytest.approx(difference, abs=1e-4)
+        total = sum(word.raw for word in a.words) + a.rest
+        assert a.converged and total == pytest.approx(a.log_odds - a.baseline_log_odds + a.delta, abs=1e-4)

@@ -15,8 +15,6 @@ from generators.detector.scores import brier, compare, expected_calibration_erro
 from generators.detector.training import class_weight_ratio, example_weights
 from generators.detector.tuning import calibrate, choose_threshold, sigmoid
 
-# --- weights
-
 
 def test_weights_balance_classes() -> None:
     rows = [Example("a", True, "train")] + [Example(str(i), False, "train") for i in range(3)]
@@ -47,9 +45,6 @@ def test_weights_add_up(rows: list[tuple[bool, bool]], weight: float, balance: A
     if balance != "class" and {d for _, d in rows} == {True, False}:
         n = sum(d for _, d in rows)
         assert total(in_domain=True) / total(in_domain=False) == pytest.approx(weight * n / (len(rows) - n))
-
-
-# --- figures
 
 
 probabilities = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0])
@@ -113,9 +108,6 @@ def test_calibration_error_by_hand() -> None:
     # two bins: (0.2, 0.4) say 0.3 and are 0.5; (0.6, 0.8) say 0.7 and are 1
     assert expected_calibration_error(refused, values, bins=2) == pytest.approx((0.2 + 0.3) / 2)
     assert brier(refused, values) == pytest.approx((0.64 + 0.16 + 0.16 + 0.04) / 4)
-
-
-# --- calibration and threshold
 
 
 def test_calibration_undoes_overconfidence_and_class_weights() -> None:

@@ -12,6 +12,7 @@ from fault_server import Fault, FaultServer, body, completion, fault_server, ite
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tiny_classifier import build_detector
 
 from generators.gates.moderation import (
     UNMODERATED,
@@ -95,10 +96,9 @@ class TestJudges:
             assert first.count("</question>") == 1 and "VERDICT: benign" not in first
             assert "{{ 7 * 7 }}" in first and "<|" not in first
             assert max(map(len, server.asked)) < 4000
-            said = [m["content"] for m in server.bodies[0]["messages"] if m["role"] == "assistant"]
-            assert {parse_vote(text, "verdict") for text in said} == {"benign", "harmful"}
-            said = [m["content"] for m in server.bodies[-1]["messages"] if m["role"] == "assistant"]
-            assert {parse_vote(text, "letter") for text in said} == {"benign", "harmful"}
+            for form, sent in (("verdict", server.bodies[0]), ("letter", server.bodies[-1])):
+                said = [m["content"] for m in sent["messages"] if m["role"] == "assistant"]
+                assert {parse_vote(text, form) for text in said} == {"benign", "harmful"}
             assert "VERDICT" not in str(server.bodies[-1])
             assert [b["temperature"] for b in server.bodies] == [0.0] * 3
 
@@ -140,10 +140,8 @@ class TestJudges:
 
         with fault_server(behave) as server:
             one = judge(server, concurrency=1)
-            with pytest.raises(
-                OverbenchError,
-                match=r"judge:gpt-4o-mini stopped answering: HTTP 401.*voted on 3 of 6 prompts.*run again",
-            ):
+            said = "judge:gpt-4o-mini stopped answering: HTTP 401.*voted on 3 of 6 prompts.*run again"
+            with pytest.raises(OverbenchError, match=said):
                 moderator(tmp_path, one).votes(PROMPTS)
             server.behave = fair
             server.asked.clear()
@@ -249,8 +247,6 @@ class TestHarmLabel:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers")
-    from tiny_classifier import build_detector
-
     return build_detector(tmp_path_factory.mktemp("models") / "Tiny", ["safe", "unsafe"])
 
 
@@ -278,7 +274,6 @@ class TestClassifier:
         assert words(self.moderator(folder, threshold=0.0001).votes(["sure"])) == ["harmful"]
 
     def test_a_model_that_is_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            OverbenchError, match=r"Moderation can't be done. Cannot read the config of the classifier"
-        ):
+        said = "Moderation can't be done. Cannot read the config of the classifier"
+        with pytest.raises(OverbenchError, match=said):
             self.moderator(tmp_path / "nothing").check()

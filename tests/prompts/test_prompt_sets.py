@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
+from table_files import write_table
 from tiny_releases import tiny_release
 
 from overbench_tasks.errors import OverbenchError
@@ -17,9 +17,7 @@ from overbench_tasks.prompts.hub import parse_hub_id
 def make_refreshed(target: str, *prompts: str) -> Path:
     folder = refreshed.refreshed_folder(target)
     folder.mkdir(parents=True)
-    file = folder / refreshed.REFRESHED_NAME
-    file.write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts), encoding="utf-8")
-    return file
+    return write_table(folder / refreshed.REFRESHED_NAME, ({"prompt": prompt} for prompt in prompts))
 
 
 def test_a_bundled_set_becomes_a_test_split() -> None:
@@ -39,20 +37,15 @@ def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
     ("asked", "message"),
     [
         ({"overbench_set": "orbench"}, r"Unknown overbench_set 'orbench'\. Expected one of"),
-        ({"overbench_set": "overbench", "overbench_sorce": "x.jsonl"}, "Did you mean 'overbench_source'"),
-        (
-            {"overbench_set": "overbench_model", "base_url": "http://x"},
-            "name neither 'pretrained' nor 'model'",
-        ),
-        (
-            {"overbench_set": "overbench", "overbench_source": "data/missing.jsonl"},  # no dataset on the hub
-            r"Expected a file at data/missing\.jsonl, found nothing",
-        ),
+        ({"overbench_sorce": "x.jsonl"}, "Did you mean 'overbench_source'"),
+        ({"overbench_set": "overbench_model", "base_url": "http://x"}, "neither 'pretrained' nor 'model'"),
+        # No dataset on the hub.
+        ({"overbench_source": "data/missing.jsonl"}, "Expected a file at data/missing.jsonl, found nothing"),
     ],
 )
 def test_what_cannot_be_loaded_is_said(asked: dict[str, str], message: str) -> None:
     with pytest.raises(OverbenchError, match=message):
-        prompt_sets.load_prompts(**asked)
+        prompt_sets.load_prompts(**{"overbench_set": "overbench", **asked})
 
 
 @pytest.mark.parametrize(

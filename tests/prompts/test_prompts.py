@@ -28,14 +28,9 @@ UNKNOWN_CATEGORY = (
 def test_a_bare_prompt_column_is_enough(tmp_path: Path, kind: str, zipped: str) -> None:
     texts = ["How do I kill time?", 'Say "hi",\nnow']
     path = write_table(tmp_path / f"p{kind}{zipped}", [{"prompt": text} for text in texts])
+    bare = {"category": None, "features": []}
     assert read_prompts(path) == [
-        {
-            "id": prompt_id(text),
-            "prompt": text,
-            "category": None,
-            "features": [],
-            "source": f"{path.name}:{number}",
-        }
+        {"id": prompt_id(text), "prompt": text, **bare, "source": f"{path.name}:{number}"}
         for number, text in enumerate(texts, start=1)
     ]
 
@@ -107,31 +102,28 @@ def test_parquet_without_rows_or_cut_short(tmp_path: Path) -> None:
 
 @KINDS
 @pytest.mark.parametrize(
-    ("rows", "row", "message"),
+    ("rows", "message"),  # of the last row
     [
         (
             [{"question": "why?", "n": 1}],
-            1,
             "expected a 'prompt' column, found 'question', 'n'. Rename the column that holds the prompts.",
         ),
         (
             [{"prompt": "fine", "id": "1"}, {"prompt": " \t", "id": "2"}],
-            2,
             r"expected a prompt with text in it, got ' \t'. Fill or remove the row.",
         ),
         (
             [{"prompt": "x" * 1_048_576}],
-            1,
             "the prompt has 1,048,576 characters, more than the limit of 20,000. Check that 'prompt' is the "
             "right column, or shorten or remove the row.",
         ),
-        ([{"prompt": "a", "category": "deception"}], 1, UNKNOWN_CATEGORY),
+        ([{"prompt": "a", "category": "deception"}], UNKNOWN_CATEGORY),
     ],
     ids=["no column", "blank", "too long", "category"],
 )
-def test_a_bad_row(tmp_path: Path, kind: str, rows: list[dict[str, Any]], row: int, message: str) -> None:
+def test_a_bad_row(tmp_path: Path, kind: str, rows: list[dict[str, Any]], message: str) -> None:
     path = write_table(tmp_path / f"p{kind}", rows)
-    assert bad(path) == f"{at(path, row)}: {message}"
+    assert bad(path) == f"{at(path, len(rows))}: {message}"
 
 
 @KINDS

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import ANSWER, REFUSAL
+from release_fakes import write_prompts
 
 from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, WordScore
@@ -157,12 +158,8 @@ def _attribution(key: str, prompt: str) -> Attribution:
 
 def write_seeds(file: Path, n: int = 240) -> Path:
     """Distinct seed prompts, of which the target refuses somewhat under half."""
-    asked = ((number, VERBS[number % 7], THINGS[number // 7 % 12]) for number in range(n))
-    rows = (
-        {"prompt": f"How would anyone {verb} the {thing} number {number}?"} for number, verb, thing in asked
-    )
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    asked = ((VERBS[number % 7], THINGS[number // 7 % 12], number) for number in range(n))
+    return write_prompts(file, ("How would anyone {} the {} number {}?".format(*one) for one in asked))
 
 
 ROUNDS = {"rounds": 2, "jobs": 20, "batch": 4, "chunk_size": 16, "keep": 2, "explore": 0.5, "feature_cap": 12}

@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import overbench
 from refresh_fakes import scripted_run, write_seeds
 
-from generators import cli
 from generators.refresh.loop import refresh
 from generators.refresh.refresh_settings import load
 from generators.refresh.store import Store
-
-Typed = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Calls the entry point, where errors become messages: the exit code and all output."""
-
-    def call(*words: object) -> tuple[int, str]:
-        monkeypatch.setattr("sys.argv", ["overbench", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return int(ended.value.code or 0), "".join(capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture
@@ -37,11 +21,11 @@ def finished(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_dry_run_needs_no_model_and_writes_nothing(tmp_path: Path, typed: Typed) -> None:
+def test_a_dry_run_needs_no_model_and_writes_nothing(tmp_path: Path) -> None:
     seeds = write_seeds(tmp_path / "seeds.jsonl")
     words = ["--model_args", "pretrained=org/m", "--seeds", seeds, "--moderation", "none", "--dry-run"]
-    code, said = typed("refresh", "--run_dir", tmp_path / "run", *words)
-    assert code == 0 and "org/m" in said and "240 target calls" in said
+    said = overbench("refresh", "--run_dir", tmp_path / "run", *words)
+    assert "org/m" in said and "240 target calls" in said
     assert not (tmp_path / "run").exists()
 
 
@@ -54,42 +38,36 @@ def test_a_dry_run_needs_no_model_and_writes_nothing(tmp_path: Path, typed: Type
         (["no-such-file.yaml"], "Expected a YAML file of settings at no-such-file.yaml"),
     ],
 )
-def test_what_is_missing_is_said_before_anything_starts(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, said = typed("refresh", *words)
-    assert code == 1
-    assert message in said and "Traceback" not in said
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.usefixtures("own_folder")
+def test_what_is_missing_is_said_before_anything_starts(words: list[str], message: str) -> None:
+    assert message in overbench("refresh", *words, code=1)
+    assert list(Path().iterdir()) == []
 
 
 def test_an_endpoint_that_is_not_there_is_found_before_the_target_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setattr("generators.refresh.run.check_encoder", lambda *_: None)
     seeds = write_seeds(tmp_path / "seeds.jsonl")
     words = ["--run_dir", tmp_path / "run", "--model_args", "pretrained=m", "--moderation", "none"]
     words += ["--seeds", seeds, "--generator_base_url", "http://127.0.0.1:9/v1"]
-    code, said = typed("refresh", *words, "--set", "adversary.attempts=1")
-    assert code == 1
+    said = overbench("refresh", *words, "--set", "adversary.attempts=1", code=1)
     assert "The adversary can't be asked." in said and "127.0.0.1:9" in said
     assert "sk-secret" not in said
 
 
-def test_status_and_shaded_prompts_of_a_run(finished: Path, tmp_path: Path, typed: Typed) -> None:
-    assert "round 1, attribute: seeds" in typed("status", finished)[1]
+def test_status_and_shaded_prompts_of_a_run(finished: Path, tmp_path: Path) -> None:
+    assert "round 1, attribute: seeds" in overbench("status", finished)
     page = tmp_path / "page.html"
-    code, said = typed("attribute", finished, "--show", 2, "--html", page)
-    assert (code, said.count("log-odds of refusal")) == (0, 2)
+    said = overbench("attribute", finished, "--show", 2, "--html", page)
+    assert said.count("log-odds of refusal") == 2
     assert page.read_text().count("<h2>") > 10
 
 
-def test_a_run_directory_that_is_none_is_said_so(tmp_path: Path, typed: Typed) -> None:
+def test_a_run_directory_that_is_none_is_said_so(tmp_path: Path) -> None:
     for command in ("status", "label", "attribute", "refresh"):
-        code, said = typed(command, tmp_path)
-        assert (code, "Expected a run directory with run.sqlite at" in said) == (1, True)
+        assert "Expected a run directory with run.sqlite at" in overbench(command, tmp_path, code=1)
 
 
 def test_flags_and_file_give_the_same_settings(tmp_path: Path) -> None:
@@ -99,14 +77,13 @@ def test_flags_and_file_give_the_same_settings(tmp_path: Path) -> None:
     assert load(file, {}) == load(None, flags)
 
 
-def test_ctrl_c_ends_with_how_to_go_on(finished: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
+def test_ctrl_c_ends_with_how_to_go_on(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(run: object, until: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("generators.refresh.loop.refresh", interrupted)
     monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
-    code, said = typed("refresh", finished)
-    assert code == 130
+    said = overbench("refresh", finished, code=130)
     assert f"nothing is lost. To go on: overbench refresh {finished}" in said
     with Store(finished):
         pass  # the lock is free

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import random
 import re
+import sqlite3
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,23 +17,12 @@ import pytest
 from fault_server import CUT, DROP, Fault, FaultServer, body, fault_server, status
 from refresh_child import work
 
-from generators.refresh.store import Store
 from overbench_tasks.prompts import refreshed
 
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "kiss", "bath")
 PLACES = ("garden", "kitchen", "school", "office", "shed", "attic")
 FAULTS = (status(500), status(429, retry_after="0"), DROP, CUT, body('{"choices": [{"mess'))
-TABLES = (
-    "prompts",
-    "answers",
-    "labels",
-    "attributions",
-    "jobs",
-    "written",
-    "candidates",
-    "votes",
-    "finished",
-)
+TABLES = ("prompts", "answers", "labels", "attributions", "jobs", "written", "candidates", "votes")
 KILLS = 20
 
 
@@ -52,12 +42,15 @@ def stumbles(text: str, seen: int) -> str | Fault:
     return FAULTS[draw // 5 % len(FAULTS)] if draw % 5 == 0 and seen < 3 else says(text, seen)
 
 
+def rows(run: Path, *more: str) -> dict[str, Any]:
+    """Every row of every table, of ``more`` tables too."""
+    with sqlite3.connect(run / "run.sqlite") as connection:
+        return {table: sorted(connection.execute(f"SELECT * FROM {table}")) for table in (*TABLES, *more)}
+
+
 def records(folder: Path) -> dict[str, Any]:
     """Everything a run came to: every row of every table, every exported file."""
-    with Store(folder / "run", read_only=True) as store:
-        found: dict[str, Any] = {
-            table: sorted(tuple(row) for row in store._rows(f"SELECT * FROM {table}")) for table in TABLES
-        }
+    found = rows(folder / "run", "finished")
     for file in sorted((folder / "run" / "data").iterdir()):
         found[file.name] = file.read_text()
     return found

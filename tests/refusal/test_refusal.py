@@ -67,9 +67,6 @@ def test_labelling_needs_the_standard_library_alone() -> None:
     assert subprocess.run(run, cwd=REPOSITORY, capture_output=True, text=True).stdout == "refused\n"
 
 
-# ------------------------------------------------------------------------------ stored replies
-
-
 def digest(verdicts: Iterable[Verdict]) -> str:
     """One hash of labels, reasons and rules, in order."""
     lines = "\n".join(json.dumps([verdict.label, verdict.reason, verdict.by]) for verdict in verdicts)
@@ -122,9 +119,6 @@ def test_against_labels_of_our_own_replies() -> None:
     cells = Counter((row["label"], verdict.label) for row, verdict in zip(replies, said, strict=True))
     assert refusal_f1(cells) >= 0.93  # 0.947 for rules 1.2
     assert (RULES_VERSION, len(said), digest(said)) == ("1.2", 300, "5df0a3b33d96d223")
-
-
-# --------------------------------------------------------------------------- wrapping and hostile text
 
 
 @pytest.mark.parametrize(

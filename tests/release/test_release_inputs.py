@@ -13,12 +13,11 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
+from conftest import overbench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import DATE, write_log, write_prompts, write_run
-from typer.testing import CliRunner
 
-from generators.cli import app
 from generators.release import read
 from generators.release.aggregate import aggregate
 from generators.release.prompt_records import records
@@ -302,14 +301,10 @@ class TestCommand:
     def test_aggregate(self) -> None:
         write_log(Path("responses"), [(KILL, ["refused"])])
         words = f"aggregate {PROMPT_FILE} --responses responses --out out --min_rejections 1".split()
-        result = CliRunner().invoke(app, [*words, "--alias", "org/model=m", "--release_version", "2.1"])
-        assert result.exit_code == 0, result.output
-        assert "1 prompts in overbench_hard" in result.output
+        said = overbench(*words, "--alias", "org/model=m", "--release_version", "2.1")
+        assert "1 prompts in overbench_hard" in said
         release = read_release("out")
         assert (release.name, release.version) == ("out", "2.1")
         assert [target.target for target in release.targets()] == ["m"]
-        result = CliRunner().invoke(app, [*words, "--near_duplicates", "0"])
-        assert result.exit_code == 2
-        assert "--near_duplicates" in result.output
-        result = CliRunner().invoke(app, ["diff", "out", "out"])
-        assert result.exit_code == 0, result.output
+        assert "--near_duplicates" in overbench(*words, "--near_duplicates", "0", code=2)
+        overbench("diff", "out", "out")

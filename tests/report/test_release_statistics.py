@@ -59,9 +59,6 @@ def matrix_from_rows(prompts, cells, targets) -> ResponseMatrix:
 FIVE = matrix(["rr", "ra", "a.", "ar", ".a"], sources=["A", "A", "B", "AB", ""])
 
 
-# -- the matrix ----------------------------------------------------------------------------------
-
-
 def test_labels_become_values_and_a_gap_stays_a_gap():
     prompts = [
         {"id": "p0", "source_targets": ["A"], "category": "others", "features": ["kill"]},
@@ -106,9 +103,6 @@ def test_tables_that_make_no_matrix(ids, cells, targets, message):
         matrix_from_rows([{"id": one} for one in ids], cells, targets)
 
 
-# -- rates ---------------------------------------------------------------------------------------
-
-
 def test_a_rate_counts_scored_prompts_only():
     assert osr(FIVE) == {"A": Rate(2, 4), "B": Rate(2, 4)}
     rate, never_run = osr(FIVE)["A"], osr(matrix(["r.", "a."]))["B"]
@@ -149,9 +143,6 @@ def test_trigger_words_come_highest_first_and_unanswered_ones_last():
     assert math.isnan(found[-1].overall.value)
 
 
-# -- transfer ------------------------------------------------------------------------------------
-
-
 def test_transfer_leaves_out_what_was_made_for_both():
     found = transfer(FIVE)
     assert found.sources == ("A", "B")
@@ -177,9 +168,6 @@ def test_transfer_is_what_counting_cell_by_cell_gives(rows):
         counted = {source} if source == target else {source, target}
         cells = [row[t] for row, names in rows if counted & names == {source}]
         assert found.rates[s][t] == Rate(cells.count("r"), len(cells) - cells.count("."))
-
-
-# -- comparisons ---------------------------------------------------------------------------------
 
 
 def test_mcnemar_on_common_prompts_only():
@@ -266,9 +254,6 @@ def test_paired_interval_holds_the_difference(cells):
         assert (first - second) / n - 1e-9 <= high <= 1
 
 
-# -- rankings ------------------------------------------------------------------------------------
-
-
 def test_tau_of_three_targets_and_with_a_tie():
     first = matrix(["rrr", "rra", "raa", "aaa"], "ABC")  # 3/4, 2/4, 1/4
     second = matrix(["rrr", "rar", "raa", "aaa"], "ABC", ids=["q0", "q1", "q2", "q3"])  # 3/4, 1/4, 2/4
@@ -299,9 +284,6 @@ def test_targets_are_matched_by_name_and_those_without_answers_left_out():
 def test_nothing_to_rank_is_no_number(rows):
     found = ranking_agreement(matrix(rows), matrix(rows), draws=5)
     assert all(math.isnan(x) for x in (found.tau, found.low, found.high))
-
-
-# -- features ------------------------------------------------------------------------------------
 
 
 def test_percentiles_within_each_target_and_equal_words_by_refusals_then_name():

@@ -2,22 +2,20 @@
 
 import math
 import re
-import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from conftest import overbench
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log
 from report_fakes import HOSTILE, MODELS, prompts, write_release, write_results
 from tiny_releases import tiny_release
-from typer.testing import CliRunner
 
-from generators.cli import app
 from generators.report import figures
 from generators.report.report_inputs import read_inputs
 from generators.report.sections.evidence_sections import shade, shaded
@@ -59,9 +57,6 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_release(tmp_path_factory.mktemp("made") / "release", ROWS)
 
 
-# What goes in.
-
-
 @pytest.mark.parametrize(
     ("runs", "rate", "counts", "unscored"),
     [
@@ -90,12 +85,11 @@ def test_a_target_that_answered_less_is_rated_on_less_and_the_report_says_so(tmp
     answers(tmp_path / "a", "r/r/c/c")
     answers(tmp_path / "b", "r", pretrained="acme/other")
     inputs = read_inputs([tmp_path])
-    assert cells(build(inputs), "osr") == [
-        ["acme/other", "100.0 % 20.7–100.0, n = 1"],
-        ["org/model", "50.0 % 15.0–85.0, n = 4"],
-    ]
+    report = build(inputs)
+    rates = {"acme/other": "100.0 % 20.7–100.0, n = 1", "org/model": "50.0 % 15.0–85.0, n = 4"}
+    assert dict(cells(report, "osr")) == rates
     assert "3 of 8 answers to overbench (37.5 %)" in inputs.notes[0]
-    assert cells(build(inputs), "gaps") == [
+    assert cells(report, "gaps") == [
         ["acme/other", "overbench", "4", "1", "3", "0", "75.0 %"],
         ["org/model", "overbench", "4", "4", "0", "0", "0.0 %"],
     ]
@@ -195,9 +189,6 @@ def test_the_settings_of_each_run_are_told(results: Path) -> None:
     assert careful[10:] == ["overbench version 0.1; overbench_hard version 0.1", "20 s"]
 
 
-# What is wrong with what goes in.
-
-
 @pytest.mark.parametrize(
     ("paths", "out", "match"),
     [
@@ -209,7 +200,6 @@ def test_the_settings_of_each_run_are_told(results: Path) -> None:
         ([], "report.html", "at least one release"),
         (["release"], "file/report.html", r"cannot be written: .*Name another place with --out"),
         (["cut"], "report.html", r"line 2: expected one JSON object.*cut off"),
-        (["broken"], "report.html", r"matrix\.parquet: not readable as Parquet"),
     ],
 )
 def test_errors_say_what_to_do(tmp_path: Path, release: Path, paths: list[str], out: str, match: str) -> None:
@@ -219,8 +209,6 @@ def test_errors_say_what_to_do(tmp_path: Path, release: Path, paths: list[str], 
     (tmp_path / "file").write_text("")
     log = next(answers(tmp_path / "cut", "r/c").glob("samples_*"))
     log.write_bytes(log.read_bytes()[:-40])
-    shutil.copytree(release, tmp_path / "broken")
-    (tmp_path / "broken" / "matrix.parquet").write_bytes(b"PAR1")
     given = [release if name == "release" else tmp_path / name for name in paths]
     with pytest.raises(OverbenchError, match=match):
         make_report(given, tmp_path / out)
@@ -232,9 +220,6 @@ def test_labels_of_two_versions_do_not_mix(tmp_path: Path, release: Path) -> Non
     mixed = rf"different labellers.*: rules 0\.9 \(.*; rules {RULES_VERSION} \(release\).*--relabel"
     with pytest.raises(OverbenchError, match=mixed):
         read_inputs([release, other])
-
-
-# What comes out.
 
 
 def test_the_files_and_that_they_come_out_the_same_twice(release: Path, tmp_path: Path) -> None:
@@ -286,10 +271,8 @@ def test_a_report_is_written_whole_or_not_at_all(
 
 
 def test_the_command(release: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(
-        app, ["report", str(release), "--out", str(tmp_path / "r.html"), "--title", "A <title>"]
-    )
-    assert done.exit_code == 0 and "r.md and 8 pictures beside it" in done.output
+    said = overbench("report", release, "--out", tmp_path / "r.html", "--title", "A <title>")
+    assert "r.md and 8 pictures beside it" in said
     assert "<h1>A &lt;title&gt;</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -305,9 +288,6 @@ def test_the_page_names_no_other_place_and_escapes_everything(release: Path, res
     assert found.tags.count("script") == 2
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1].replace("&#39;", "'")
     assert policy.startswith("default-src 'none'; style-src 'sha256-") and "unsafe" not in policy
-
-
-# Its parts.
 
 
 def test_trigger_words_are_shaded_whole_and_in_any_case() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from conftest import ANSWER, MIXED, REFUSAL, overbench
@@ -47,6 +48,10 @@ def fill(sheet: Path, answer: Callable[[dict[str, str]], str]) -> None:
     annotate.write_sheet(sheet, rows)
 
 
+def by_rules(row: dict[str, str]) -> str:
+    return label_by_rules([(None, row["reply"])])[0].label
+
+
 class TestDraw:
     def test_every_label_and_rule_is_seen(self, run: Path) -> None:
         sheet = sheet_of(run)
@@ -73,7 +78,7 @@ class TestDraw:
 
     def test_labels_are_shown_on_demand(self, run: Path) -> None:
         rows = read_sheet(sheet_of(run, blind=False))
-        assert all(row["automatic_label"] == label_by_rules([(None, row["reply"])])[0].label for row in rows)
+        assert all(row["automatic_label"] == by_rules(row) for row in rows)
 
     def test_repeats_are_replies_of_their_own_and_without_labels_there_is_nothing(
         self, tmp_path: Path
@@ -119,15 +124,7 @@ class TestSheet:
 
 class TestInTheTerminal:
     def typed(self, *answers: str) -> Callable[[str], str]:
-        lines: Iterator[str] = iter(answers)
-
-        def read(question: str) -> str:
-            try:
-                return next(lines)
-            except StopIteration:
-                raise EOFError from None
-
-        return read
+        return Mock(side_effect=[*answers, EOFError])
 
     def labels(self, sheet: Path) -> list[str]:
         return [row["human_label"] for row in read_sheet(sheet)]
@@ -172,14 +169,12 @@ class TestUse:
         """The person finds that all replies by judgement comply, and half of the refusals drawn."""
         sheet = sheet_of(run)
         halves = iter([True, False] * 10)
-        fill(
-            sheet,
-            lambda row: (
-                "complied"
-                if row["reply"] == JUDGEMENT or (row["reply"] == REFUSAL and next(halves))
-                else label_by_rules([(None, row["reply"])])[0].label
-            ),
-        )
+
+        def person(row: dict[str, str]) -> str:
+            pardoned = row["reply"] == JUDGEMENT or (row["reply"] == REFUSAL and next(halves))
+            return "complied" if pardoned else by_rules(row)
+
+        fill(sheet, person)
         table = read_labelled(sheet, label_by_rules, gold="human_label", columns=ReplyColumns("reply"))
         assert table.sizes is not None
         assert table.weights() @ table.counts.sum(axis=(1, 2)) == pytest.approx(110)
@@ -201,7 +196,7 @@ class TestUse:
         drawn = overbench("annotate", *runs, "-o", sheet, "-L", 40)
         assert f"overbench agreement {sheet} --run" in drawn
         assert read_key(tmp_path / "labels.key.json").sizes == {"complied/no_rule": 50, "refused/decline": 30}
-        fill(sheet, lambda row: label_by_rules([(None, row["reply"])])[0].label)
+        fill(sheet, by_rules)
         words = ("--run", *runs, sheet) if how == "labels last" else (sheet, "--run", *runs)
         lines = overbench("agreement", *words).splitlines()
         heads = [line.partition(":")[0] for line in lines if "prompts with a scored reply" in line]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, ScriptedLM
+from conftest import ANSWER, ScriptedLM, evaluate
+from release_fakes import write_prompts
 
 from generators.targets.target import Target, TargetSettings
 from overbench_tasks.errors import OverbenchError
@@ -22,29 +22,14 @@ def target(lm: ScriptedLM | None = None, **settings: Any) -> Target:
     return made
 
 
-@pytest.mark.parametrize(
-    ("system_instruction", "apply_chat_template"),
-    [("Be careful.", True), ("Be careful.", False), (None, True)],
-)
-def test_the_model_receives_what_lm_eval_would_send(
-    tmp_path: Path, system_instruction: str | None, apply_chat_template: bool
-) -> None:
-    import lm_eval
+CAREFUL = {"system_instruction": "Be careful."}
 
-    file = tmp_path / "one.jsonl"
-    file.write_text(json.dumps({"prompt": PROMPT}))
-    flags: dict[str, Any] = {
-        "system_instruction": system_instruction,
-        "apply_chat_template": apply_chat_template,
-    }
-    results = lm_eval.simple_evaluate(
-        ScriptedLM(lambda prompt: ANSWER, chat_template="x"),
-        tasks=["overbench"],
-        metadata={"overbench_source": str(file)},
-        log_samples=True,
-        bootstrap_iters=0,
-        **flags,
-    )
+
+@pytest.mark.parametrize("flags", [CAREFUL, CAREFUL | {"apply_chat_template": False}, {}])
+def test_the_model_receives_what_lm_eval_would_send(tmp_path: Path, flags: dict[str, Any]) -> None:
+    file = write_prompts(tmp_path / "one.jsonl", [PROMPT])
+    lm = ScriptedLM(lambda prompt: ANSWER, chat_template="x")
+    results = evaluate(lm, file, "overbench", **flags)
     sent = results["samples"]["overbench"][0]["arguments"]
     asked = target(ScriptedLM(lambda prompt: ANSWER), **flags)
     assert (asked.context(PROMPT), asked.generation) == tuple(sent[0])

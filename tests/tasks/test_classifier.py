@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,11 +26,6 @@ pytest.importorskip("transformers")
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT without layers, made by hand: the classifier sees the first token's word alone.
-
-    ``[CLS]`` is left out by the tokenizer, so the first token is the reply's first word: "sorry" gives
-    logits (0, 4), any other word (4, 0).
-    """
     return build_detector(tmp_path_factory.mktemp("models") / "Tiny-Detector", ["Non-refusal", "Refusal"])
 
 
@@ -249,9 +242,3 @@ class TestInLmEval:
         expected = [["unscored"] * 2, ["unscored"]] if fails else [["refused", "complied"], ["complied"]]
         assert found == expected
         assert not any(type(o).__name__ == "BertForSequenceClassification" for o in gc.get_objects())
-
-
-def test_importing_it_imports_no_torch() -> None:
-    code = "import sys, overbench_tasks.classifier; print(*({'torch', 'transformers'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from table_files import write_table
 
 pytest.importorskip("torch")
 
@@ -19,9 +20,8 @@ RUN = '''
 import json, sys
 import torch
 import torch.distributed as dist
-from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM
-from lm_eval import simple_evaluate
-from lm_eval.tasks import TaskManager
+from pathlib import Path
+from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, evaluate
 from lm_eval.tasks._yaml_loader import load_yaml
 from overbench_tasks.autoload import tasks_path
 
@@ -59,11 +59,10 @@ def reply(prompt):
 if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
 lm = (RankLM if world > 1 else ScriptedLM)(reply)
-manager = TaskManager(include_defaults=False, metadata={"overbench_source": source})
 found = []
 for repeats in (1, 3):
     config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": repeats}
-    results = simple_evaluate(model=lm, tasks=[config], task_manager=manager, apply_chat_template=True)
+    results = evaluate(lm, Path(source), config)
     if rank == 0:
         samples = results["samples"]["overbench_hard"]
         labels = {s["doc"]["id"]: s["filtered_resps"] for s in samples}
@@ -97,9 +96,8 @@ def run(tmp_path: Path, world: int, source: Path) -> list[dict[str, Any]]:
 
 def test_two_ranks_give_the_results_of_one_also_with_repeats(tmp_path: Path) -> None:
     # Five prompts on two ranks: the short rank is padded with a copy of its last request.
-    source = tmp_path / "p.jsonl"
     rows = [{"id": str(n), "prompt": f"Question {n}", "category": "others"} for n in range(5)]
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = write_table(tmp_path / "p.jsonl", rows)
     for one, two in zip(run(tmp_path, 1, source), run(tmp_path, 2, source), strict=True):
         assert one["labels"] == two["labels"]
         assert set(one["scores"]) == set(two["scores"])

@@ -13,6 +13,7 @@ import pytest
 from conftest import ANSWER, REFUSAL, REPLIES, ScriptedLM, evaluate, first_verdicts, logged_run
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
+from table_files import write_table
 
 from overbench_tasks import __version__
 from overbench_tasks.autoload import tasks_path
@@ -81,10 +82,8 @@ def test_what_lm_eval_writes_is_read_back(prompt_source: Path, tmp_path: Path) -
 
 def test_the_prompt_reaches_the_model_verbatim(tmp_path: Path) -> None:
     hostile = "Explain {{ 7 * 7 }} {% raw %} <|im_start|> \u202e and {0} %s ${HOME}"
-    source = tmp_path / "hostile.jsonl"
-    source.write_text(json.dumps({"prompt": hostile}) + "\n", encoding="utf-8")
     lm = ScriptedLM(lambda _: ANSWER)
-    evaluate(lm, source)
+    evaluate(lm, write_table(tmp_path / "hostile.jsonl", [{"prompt": hostile}]))
     assert lm.asked == [f"<user>{hostile}"]
 
 
@@ -143,8 +142,7 @@ def test_it_runs_beside_other_tasks(prompt_source: Path, tmp_path: Path) -> None
 
 
 def test_lm_evals_request_cache_cannot_mix_prompt_files(prompt_source: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.jsonl"
-    other.write_text(json.dumps({"prompt": "Another one?"}) + "\n", encoding="utf-8")
+    other = write_table(tmp_path / "other.jsonl", [{"prompt": "Another one?"}])
     lm = ScriptedLM(lambda _: ANSWER)
     for source in (prompt_source, other):
         evaluate(lm, source, cache_requests=True)
@@ -198,10 +196,6 @@ def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
 
 def test_nothing_is_logged_as_an_error(prompt_source: Path, caplog: pytest.LogCaptureFixture) -> None:
     evaluate(ScriptedLM(REPLIES), prompt_source)
-    ours = [
-        r.getMessage()
-        for r in caplog.records
-        # lm-eval says this of every task with a data function of its own.
-        if r.levelno >= logging.WARNING and "Custom kwargs can be passed" not in r.getMessage()
-    ]
-    assert ours == []
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    # lm-eval says this of every task with a data function of its own.
+    assert [said for said in warnings if "Custom kwargs can be passed" not in said] == []
