@@ -4,7 +4,7 @@ Arguments, payloads, concurrency and the number of attempts are lm-eval's own: e
 classes with another way to send one request. That gives exactly one
 :class:`~overbench_tasks.providers.model_reply.ModelReply` per prompt and never an exception:
 
-- a block, by :data:`~overbench_tasks.providers.provider_shapes.SHAPES`, is a reply, and not asked again
+- a block, by :data:`~overbench_tasks.chat.provider_shapes.SHAPES`, is a reply, and not asked again
 - what may pass (HTTP 408, 409, 425, 429, 5xx, a broken connection, no completion) is tried again
 - a request that fails for good is a failed reply, which the next run with ``--use_cache`` asks again
 
@@ -30,9 +30,9 @@ from lm_eval.models.anthropic_llms import AnthropicChat
 from lm_eval.models.openai_completions import LocalChatCompletion, OpenAIChatCompletion
 
 from overbench_tasks.chat.outcome import AttemptError, failed_response
+from overbench_tasks.chat.provider_shapes import CUT
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.providers.model_reply import CUT, ModelReply
-from overbench_tasks.providers.provider_shapes import read_response
+from overbench_tasks.providers.model_reply import ModelReply, read_response
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")

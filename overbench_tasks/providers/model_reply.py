@@ -7,9 +7,11 @@ and its ranks to our filters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
 from typing import Any, Final
 
+from overbench_tasks.chat.outcome import AttemptError
+from overbench_tasks.chat.provider_shapes import BROKEN, CUT, Withheld, finish_reason, text_of, withheld
 from overbench_tasks.records import Label, Verdict
 from overbench_tasks.refusal import gives_something
 
@@ -17,24 +19,6 @@ BACKEND: Final = "backend"
 """``Verdict.by`` of a reply without text that nobody withheld."""
 PROVIDER: Final = "provider:"
 """What ``Verdict.by`` of a withheld reply begins with; the provider's name follows."""
-
-CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-"""The finish reasons of a reply that reached its limit of tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """A provider kept a reply back, or the rest of it.
-
-    Attributes:
-        provider: whose way of saying so it is; ``unknown`` where it is nobody's we know.
-        reason: in the provider's words.
-        category: what it took the prompt or the reply for; "" where it does not say.
-    """
-
-    provider: str
-    reason: str
-    category: str = ""
 
 
 class ModelReply(str):
@@ -68,6 +52,28 @@ class ModelReply(str):
         if self.withheld:
             told |= {"provider": self.withheld.provider, "category": self.withheld.category}
         return told | ({"failure": self.failure} if self.failure else {})
+
+
+def read_response(status: int, body: bytes) -> ModelReply | None:
+    """The reply in a provider's response, or None in an error that says of no block: a failed request.
+
+    Raises:
+        AttemptError: ``passing``, where the response is a success and holds no reply.
+    """
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    finish = finish_reason(said)
+    if kept_back := withheld(status, said):
+        return ModelReply(text_of(said) or "", finish_reason=finish, withheld=kept_back)
+    if status >= 300:
+        return None
+    if (finish or "").lower() in BROKEN:
+        raise AttemptError(f"the reply ended with {finish!r}", "passing")
+    if (text := text_of(said)) is None:
+        raise AttemptError("the response is no chat completion", "passing")
+    return ModelReply(text, finish_reason=finish)
 
 
 def settled(reply: str) -> Verdict | None:

@@ -1,4 +1,4 @@
-"""A provider's HTTP response as a :class:`ModelReply`: what its text is, and whether it was withheld.
+"""What a provider's HTTP response holds: its text, how it ended, and whether the provider withheld it.
 
 :data:`SHAPES` is the list of ways in which providers say that they keep a reply back, one row a way, on the
 three protocols that lm-eval's chat types speak (OpenAI's, Anthropic's, and gateways in front of others).
@@ -7,21 +7,36 @@ A new provider is a new row.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from overbench_tasks.chat.outcome import AttemptError
-from overbench_tasks.providers.model_reply import CUT, ModelReply, Withheld
 from overbench_tasks.text import encodable
 
 REASON_CHARS: Final = 200
+CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+"""The finish reasons of a reply that reached its limit of tokens."""
 
 FINISH: Final = ("choices.0.finish_reason", "stop_reason", "stopReason")
 NATIVE: Final = ("choices.0.native_finish_reason",)
 """The word of the provider behind a gateway, which maps it to one of OpenAI's."""
 TEXT: Final = ("choices.0.message.content", "choices.0.text", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A provider kept a reply back, or the rest of it.
+
+    Attributes:
+        provider: whose way of saying so it is; ``unknown`` where it is nobody's we know.
+        reason: in the provider's words.
+        category: what it took the prompt or the reply for; "" where it does not say.
+    """
+
+    provider: str
+    reason: str
+    category: str = ""
 
 
 class Shape(NamedTuple):
@@ -99,29 +114,13 @@ _BLOCK_CODE = re.compile(
 _REFUSING_STATUSES: Final = (400, 403, 422, 451)
 
 
-def read_response(status: int, body: bytes) -> ModelReply | None:
-    """The reply in a response, or None in an error that says of no block: a failed request.
-
-    Raises:
-        AttemptError: ``passing``, where the response is a success and holds no reply.
-    """
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        said = None
-    finish = _word(said, FINISH)
-    if withheld := _withheld(status, said, finish):
-        return ModelReply(_text(said) or "", finish_reason=finish, withheld=withheld)
-    if status >= 300:
-        return None
-    if (finish or "").lower() in BROKEN:
-        raise AttemptError(f"the reply ended with {finish!r}", "passing")
-    if (text := _text(said)) is None:
-        raise AttemptError("the response is no chat completion", "passing")
-    return ModelReply(text, finish_reason=finish)
+def finish_reason(said: Any) -> str | None:
+    """How a reply ended, in the API's word, in a response's JSON; None where it does not say."""
+    return _word(said, FINISH)
 
 
-def _withheld(status: int, said: Any, finish: str | None) -> Withheld | None:
+def withheld(status: int, said: Any) -> Withheld | None:
+    """Who withheld the reply, in a response's JSON of any shape; None: nobody says so."""
     for shape in SHAPES:
         if shape.status not in (None, status) or (shape.beside and _at(said, shape.beside) is None):
             continue
@@ -133,7 +132,7 @@ def _withheld(status: int, said: Any, finish: str | None) -> Withheld | None:
                 reason = " ".join(f"{word}: {more}".split() if more else word.split())
                 category = next(filter(None, (_listed(_at(said, one)) for one in shape.category)), "")
                 return Withheld(shape.provider, _line(reason), _line(category))
-    return _unknown(status, said, finish)
+    return _unknown(status, said, finish_reason(said))
 
 
 def _unknown(status: int, said: Any, finish: str | None) -> Withheld | None:
@@ -144,11 +143,11 @@ def _unknown(status: int, said: Any, finish: str | None) -> Withheld | None:
         return Withheld("unknown", _line(found)) if found and status in _REFUSING_STATUSES else None
     if not finish or finish.lower() in ORDINARY | BROKEN:
         return None
-    withheld = _BLOCK_WORD.search(finish) is not None or not (_text(said) or "").strip()
-    return Withheld("unknown", _line(finish)) if withheld else None
+    kept_back = _BLOCK_WORD.search(finish) is not None or not (text_of(said) or "").strip()
+    return Withheld("unknown", _line(finish)) if kept_back else None
 
 
-def _text(said: Any) -> str | None:
+def text_of(said: Any) -> str | None:
     """The text of a completion, "" where its content is null or empty; None where it is no completion."""
     found: Any = next((value for path in TEXT if (value := _at(said, path)) is not None), None)
     if isinstance(found, list):
