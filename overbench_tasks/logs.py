@@ -19,7 +19,7 @@ from typing import Any, Final
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LabelReplies, Verdict
-from overbench_tasks.tables import read_table
+from overbench_tasks.tables import matching_files, read_table
 
 BATCH: Final = 1000
 """Rows that are labelled at once."""
@@ -214,23 +214,89 @@ def sample_logs(folder: Path) -> list[Path]:
     return sorted([*plain, *packed])
 
 
-def find_runs(folders: Sequence[Path]) -> list[LoggedRun]:
-    """The runs of all sample logs below the folders, each once.
+def find_runs(folders: Sequence[Path]) -> tuple[list[LoggedRun], list[str]]:
+    """The runs of all sample logs of our tasks below the folders, each once, and whose logs were left out.
 
     Raises:
-        OverbenchError: no folder, no log in it, or as :func:`read_run`.
+        OverbenchError: no folder, no log of ours in any, or as :func:`read_run`.
+    """
+    files = {file.resolve(): None for folder in folders for file in _logs_below(folder)}
+    ours, others = without_other_tasks(list(files))
+    return [read_run(file) for file in ours], others
+
+
+def reply_files(patterns: Sequence[str], columns: ReplyColumns = SAMPLES) -> tuple[list[Path], list[str]]:
+    """The files that paths, globs and folders name, each once; of a folder the sample logs below it.
+
+    Returns:
+        (files, the tasks whose logs were left out). Of several sample logs, those of other tasks are left
+        out; a single one is taken at its word.
+
+    Raises:
+        OverbenchError: a glob or a folder without a file, or only logs of other tasks.
     """
     files: dict[Path, None] = {}
-    for folder in folders:
-        found = sample_logs(folder)
-        if not found:
-            what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
-            raise OverbenchError(
-                f"Expected lm-eval's output at {folder}, found {what}. "
-                "Check the path; lm_eval writes sample logs with --log_samples --output_path FOLDER."
-            )
-        files |= dict.fromkeys(file.resolve() for file in found)
-    return [read_run(file) for file in files]
+    for file in matching_files(patterns):
+        files |= dict.fromkeys(_logs_below(file) if file.is_dir() else [file])
+    several = len(files) > 1 and columns.reply is None
+    return without_other_tasks(list(files)) if several else (list(files), [])
+
+
+def _logs_below(folder: Path) -> list[Path]:
+    if found := sample_logs(folder):
+        return found
+    what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
+    raise OverbenchError(
+        f"Expected lm-eval's output at {folder}, found {what}. "
+        "Check the path; lm_eval writes sample logs with --log_samples --output_path FOLDER."
+    )
+
+
+def without_other_tasks(files: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """(the files but those of other tasks, the names of these tasks).
+
+    Raises:
+        OverbenchError: all are of other tasks.
+    """
+    tasks = {file: _other_task(file) for file in files}
+    others = sorted({task for task in tasks.values() if task is not None})
+    ours = [file for file, task in tasks.items() if task is None]
+    if others and not ours:
+        raise OverbenchError(
+            f"Expected sample logs of OVERBENCH's tasks, found only those of {', '.join(others)}. Run "
+            "lm_eval with --tasks overbench_hard beside these, or name other files."
+        )
+    return ours, others
+
+
+def left_out(others: Sequence[str]) -> list[str]:
+    """What to tell people of the tasks whose logs were left out: a line, or none."""
+    return [f"Logs of other tasks are left out: {', '.join(others)}."] if others else []
+
+
+def _other_task(file: Path) -> str | None:
+    """Another task than ours that wrote a log, by its name; None where it is ours, or no sample log.
+
+    Ours has verdicts in its first line, or is called ours by the results file beside it, or else by its name:
+    a damaged log of ours is not passed over.
+    """
+    named = _SAMPLES.fullmatch(file.name)
+    if named is None:
+        return None
+    for where, raw in read_table(file):
+        try:
+            _sample(raw, where)
+            return None
+        except OverbenchError:
+            break
+    task = named["task"]
+    try:
+        config = _results(file, named["date"])[1]["configs"][task]
+        functions = [step["function"] for one in config["filter_list"] for step in one["filter"]]
+        ours = any(str(name).startswith("overbench_") for name in functions)
+    except (OverbenchError, KeyError, TypeError):
+        ours = task.startswith("overbench")
+    return None if ours else task
 
 
 def read_run(file: Path) -> LoggedRun:

@@ -108,6 +108,21 @@ def write_log(
     return log
 
 
+def write_other_tasks(folder: Path, date: str = DATE) -> None:
+    """Logs of ``arc_easy`` and ``ifeval`` in a folder of :func:`write_log`, as of the same run."""
+    file = folder / f"results_{date}.json"
+    results = json.loads(file.read_text(encoding="utf-8"))
+    chosen = {"doc": {"question": "Which?", "answerKey": "C"}, "resps": [[["-1.2", "False"]]], "target": 2}
+    written = {"doc": {"prompt": "Write a poem."}, "resps": [["A poem."]], "filtered_resps": ["A poem."]}
+    samples = {"arc_easy": {**chosen, "filtered_resps": [["-1.2", "False"]]}, "ifeval": written}
+    for task, row in samples.items():
+        # What is given with --metadata reaches every task.
+        results["configs"][task] = {"task": task, "metadata": {"version": 1.0, "overbench_source": "x"}}
+        log = folder / f"samples_{task}_{date}.jsonl"
+        log.write_text(json.dumps(row | {"doc_id": 0, "filter": "none"}) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(results), encoding="utf-8")
+
+
 def write_prompts(file: Path, rows: Iterable[str | Mapping[str, Any]]) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     return write_table(file, [{"prompt": row} if isinstance(row, str) else dict(row) for row in rows])

@@ -13,7 +13,7 @@ import typer
 from tqdm import tqdm
 
 from overbench_tasks.labellers import by_name
-from overbench_tasks.logs import ReplyColumns
+from overbench_tasks.logs import SAMPLES, ReplyColumns, left_out, reply_files
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 
@@ -38,7 +38,8 @@ def _settings(by_args: str) -> dict[str, Any]:
 
 def rescore(
     files: Annotated[
-        list[str], typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL or CSV; also .gz; also as globs.")
+        list[str],
+        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL or CSV; also .gz, globs, folders."),
     ],
     by: By = "rules",
     by_args: ByArgs = "",
@@ -59,7 +60,7 @@ def rescore(
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
     settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
-    for file in matching_files(files):
+    for file in _found(files, columns):
         with _bar(file) as progress:
             try:
                 done = rescore_file(
@@ -82,6 +83,14 @@ def rescore(
                 typer.echo(line)
 
 
+def _found(patterns: list[str], columns: ReplyColumns = SAMPLES) -> list[Path]:
+    """The files, and a word on those that are left out."""
+    files, others = reply_files(patterns, columns)
+    for line in left_out(others):
+        typer.echo(line, err=True)
+    return files
+
+
 @contextmanager
 def _bar(file: Path) -> Iterator[Callable[[int, int], None]]:
     with tqdm(desc=file.name, unit="B", unit_scale=True, disable=None) as bar:
@@ -96,7 +105,7 @@ def _bar(file: Path) -> Iterator[Callable[[int, int], None]]:
 def annotate(
     files: Annotated[
         list[str],
-        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet; several, also as globs."),
+        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet; several; globs, folders."),
     ],
     output_path: Annotated[
         Path, typer.Option("--output_path", "-o", help="The sheet to write or to go on with.")
@@ -122,11 +131,12 @@ def annotate(
 
     if not output_path.exists():
         with by_name(by, _settings(by_args)) as labeller:
+            columns = ReplyColumns(reply, prompt)
             drawn = make_sheet(
-                matching_files(files),
+                _found(files, columns),
                 output_path,
                 labeller,
-                columns=ReplyColumns(reply, prompt),
+                columns=columns,
                 n=limit,
                 seed=seed,
                 blind=not show_labels,
@@ -163,7 +173,7 @@ def agreement(
         typer.Option(
             "--run",
             help="A sample log of the same model: report its error-corrected rate too. Several may follow, "
-            "also as globs.",
+            "also as globs and folders.",
         ),
     ] = None,
 ) -> None:
@@ -180,7 +190,7 @@ def agreement(
         # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
         paths = agreement.labels_first(paths, gold)
     labels, *more_runs = paths
-    runs = [*matching_files(run or ()), *more_runs]
+    runs = _found([*(run or ()), *map(str, more_runs)]) if run else []
     with by_name(by, _settings(by_args)) as labeller:
         columns = ReplyColumns(reply, prompt)
         found = agreement.read_labelled(labels, labeller.label, gold=gold, columns=columns)

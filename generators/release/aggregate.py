@@ -92,7 +92,8 @@ def aggregate(
         check_judge(category_judge)
     aliases = Aliases(settings.aliases)
     sources = [find_source(path, settings.prompts, aliases) for path in runs]
-    logs, sources, notes = apart(find_logs(responses_folders, aliases), sources, aliases)
+    logs, others = find_logs(responses_folders, aliases)
+    logs, sources, notes = apart(logs, sources, aliases)
     targets = joined(
         [log.target for log in logs] + [target for source in sources for target in source.targets]
     )
@@ -112,7 +113,7 @@ def aggregate(
                 labelled_by,
                 category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
-                notes=notes,
+                notes=[*others, *notes],
             )
             read_prompts(work, say)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))

@@ -21,7 +21,7 @@ from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, is_relea
 from generators.targets.naming import Aliases, TargetRecord, decoding_of, name_target
 from generators.targets.ways_of_asking import told_apart
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import LoggedRun, find_runs
+from overbench_tasks.logs import LoggedRun, find_runs, left_out
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.tables import SUFFIXES
@@ -79,14 +79,15 @@ class PromptSource:
         return "release" if self.release else "refresh run" if self.target else "prompt file"
 
 
-def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
-    """All sample logs below the folders, each once, by target and file.
+def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], list[str]]:
+    """All sample logs below the folders, each once, by target and file; and notes on what was left out.
 
     Raises:
         OverbenchError: see :func:`overbench_tasks.logs.find_runs`.
     """
     logs = []
-    for run in find_runs(folders):
+    runs, others = find_runs(folders)
+    for run in runs:
         target = name_target(
             run.model,
             run.model_args,
@@ -98,7 +99,7 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
             decoding=decoding_of(run.generation, run.repeats),
         )
         logs.append(Log(run, aliases.target(target), target.target))
-    return sorted(logs, key=lambda log: (log.target.target, str(log.run.file)))
+    return sorted(logs, key=lambda log: (log.target.target, str(log.run.file))), left_out(others)
 
 
 def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:

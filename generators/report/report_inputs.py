@@ -182,13 +182,14 @@ def _logs(folders: Sequence[Path], aliases: Aliases, given: Release | None) -> t
     for folder in folders:
         _check_results(folder)
     known = given.targets() if given else []
+    found, others = find_logs(folders, aliases)
     logs = [
         log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
-        for log in find_logs(folders, aliases)
+        for log in found
     ]
     logs, _, notes = apart(logs, [release_source(given, Aliases())] if given else [], aliases)
     aliases.check_used({log.long_name for log in logs})
-    return logs, notes
+    return logs, [*others, *notes]
 
 
 def _check_results(folder: Path) -> None:

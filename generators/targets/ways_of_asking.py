@@ -47,7 +47,7 @@ def differing(targets: Sequence[TargetRecord]) -> dict[str, list[Any]]:
     asked = [how_asked(target) for target in targets]
     drawn = {name for target in targets for name in target.drawn}
     found = {}
-    for name in dict.fromkeys(name for one in asked for name in one):
+    for name in dict.fromkeys((BACKEND, TOKENS, *(name for one in asked for name in one))):
         values = [
             one.get(name, _NOT_SET if name in drawn or _tells_arguments(target, name) else _NOT_KNOWN)
             for one, target in zip(asked, targets, strict=True)

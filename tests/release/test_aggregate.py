@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from fault_server import fault_server
-from release_fakes import write_log, write_prompts, write_run
+from release_fakes import write_log, write_other_tasks, write_prompts, write_run
 
 from generators.categories.category_judge import read_settings
 from generators.release.aggregate import aggregate
@@ -158,6 +158,12 @@ class TestMatrix:
         assert labels(release) == {"org/a": {KILL: "refused"}}
         assert release.facts["counts"]["replies_to_other_prompts"] == 1
         assert "1 replies in the logs are to prompts of no source given" in release.facts["notes"][0]
+
+    def test_logs_of_other_tasks_are_named_and_left_out(self) -> None:
+        write_other_tasks(log("org/a", {KILL: ["refused"]}).parent)
+        release = made()
+        assert labels(release) == {"org/a": {KILL: "refused"}}
+        assert release.facts["notes"] == ["Logs of other tasks are left out: arc_easy, ifeval."]
 
     def test_only_the_first_filter_of_a_log_counts(self) -> None:
         log("org/a", {KILL: ["refused"]}, filters=("rules", "second"))

@@ -12,7 +12,7 @@ from conftest import overbench
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
-from release_fakes import write_log
+from release_fakes import write_log, write_other_tasks
 from report_fakes import HOSTILE, MODELS, prompts, write_release, write_results
 from tiny_releases import tiny_release
 
@@ -102,6 +102,17 @@ def test_one_prompt_under_two_ids_is_one_prompt(tmp_path: Path) -> None:
     write_log(tmp_path / "b", [(spelled, ["complied"])], pretrained="acme/other")
     [one] = read_inputs([tmp_path]).sets
     assert (one.matrix.targets, one.matrix.values.tolist()) == (("acme/other", "org/model"), [[0, 1]])
+
+
+def test_logs_of_other_tasks_are_named_and_left_out(tmp_path: Path) -> None:
+    write_other_tasks(answers(tmp_path, "r/r/c/c"))
+    report = build(read_inputs([tmp_path]))
+    assert cells(report, "osr") == [["org/model", "50.0 % 15.0–85.0, n = 4"]]
+    assert report.notes[0] == "Logs of other tasks are left out: arc_easy, ifeval."
+    for log in tmp_path.glob("samples_overbench_*"):
+        log.unlink()
+    with pytest.raises(OverbenchError, match=r"found only those of arc_easy, ifeval\. Run lm_eval with"):
+        read_inputs([tmp_path])
 
 
 def test_two_temperatures_are_two_rows_with_a_note(tmp_path: Path, release: Path) -> None:

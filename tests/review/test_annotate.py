@@ -11,12 +11,12 @@ import pytest
 from conftest import ANSWER, MIXED, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
-from release_fakes import sample
+from release_fakes import sample, write_log, write_other_tasks
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name, label_by_rules
-from overbench_tasks.logs import SAMPLES, ReplyColumns
+from overbench_tasks.logs import SAMPLES, ReplyColumns, read_replies, reply_files
 from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import read_labelled
 from overbench_tasks.review.annotate import allocate, ask, guarded, read_key, read_sheet, unguarded
@@ -221,3 +221,34 @@ class TestUse:
         assert "Go on with --interactive" in overbench("annotate", run, code=1)
         assert "1 labelled" in overbench("annotate", run, "--interactive", typed="c\nq\n")
         assert [row["human_label"] for row in read_sheet(Path("labels.csv"))] == ["complied"] + [""] * 7
+
+
+class TestFoldersOfSuites:
+    """Each command takes folders and globs with logs of other tasks, says which it left out, and goes on."""
+
+    @pytest.mark.parametrize("named", [["OUT"], ["OUT/samples_*.jsonl"]])
+    def test_all_commands(
+        self, own_folder: None, named: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        write_log(Path("OUT"), [("Kill it?", ["refused"]), ("Stop it?", ["complied"])])
+        write_other_tasks(Path("OUT"))
+        said = "Logs of other tasks are left out: arc_easy, ifeval."
+        assert said in overbench("annotate", *named, "--limit", 2)
+        rows = read_sheet(Path("labels.csv"))
+        assert len(rows) == 2
+        annotate.write_sheet(
+            Path("labels.csv"),
+            [row | {"human_label": "refused" if "sorry" in row["reply"] else "complied"} for row in rows],
+        )
+        agreed = overbench("agreement", "labels.csv", "--run", *named)
+        assert said in agreed and "2 prompts with a scored reply" in agreed
+        assert said in overbench("rescore", *named, "--output_path", "new")
+        assert len(list(Path("new").iterdir())) == 1
+
+    def test_a_single_file_is_taken_at_its_word(self, own_folder: None) -> None:
+        write_log(Path("OUT"), [("Kill it?", ["refused"])])
+        write_other_tasks(Path("OUT"))
+        [file] = Path("OUT").glob("samples_ifeval_*")
+        assert reply_files([str(file)]) == ([file], [])
+        with pytest.raises(OverbenchError, match="a sample of another task"):
+            list(read_replies(file))
