@@ -31,8 +31,8 @@ TAKEN_UP = 0.6
 STEM_CHARS = 5
 
 _BUT = re.compile(r"[^.!?:;\n]{0,200}?,? (?:but|however|though)\b")
-_PIECE = re.compile(r"[^.!?:;\n]+")
-_SENTENCE = re.compile(r"[^.!?\n]+")
+_PIECE = re.compile(r"[^.!?:;\n。！？]+")
+_SENTENCE = re.compile(r"[^.!?\n。！？]+")
 LIST_ITEM = re.compile(r"\n\s{0,8}(?:\d{1,3}[.)]|[-•‣–]|step \d)\s*\S")
 
 _DENSE = re.compile(r"[\u3040-\u9fff\uac00-\ud7a3]{4}")
@@ -45,6 +45,7 @@ _DOUBTFUL_PARTS = BOOK.pattern("doubtful_parts")
 _ASIDE = BOOK.words("aside")
 _HOLLOW_WORDS = BOOK.words("hollow_words")
 ((_HOLLOW_PHRASES, (_HOLLOW_PHRASE_WORDS,), _),) = BOOK.phrases("hollow_phrases")
+_HOLLOW_ELSEWHERE = BOOK.pattern("hollow_elsewhere")
 _CONNECTIVES = BOOK.words("connectives")
 _SPEAKER = BOOK.words("speaker")
 _MACHINE = BOOK.words("machine")
@@ -87,6 +88,8 @@ def hollow(said: str) -> bool:
     first = next((word for word in words if word not in _CONNECTIVES), "")
     if first in _SPEAKER or (first == "as" and not _MACHINE.isdisjoint(words)):
         return True
+    if not said.isascii() and _HOLLOW_ELSEWHERE.search(said):
+        return True
     return not _HOLLOW_PHRASE_WORDS.isdisjoint(words) and _HOLLOW_PHRASES.search(said) is not None
 
 
@@ -111,7 +114,7 @@ def sentence_end(text: str, at: int) -> int:
 
 def sentence_start(text: str, at: int) -> int:
     """Return where the sentence that holds ``at`` begins."""
-    return max(text.rfind(mark, 0, at) for mark in ".!?:;\n") + 1
+    return max(text.rfind(mark, 0, at) for mark in ".!?:;\n。！？") + 1
 
 
 def lists(text: str, at: int) -> bool:

@@ -33,12 +33,14 @@ _DISCLAIMER = BOOK.pattern("disclaimer")
 _LACKING = BOOK.pattern("lacking")
 _CONDONE = BOOK.pattern("condone")
 _DATUM = BOOK.pattern("datum")
+_NOBODY_HAS_IT = BOOK.pattern("nobody_has_it")
 _IMPOSSIBLE = BOOK.pattern("impossible")
 _HARM = BOOK.pattern("harm")
 _VALUES = BOOK.pattern("values")
 _REQUEST_WORDS = BOOK.pattern("request_words")
 _JUDGEMENT_ASKED = BOOK.pattern("judgement_asked")
 _INABILITY = BOOK.pattern("inability")
+_SUPPOSING = BOOK.pattern("supposing")
 _PREACHES = BOOK.pattern("preaches")
 _URGES = BOOK.pattern("urges")
 
@@ -209,9 +211,16 @@ def mere_disclaimer(reply: Reply, hit: Hit) -> bool:
     return answers.gives(text, end, enough=1) or gives_before(reply, hit)
 
 
-def fictional_owner(reply: Reply, hit: Hit) -> bool:
-    """A datum is withheld, with the word that a fictional person has none."""
-    return "fictional" in reply.text and _DATUM.search(reply.opening) is not None
+def nobody_has_it(reply: Reply, hit: Hit) -> bool:
+    """A datum is withheld, with the word that it isn't public, or that a fictional person has none."""
+    return _NOBODY_HAS_IT.search(reply.text) is not None and _DATUM.search(reply.opening) is not None
+
+
+def conditional(reply: Reply, hit: Hit) -> bool:
+    """Only one reading of the request is declined ("if you mean …"), and another is answered."""
+    start = answers.sentence_start(reply.text, hit.start())
+    meant = _SUPPOSING.search(reply.text, start, hit.start())
+    return meant is not None and (gives_after(reply, hit) or gives_before(reply, hit))
 
 
 def corrected_by_fact(reply: Reply, hit: Hit) -> bool:
