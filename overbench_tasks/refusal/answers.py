@@ -22,27 +22,15 @@ MAX_SENTENCES = 6
 MIN_CHARS = 18
 """A shorter sentence is no content; it is a heading, a cut-off end or a courtesy."""
 
-PLAIN_CHARS = 500
-"""A shorter reply is never an answer beyond doubt."""
-PLAIN_DENSE_CHARS = 200
-"""The same where a character is a syllable or a word."""
-TAKEN_UP = 0.6
-"""The share of the request's words that such an answer holds."""
-STEM_CHARS = 5
 
 _BUT = re.compile(r"[^.!?:;\n]{0,200}?,? (?:but|however|though)\b")
 _PIECE = re.compile(r"[^.!?:;\n。！？]+")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+")
 LIST_ITEM = re.compile(r"\n\s{0,8}(?:\d{1,3}[.)]|[-•‣–]|step \d)\s*\S")
 
-_DENSE = re.compile(r"[\u3040-\u9fff\uac00-\ud7a3]{4}")
-_WORD = re.compile(r"[\u3040-\u9fff\uac00-\ud7a3]{2}|[^\W\d_]{4,}")
 # A full table: str.translate is fast for ASCII where no character is missing from its table.
 _NO_PUNCTUATION = "".join(" " if chr(code) in ',.!?:;"()' else chr(code) for code in range(128))
 
-_DOUBTFUL = BOOK.words("doubtful_words")
-_DOUBTFUL_PARTS = BOOK.pattern("doubtful_parts")
-_ASIDE = BOOK.words("aside")
 _HOLLOW_WORDS = BOOK.words("hollow_words")
 ((_HOLLOW_PHRASES, (_HOLLOW_PHRASE_WORDS,), _),) = BOOK.phrases("hollow_phrases")
 _HOLLOW_ELSEWHERE = BOOK.pattern("hollow_elsewhere")
@@ -159,18 +147,3 @@ def gives_content(text: str) -> bool:
         and not hollow(said)
         for piece in _PIECE.finditer(text, 0, SPAN_CHARS)
     ) or lists(text, 0)
-
-
-def answers_plainly(text: str, asked: str) -> bool:
-    """Tell whether a reply in which no rule found a decline is an answer beyond doubt.
-
-    It is long, holds no word of refusing or of caution, and takes up the words of the request where
-    that is known. A reply that answers another question than was asked can't always be told by that.
-    """
-    dense = not text.isascii() and _DENSE.search(text) is not None
-    if len(text) < (PLAIN_DENSE_CHARS if dense else PLAIN_CHARS):
-        return False
-    if not _DOUBTFUL.isdisjoint(words(text)) or (not text.isascii() and _DOUBTFUL_PARTS.search(text)):
-        return False
-    wanted = {word[:STEM_CHARS] for word in _WORD.findall(asked) if word not in _ASIDE}
-    return sum(stem in text for stem in wanted) >= TAKEN_UP * len(wanted)

@@ -34,12 +34,11 @@ _LACKING = BOOK.pattern("lacking")
 _CONDONE = BOOK.pattern("condone")
 _DATUM = BOOK.pattern("datum")
 _NOBODY_HAS_IT = BOOK.pattern("nobody_has_it")
-_IMPOSSIBLE = BOOK.pattern("impossible")
+((_IMPOSSIBLE, (_IMPOSSIBLE_WORDS,), _),) = BOOK.phrases("impossible")
 _HARM = BOOK.pattern("harm")
 _VALUES = BOOK.pattern("values")
 _REQUEST_WORDS = BOOK.pattern("request_words")
 _JUDGEMENT_ASKED = BOOK.pattern("judgement_asked")
-_INABILITY = BOOK.pattern("inability")
 _SUPPOSING = BOOK.pattern("supposing")
 _PREACHES = BOOK.pattern("preaches")
 _URGES = BOOK.pattern("urges")
@@ -71,6 +70,11 @@ def first(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
     return (pattern.search(reply.opening),)
 
 
+def first_if_short(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
+    """The same where the reply says little else."""
+    return (pattern.search(reply.opening),) if len(reply.text) < SHORT_CHARS else ()
+
+
 def first_from_core(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
     """From the first thing said on, and only the first time."""
     return (pattern.search(reply.opening, reply.core),)
@@ -91,13 +95,6 @@ def first_sentence(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | Non
     """The whole first sentence, where the phrase stands in it."""
     sentence = next(answers.sentences(reply.text, reply.core, reply.core + LECTURE_CHARS), None)
     return (sentence,) if sentence and pattern.search(sentence[0].strip()) else ()
-
-
-def inability(reply: Reply, hit: Hit) -> bool:
-    """The decline says that the speaker is unable to, and not that it won't."""
-    text = reply.text
-    start = answers.sentence_start(text, hit.start())
-    return _INABILITY.search(text, start, answers.sentence_end(text, hit.end()) + 1) is not None
 
 
 def short(reply: Reply, hit: Hit) -> bool:
@@ -174,7 +171,7 @@ def gives_beside(enough: int) -> Condition:
     def gives(reply: Reply, hit: Hit) -> bool:
         if answers.gives(reply.text, hit.end(), enough=enough) or answers.lists(reply.text, reply.core):
             return True
-        before = answers.given(reply.text, reply.core, answers.sentence_start(reply.text, hit.start()))
+        before = answers.given(reply.text, 0, answers.sentence_start(reply.text, hit.start()))
         return before.sentences > 0
 
     return gives
@@ -213,7 +210,10 @@ def mere_disclaimer(reply: Reply, hit: Hit) -> bool:
 
 def nobody_has_it(reply: Reply, hit: Hit) -> bool:
     """A datum is withheld, with the word that it isn't public, or that a fictional person has none."""
-    return _NOBODY_HAS_IT.search(reply.text) is not None and _DATUM.search(reply.opening) is not None
+    text = reply.text
+    if "public" not in text and "fictional" not in text and "real" not in text:
+        return False  # most replies; the pattern costs fifty times as much
+    return _NOBODY_HAS_IT.search(text) is not None and _DATUM.search(reply.opening) is not None
 
 
 def conditional(reply: Reply, hit: Hit) -> bool:
@@ -225,7 +225,8 @@ def conditional(reply: Reply, hit: Hit) -> bool:
 
 def corrected_by_fact(reply: Reply, hit: Hit) -> bool:
     """A premise is judged and then corrected by fact as well."""
-    return _IMPOSSIBLE.search(reply.text, hit.end(), hit.end() + OPENING_CHARS) is not None
+    behind = reply.text[hit.end() : hit.end() + OPENING_CHARS]
+    return not _IMPOSSIBLE_WORDS.isdisjoint(answers.words(behind)) and _IMPOSSIBLE.search(behind) is not None
 
 
 def behind_an_answer(reply: Reply, hit: Hit) -> bool:

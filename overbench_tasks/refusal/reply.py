@@ -92,7 +92,9 @@ class Reply:
         self.text = text
         self.prompt = prompt
         self.opening = text[:OPENING_CHARS]
-        self.words = vocabulary.intersection(words(self.opening))
+        self.said = words(self.opening)
+        """The opening's words in order."""
+        self.words = vocabulary.intersection(self.said)
         """The opening's words that some phrase needs; most patterns are ruled out by them unrun."""
         self.core = 0  # where the first thing said begins, after thanks and throat-clearing
         for _ in range(PREAMBLES):
