@@ -6,7 +6,6 @@ import hashlib
 import json
 import subprocess
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
