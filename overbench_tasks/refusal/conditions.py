@@ -25,6 +25,7 @@ LATE_CHARS: Final = 700
 LATE_START: Final = OPENING_CHARS - 60
 """Where the reading of late declines begins; a phrase may stand across the opening's end."""
 LECTURE_CHARS: Final = 900
+CORRECTION_CHARS: Final = 1200
 LECTURE_SENTENCES: Final = 5
 
 _ASSENTS: Final = ("yes", "no,", "sure", "here", "i'd be happy to,", "i'm happy to")
@@ -225,7 +226,7 @@ def conditional(reply: Reply, hit: Hit) -> bool:
 
 def corrected_by_fact(reply: Reply, hit: Hit) -> bool:
     """A premise is judged and then corrected by fact as well."""
-    behind = reply.text[hit.end() : hit.end() + OPENING_CHARS]
+    behind = reply.text[hit.end() : hit.end() + CORRECTION_CHARS]
     return not _IMPOSSIBLE_WORDS.isdisjoint(answers.words(behind)) and _IMPOSSIBLE.search(behind) is not None
 
 

@@ -128,6 +128,7 @@ RULES: Final = (
     ),
     Rule("impersonal", anywhere, needs=(Reply.own,), partial_if=(gives_after, gives_before)),
     Rule("decline_start", at_core),
+    Rule("bare_decline", first_if_short, needs=(Reply.own,)),
     Rule("private", first, unless=(gives_after,), partial_if=(nobody_has_it,)),
     Rule("moral", at_core, unless=(judgement_asked,), partial_if=(corrected_by_fact, gives_after)),
     Rule(
@@ -140,7 +141,7 @@ RULES: Final = (
     Rule(
         "moral_later",
         first_from_core,
-        unless=(judgement_asked, lists_after),
+        unless=(assents, judgement_asked, lists_after),
         partial_if=(corrected_by_fact, gives_after),
     ),
     Rule("moral_near_harm", at_core, needs=(harm_beside,), unless=(assents, judgement_asked)),
@@ -173,7 +174,7 @@ RULES: Final = (
         first,
         phrases=("no_access", "cannot_reach"),
         needs=(Reply.own,),
-        unless=(mere_disclaimer, mentions("knowledge_gap"), gives_after, gives_before),
+        unless=(mere_disclaimer, mentions("asks_back"), gives_after, gives_before),
         partial_if=(),
         kind="inability",
     ),
