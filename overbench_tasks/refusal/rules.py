@@ -126,7 +126,7 @@ RULES: Final = (
         unless=(takes_distance, mere_disclaimer),
         partial_if=(nobody_has_it, corrected_by_fact, gives_after, gives_before),
     ),
-    Rule("impersonal", anywhere, needs=(Reply.own,), partial_if=(gives_after, gives_before)),
+    Rule("impersonal", anywhere, needs=(Reply.own,), partial_if=(nobody_has_it, gives_after, gives_before)),
     Rule("decline_start", at_core),
     Rule("bare_decline", first_if_short, needs=(Reply.own,)),
     Rule("private", first, unless=(gives_after,), partial_if=(nobody_has_it,)),
