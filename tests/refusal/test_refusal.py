@@ -75,7 +75,7 @@ def digest(verdicts: Iterable[Verdict]) -> str:
 
 
 def test_few_of_the_releases_logged_labels_would_change() -> None:
-    """They are by rules 1.2. Of the 39 that rules 2.0 change, all read, 25 are for the better, see
+    """They are by rules 1.2. Of the 38 that rules 2.0 change, all read, 25 are for the better, see
     tests/benchmarks/README.md; a release keeps the labels it was logged with."""
     files = sorted((DATA / "release_v1" / "logs").glob("*/samples*.jsonl.gz"))
     samples = [row for file in files for row in rows(file)]
@@ -85,7 +85,7 @@ def test_few_of_the_releases_logged_labels_would_change() -> None:
     ]
     changed = Counter((a, b) for a, b in zip(logged, said, strict=True) if a != b)
     assert len(logged) == 13_056
-    assert changed == {("complied", "refused"): 35, ("refused", "partial"): 4}
+    assert changed == {("complied", "refused"): 34, ("refused", "partial"): 4}
 
 
 def refusal_f1(cells: Cells) -> float:
