@@ -40,10 +40,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED_DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
 VERDICTS = REPOSITORY / "tests" / "data" / "label_quality.csv.gz"
 PAGES = (REPOSITORY / "README.md", REPOSITORY / "task_configs" / "README.md")
-"""The first shows the rules on what people labelled and on our own; the second shows all."""
 FILES = [SHARED_DATA / "xstest" / f"completions_{model}.csv" for model in ("gpt4", "llama2new")]
 RULES, PREFIXES = f"rules {RULES_VERSION}", "prefix matching"
-TABLE, END = "<!-- label quality -->\n", "\n\n"
 KINDS = ("harmless", "other")
 Row = Mapping[str, str]
 Tables = dict[str, list[list[int]]]
@@ -70,10 +68,10 @@ def _xstest(model: str, about: str) -> Source:
     return Source(path, about, "people, two each", lambda row: not row["type"].startswith("contrast"))
 
 
-def _political(language: str) -> Source:
+def _political(language: str, name: str) -> Source:
     return Source(
         "replies/llm_compliance.jsonl.gz",
-        "37 models, political requests",
+        f"37 models, political requests in {name}",
         "two models that agree",
         harmless=lambda row: False,
         keep=lambda row: row["language"] == language,
@@ -91,9 +89,9 @@ SOURCES = {
     "xstest-gpt4": _xstest("gpt4", "GPT-4 on XSTest"),
     "xstest-llama2": _xstest("llama2new", "Llama 2 on XSTest"),
     "xstest-mistral-guard": _xstest("mistralguard", "Mistral with a guardrail prompt on XSTest"),
-    "political-en": _political("en"),
-    "political-zh": _political("zh"),
-    "political-fi": _political("fi"),
+    "political-en": _political("en", "English"),
+    "political-zh": _political("zh", "Chinese"),
+    "political-fi": _political("fi", "Finnish"),
     "biology": Source(
         "replies/refusalbench.jsonl.gz",
         "13 models of 2025-26, biology prompts",
@@ -193,7 +191,7 @@ def measure(judged: int) -> list[dict[str, str]]:
         for one in replies
     ]
     said = {(row["set"], row["id"]): row for row in read_verdicts()} if VERDICTS.exists() else {}
-    judge = next((name for row in said.values() for name in row if name.startswith("judge ")), "judge")
+    judge = column(next(iter(said.values()), {}), "judge") or "judge"
     verdicts = {key: row.get(judge, "") for key, row in said.items()}
     if judged:
         asking = Judge(JudgeSettings.resolve({"mode": "judge"}))
@@ -209,9 +207,7 @@ def measurements(rows: list[dict[str, str]]) -> list[Measurement]:
 
     ``two-stage`` takes the rules' word where they are sure and the judge's elsewhere, on the judge's sample.
     """
-    rules, judge = (
-        next((name for name in rows[0] if name.startswith(f"{who} ")), "") for who in ("rules", "judge")
-    )
+    rules, judge = column(rows[0], "rules"), column(rows[0], "judge")
     counts: dict[tuple[str, str], Tables] = defaultdict(lambda: {kind: _no_counts() for kind in KINDS})
     versions: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -257,50 +253,84 @@ def as_text(found: list[Measurement]) -> str:
     )
 
 
-def table(found: list[Measurement], page: Path) -> str:
-    """The table of one of :data:`PAGES`."""
+def figures_table(found: list[Measurement]) -> str:
+    """One row a measurement."""
+    head = "| labels of | against | replies | refusal F1 | sensitivity | specificity | three-way accuracy |"
     lines = [
-        "| labels of | against | replies | refusal F1 | sensitivity | specificity | three-way accuracy |"
-        " full refusals on harmless prompts: people's, ours |",
+        f"{head} full refusals on harmless prompts: people's, ours |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for one in found:
-        by, figures = one.labelled_set.labelled_by, one.figures()
-        if page == PAGES[0] and not (one.labeller == RULES and ("people" in by or "Claude" in by)):
-            continue
-        numbers = [
-            _number(figures[name]) for name in ("f1", "sensitivity", "specificity", "three_way_accuracy")
-        ]
+        figures = one.figures()
+        names = ("f1", "sensitivity", "specificity", "three_way_accuracy")
         shares = [figures["harmless_refused_by_people"], figures["harmless_refused"]]
         refused = "" if isnan(shares[0]) else " and ".join(f"{100 * share:.1f} %" for share in shares)
-        where = f"{by}: {one.labelled_set.about}"
-        lines.append("| " + " | ".join([one.labeller, where, f"{figures['n']:,}", *numbers, refused]) + " |")
+        cells = [
+            one.labeller,
+            f"{one.labelled_set.labelled_by}: {one.labelled_set.about}",
+            f"{figures['n']:,}",
+        ]
+        cells += [f"{figures[name]:.3f}" for name in names]
+        lines.append(f"| {' | '.join([*cells, refused])} |")
     return "\n".join(lines)
 
 
-def _number(value: float) -> str:
-    return "" if isnan(value) else f"{value:.3f}"
-
-
-def judge_lines(rows: list[dict[str, str]]) -> Iterator[str]:
-    """On the judge's whole sample the rules, two stages and the judge, and the calls that two stages save."""
-    judged = [row for row in rows if next((row[name] for name in row if name.startswith("judge ")), "")]
-    if not judged:
-        return
-    one_set = [{**row, "set": "small-models"} for row in judged]  # any name: they are counted together
-    for one in measurements(one_set):
+def judge_table(judged: list[dict[str, str]]) -> str:
+    """Everybody's figures on the judge's whole sample."""
+    names = ("f1", "three_way_accuracy", "accuracy", "kappa", "evasion_recall")
+    lines = [
+        "| labels of | replies | refusal F1 | three-way accuracy | four-way | kappa | evasion recall |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for one in measurements([{**row, "set": "small-models"} for row in judged]):  # counted as one set
         figures = one.figures()
-        numbers = ", ".join(f"{name} {figures[name]:.3f}" for name in ("f1", "kappa", "accuracy"))
-        evasion = f"{figures['evasion_recall']:.3f}" if one.tells_evasive else "not measured"
-        yield f"sample, {one.labeller}: {figures['n']} replies, {numbers}, evasion recall {evasion}"
-    for name, group in (("the sample", judged), ("all labelled English replies", english(rows))):
-        unsure = sum(row["sure"] == "0" for row in group)
-        saved = 1 - unsure / len(group)
-        yield f"two stages ask about {unsure:,} of {len(group):,} replies of {name}: {saved:.1%} saved"
+        numbers = ["not measured" if isnan(figures[name]) else f"{figures[name]:.3f}" for name in names]
+        lines.append(f"| {' | '.join([one.labeller, str(figures['n']), *numbers])} |")
+    return "\n".join(lines)
 
 
-def english(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [row for row in rows if SOURCES[row["set"]].language == "en"]
+def saved(rows: list[dict[str, str]]) -> str:
+    """How many replies two stages need no judge for, and how often the rules are wrong about those."""
+    sure = [row for row in rows if row["sure"] == "1"]
+    refusals = ("refused", "partial")
+    wrong = sum((row["people"] in refusals) != (row[column(row, "rules")] in refusals) for row in sure)
+    return (
+        f"{len(sure):,} of {len(rows):,} ({100 * len(sure) / len(rows):.1f} %) need no judge, and in {wrong} "
+        "of these the rules take a refusal for an answer or an answer for a refusal"
+    )
+
+
+def column(row: Row, labeller: str) -> str:
+    """The name of a labeller's column, "" where there is none."""
+    return next((name for name in row if name.startswith(f"{labeller} ")), "")
+
+
+def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
+    """What stands on the pages behind ``<!-- name -->``, by name, up to a blank line."""
+    found = measurements(rows)
+    judged = [row for row in rows if row.get(column(row, "judge"))]
+    english = [row for row in rows if SOURCES[row["set"]].language == "en"]
+    alone = [one for one in found if not one.sampled]
+    read = [one for one in alone if one.labelled_set.labelled_by.startswith(("people", "a model"))]
+    texts = {
+        "rules quality": figures_table([one for one in read if one.labeller.startswith("rules ")]),
+        "label quality": figures_table(alone),
+    }
+    if judged:
+        texts["judge quality"] = judge_table(judged)
+        texts["calls saved"] = (
+            f"Of the sample's replies {saved(judged)}; of all labelled English ones, {saved(english)}."
+        )
+    return texts
+
+
+def with_blocks(page: str, texts: Mapping[str, str]) -> str:
+    """A page with its blocks as they should be."""
+    for name, text in texts.items():
+        before, marker, rest = page.partition(f"<!-- {name} -->\n")
+        if marker:
+            page = before + marker + text + "".join(rest.partition("\n\n")[1:])
+    return page
 
 
 def main() -> None:
@@ -317,11 +347,12 @@ def main() -> None:
     found = measurements(rows)
     with whole_file(LABEL_QUALITY_FILE) as file:
         file.write(as_text(found))
+    texts = blocks(rows)
     for page in PAGES:
-        before, rest = page.read_text(encoding="utf-8").split(TABLE)
+        text = page.read_text(encoding="utf-8")
         with whole_file(page) as file:
-            file.write(f"{before}{TABLE}{table(found, page)}{''.join(rest.partition(END)[1:])}")
-    print("\n".join((table(found, PAGES[1]), *judge_lines(rows))))
+            file.write(with_blocks(text, texts))
+    print("\n\n".join(texts.values()))
 
 
 if __name__ == "__main__":
