@@ -141,11 +141,10 @@ class KeepsBlocks:
     ) -> list[ModelReply]:
         """lm-eval's way for many at once: a list of one reply. Raises nothing but what cancels it."""
         asking = Attempts(self, messages, gen_kwargs)
-        while not asking.over():
-            await asyncio.sleep(asking.wait_sec)
-            async with sem:
-                if asking.over():
-                    break
+        # Kept while it waits, so that an endpoint which can't keep up is asked for less.
+        async with sem:
+            while not asking.over():
+                await asyncio.sleep(asking.wait_sec)
                 try:
                     async with session.post(self.base_url, **asking.sent) as got:
                         asking.receive(got.status, await got.read(), got.headers.get("Retry-After"))
