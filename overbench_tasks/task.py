@@ -108,7 +108,8 @@ class ReplyWatch:
         self._hook.add_partial(attr, req, res)
         if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
             self._seen += 1
-            self._unfinished += is_unfinished(_with_opening(res) if _opens_reasoning(req[0]) else res)
+            reply = res or ""  # lm-eval 0.5 puts null content there as it came
+            self._unfinished += is_unfinished(_with_opening(reply) if _opens_reasoning(req[0]) else reply)
             if self._seen == advice.FIRST_REPLIES:
                 advice.unfinished_reasoning(self._lm, self._unfinished, self._seen)
 
