@@ -12,6 +12,9 @@ FIRST_REPLIES: Final = 20
 EMPTY_SHARE: Final = 0.02
 """From that share of empty replies on it is said, of lm-eval's own API types."""
 
+ROOM: Final = "--tasks overbench_hard_think (overbench_think), or --gen_kwargs max_gen_toks=4096"
+"""The flags of lm_eval that leave a model room for its reasoning."""
+
 Backend = Literal["local", "api", "other"]
 
 _KEEPS_BLOCKS: Final = {
@@ -48,23 +51,24 @@ def backend_of(lm: Any) -> Backend:
     return "other" if names.isdisjoint(_LOCAL) else "local"
 
 
-def reasoning_advice(backend: Backend) -> str:
-    """What to do with a model whose replies end inside their reasoning, with the flags of lm-eval."""
-    return (
-        f"Switch it off:   {_SWITCH_OFF[backend]}\n"
-        "Or make room:    --tasks overbench_hard_think (overbench_think), or --gen_kwargs max_gen_toks=4096\n"
-        f"{_ELSEWHERE[backend]}"
-    )
+def reasoning_advice(backend: Backend, room: str = ROOM) -> str:
+    """What to do with a model whose replies end inside their reasoning, with the flags of lm-eval.
+
+    Args:
+        backend: see :func:`backend_of`.
+        room: the flags that give it more tokens.
+    """
+    return f"Switch it off:   {_SWITCH_OFF[backend]}\nOr make room:    {room}\n{_ELSEWHERE[backend]}"
 
 
-def unfinished_reasoning(lm: Any, unfinished: int, replies: int) -> None:
+def unfinished_reasoning(lm: Any, unfinished: int, replies: int, room: str = ROOM) -> None:
     """Say that a model thinks for longer than it may, where that is so."""
     if 2 * unfinished > replies:
         _say(
             *("reasoning", lm),
             f"{unfinished} of the first {replies} replies end inside the model's reasoning, before an answer."
             "\nSuch replies are unscored, and if all are, the rate is NaN."
-            f"\n{reasoning_advice(backend_of(lm))}",
+            f"\n{reasoning_advice(backend_of(lm), room)}",
         )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
@@ -22,10 +22,8 @@ from overbench_tasks import __version__, advice
 from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics
-from overbench_tasks.providers.model_reply import settled
-from overbench_tasks.refusal import RULES_VERSION, label_reply
-
-_OPENING: Final = "<think>"
+from overbench_tasks.providers.watch import is_unfinished, opens_reasoning, watch, with_opening
+from overbench_tasks.refusal import RULES_VERSION
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
@@ -64,7 +62,7 @@ class OverbenchTask(GenerationTask):
             advice.dies_of_a_block(lm)
             if not options.get("apply_chat_template"):
                 advice.no_chat_template(lm)
-            ReplyWatch.over(lm)
+            watch(lm)
 
     def apply_filters(self) -> list[Instance] | None:
         lm = _model_under_evaluation()
@@ -73,60 +71,14 @@ class OverbenchTask(GenerationTask):
             # Distributed runs repeat a rank's last request until all ranks have equally many; the
             # copies' replies land behind the real ones and are not ours to score.
             instance.resps = instance.resps[: self.config.repeats]
-            if keeps_reasoning and _opens_reasoning(instance.args[0]):
-                instance.resps = [_with_opening(reply) for reply in instance.resps]
+            if keeps_reasoning and opens_reasoning(instance.args[0]):
+                instance.resps = [with_opening(reply) for reply in instance.resps]
         replies = [reply for instance in self._instances or [] for reply in instance.resps]
         advice.empty_replies(lm, sum(not reply.strip() for reply in replies), len(replies))
         first = replies[: advice.FIRST_REPLIES]
         advice.unfinished_reasoning(lm, sum(map(is_unfinished, first)), len(first))
         filtered: list[Instance] | None = super().apply_filters()
         return filtered
-
-
-class ReplyWatch:
-    """Stands in a model's cache hook, where lm-eval's backends put each reply as it arrives.
-
-    So reasoning that never ends is said while the model still generates: by the API types with each reply,
-    by hf with each batch, by vllm, which puts all replies there at once, only then. A backend that has no
-    use for the hook is found by the filters, at the end.
-    """
-
-    def __init__(self, hook: Any, lm: Any) -> None:
-        self._hook, self._lm = hook, lm
-        self._seen = self._unfinished = 0
-        self.dbdict = hook.dbdict
-
-    @classmethod
-    def over(cls, lm: Any) -> None:
-        """Watch ``lm`` from now on."""
-        hook = getattr(lm, "cache_hook", None)
-        if hook is not None and hasattr(hook, "dbdict"):
-            lm.cache_hook = cls(hook._hook if isinstance(hook, cls) else hook, lm)
-
-    def add_partial(self, attr: str, req: Any, res: Any) -> None:
-        """Count one reply, and hand it on to lm-eval's cache."""
-        self._hook.add_partial(attr, req, res)
-        if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
-            self._seen += 1
-            reply = res or ""  # lm-eval 0.5 puts null content there as it came
-            self._unfinished += is_unfinished(_with_opening(reply) if _opens_reasoning(req[0]) else reply)
-            if self._seen == advice.FIRST_REPLIES:
-                advice.unfinished_reasoning(self._lm, self._unfinished, self._seen)
-
-
-def is_unfinished(reply: str) -> bool:
-    """Whether a reply ends inside its reasoning."""
-    return (settled(reply) or label_reply(reply)).reason == "unfinished_reasoning"
-
-
-def _opens_reasoning(context: Any) -> bool:
-    """Whether the chat template has opened the reasoning itself, so that the reply can't."""
-    return isinstance(context, str) and context.rstrip().endswith(_OPENING)
-
-
-def _with_opening(reply: str) -> str:
-    """With the tag that the template holds, where the reasoning it opens never ends."""
-    return reply if "</think>" in reply else f"{_OPENING}{reply}"
 
 
 def _same(built_filter: Filter) -> Filter:

@@ -96,15 +96,20 @@ class Target:
         from lm_eval.api.registry import get_model
         from lm_eval.utils import simple_parse_args_string
 
+        from overbench_tasks.providers.watch import watch
+
         settings = self.settings
         more = {"batch_size": settings.batch_size, "device": settings.device}
         try:
             backend = get_model(settings.model)
-            return backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
+            lm = backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
         except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
             raise OverbenchError(
                 f"lm-eval cannot load {self._flags}: {error} Try the same with lm_eval --limit 1."
             ) from error
+
+        watch(lm, room="--set target.max_gen_toks=4096")
+        return lm
 
     @property
     def _flags(self) -> str:
@@ -117,7 +122,7 @@ class Target:
         return str(self._task.fewshot_context({"prompt": prompt}, 0, **how))
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
-        """One reply per prompt, in order; the backend sorts by length and batches.
+        """One reply per prompt, in order, as the backend gives them; it sorts by length and batches.
 
         Raises:
             OverbenchError: the model cannot be loaded or asked.
@@ -134,7 +139,7 @@ class Target:
             for index, prompt in enumerate(prompts)
         ]
         try:
-            return [str(reply) for reply in self._lm.generate_until(requests)]
+            return list(self._lm.generate_until(requests))
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise OverbenchError(
                 f"Asking {self._flags} failed: {type(error).__name__}: {error} "
