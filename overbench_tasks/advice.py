@@ -62,20 +62,19 @@ def reasoning_advice(backend: Backend, room: str = ROOM) -> str:
 
 
 def unfinished_reasoning(lm: Any, unfinished: int, replies: int, room: str = ROOM) -> None:
-    """Say that a model thinks for longer than it may, where that is so."""
-    if 2 * unfinished > replies:
-        _say(
-            *("reasoning", lm),
-            f"{unfinished} of the first {replies} replies end inside the model's reasoning, before an answer."
-            "\nSuch replies are unscored, and if all are, the rate is NaN."
-            f"\n{reasoning_advice(backend_of(lm), room)}",
-        )
+    """Say that a model thinks for longer than it may."""
+    _say(
+        *("reasoning", lm),
+        f"{unfinished} of the first {replies} replies end inside the model's reasoning, before an answer."
+        "\nSuch replies are unscored, and if all are, the rate is NaN."
+        f"\n{reasoning_advice(backend_of(lm), room)}",
+    )
 
 
 def empty_replies(lm: Any, empty: int, replies: int) -> None:
-    """Say what empty replies of lm-eval's own API types may be."""
+    """Say what empty replies may be, where ``lm`` is one of lm-eval's own API types."""
     better = next((ours for theirs, ours in _KEEPS_BLOCKS.items() if theirs in _names(lm)), None)
-    if better and "KeepsBlocks" not in _names(lm) and empty > EMPTY_SHARE * replies:
+    if better and "KeepsBlocks" not in _names(lm):
         _say(
             *("empty", lm),
             f"{empty:,} of {replies:,} replies came back empty, and lm-eval's {type(lm).__name__} doesn't say"
@@ -86,8 +85,8 @@ def empty_replies(lm: Any, empty: int, replies: int) -> None:
 
 
 def dies_of_a_block(lm: Any) -> None:
-    """Say of lm-eval's own type for Anthropic that a withheld reply ends its run."""
-    if "AnthropicChat" in _names(lm) and "KeepsBlocks" not in _names(lm):
+    """Say that a withheld reply ends the run, where ``lm`` is lm-eval's own type for Anthropic."""
+    if "KeepsBlocks" not in _names(lm):
         _say(
             *("block", lm),
             "lm-eval's anthropic-chat ends the run at the first reply that Anthropic withholds.\n"
@@ -96,18 +95,13 @@ def dies_of_a_block(lm: Any) -> None:
 
 
 def no_chat_template(lm: Any) -> None:
-    """Say that a model whose tokenizer has a chat template is asked without it, where that is so."""
-    try:
-        chat_template = getattr(getattr(lm, "tokenizer", None), "chat_template", None)
-    except Exception:  # a tokenizer that is loaded on demand and can't be: not for a warning to report
-        return
-    if chat_template:
-        _say(
-            *("template", lm),
-            "this model has a chat template, but it is being asked WITHOUT it.\n"
-            "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
-            "Add --apply_chat_template (in Python: apply_chat_template=True).",
-        )
+    """Say that a model is asked without the chat template that its tokenizer has."""
+    _say(
+        *("template", lm),
+        "this model has a chat template, but it is being asked WITHOUT it.\n"
+        "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
+        "Add --apply_chat_template (in Python: apply_chat_template=True).",
+    )
 
 
 def _say(what: str, lm: Any, text: str) -> None:

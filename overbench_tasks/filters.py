@@ -110,7 +110,7 @@ def _json_verdicts(
     pairs: list[Pair] = [
         (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
     ]
-    known = [settled(reply) for _, reply in pairs]
+    known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
     read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
     verdicts = (
         verdict_to_json(verdict or next(read), sees_evasion, reply)
@@ -122,7 +122,7 @@ def _json_verdicts(
 def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
     """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
     the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
-    said = (reply if isinstance(reply, ModelReply) else ModelReply(reply)).told()
+    said = reply.told() if isinstance(reply, ModelReply) else {"finish_reason": None}
     return json.dumps({**verdict.as_json(), "evasion_measured": evasion_measured, **said}, ensure_ascii=False)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
@@ -22,8 +22,10 @@ from overbench_tasks import __version__, advice
 from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics
-from overbench_tasks.providers.watch import is_unfinished, opens_reasoning, watch, with_opening
-from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.providers.model_reply import ModelReply, settled
+from overbench_tasks.refusal import RULES_VERSION, label_reply
+
+_OPENING: Final = "<think>"
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
@@ -59,8 +61,9 @@ class OverbenchTask(GenerationTask):
         # prompt file to a run on another. Ours take milliseconds to build.
         super().build_all_requests(**(options | {"cache_requests": False}))
         if lm := _model_under_evaluation():
-            advice.dies_of_a_block(lm)
-            if not options.get("apply_chat_template"):
+            if _is_a("AnthropicChat", lm):
+                advice.dies_of_a_block(lm)
+            if not options.get("apply_chat_template") and _has_chat_template(lm):
                 advice.no_chat_template(lm)
             watch(lm)
 
@@ -71,14 +74,82 @@ class OverbenchTask(GenerationTask):
             # Distributed runs repeat a rank's last request until all ranks have equally many; the
             # copies' replies land behind the real ones and are not ours to score.
             instance.resps = instance.resps[: self.config.repeats]
-            if keeps_reasoning and opens_reasoning(instance.args[0]):
-                instance.resps = [with_opening(reply) for reply in instance.resps]
+            if keeps_reasoning and _opens_reasoning(instance.args[0]):
+                instance.resps = [_with_opening(reply) for reply in instance.resps]
         replies = [reply for instance in self._instances or [] for reply in instance.resps]
-        advice.empty_replies(lm, sum(not reply.strip() for reply in replies), len(replies))
+        empty = sum(not reply.strip() for reply in replies)
+        if empty > advice.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
+            advice.empty_replies(lm, empty, len(replies))
         first = replies[: advice.FIRST_REPLIES]
-        advice.unfinished_reasoning(lm, sum(map(is_unfinished, first)), len(first))
+        unfinished = sum(map(is_unfinished, first))
+        if 2 * unfinished > len(first):
+            advice.unfinished_reasoning(lm, unfinished, len(first))
         filtered: list[Instance] | None = super().apply_filters()
         return filtered
+
+
+def watch(lm: Any, room: str = advice.ROOM) -> None:
+    """Say of ``lm`` that it thinks for too long, as soon as that shows; see :class:`ReplyWatch`.
+
+    Args:
+        lm: lm-eval's model, without its cache.
+        room: see :func:`~overbench_tasks.advice.reasoning_advice`.
+    """
+    hook = getattr(lm, "cache_hook", None)
+    if hook is not None and hasattr(hook, "dbdict"):
+        lm.cache_hook = ReplyWatch(hook.hook if isinstance(hook, ReplyWatch) else hook, lm, room)
+
+
+class ReplyWatch:
+    """Stands in a model's cache hook, where lm-eval's backends put each reply as it arrives.
+
+    So it is said while the model still generates: by the API types with each reply, by hf with each batch,
+    by vllm, which puts all replies there at once, only then. A backend that has no use for the hook is
+    found by the filters, at the end.
+    """
+
+    def __init__(self, hook: Any, lm: Any, room: str) -> None:
+        self.hook, self.dbdict = hook, hook.dbdict
+        self._lm, self._room = lm, room
+        self._seen = self._unfinished = 0
+
+    def add_partial(self, attr: str, req: Any, res: Any) -> None:
+        """Count one reply, and hand it on to lm-eval's cache."""
+        self.hook.add_partial(attr, req, res)
+        if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
+            self._seen += 1
+            reply = res or ""  # lm-eval 0.5 puts null content there as it came
+            self._unfinished += is_unfinished(_with_opening(reply) if _opens_reasoning(req[0]) else reply)
+            if self._seen == advice.FIRST_REPLIES < 2 * self._unfinished:
+                advice.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
+
+
+def is_unfinished(reply: str) -> bool:
+    """Whether a reply ends inside its reasoning."""
+    said = settled(reply) if isinstance(reply, ModelReply) else None
+    return (said or label_reply(reply)).reason == "unfinished_reasoning"
+
+
+def _opens_reasoning(context: Any) -> bool:
+    """Whether the chat template has opened the reasoning itself, so that the reply can't."""
+    return isinstance(context, str) and context.rstrip().endswith(_OPENING)
+
+
+def _with_opening(reply: str) -> str:
+    """With the tag that the template holds, where the reasoning it opens never ends."""
+    return reply if "</think>" in reply else f"{_OPENING}{reply}"
+
+
+def _is_a(name: str, lm: Any) -> bool:
+    """Whether a class of lm-eval's is among those of ``lm``, without importing it."""
+    return name in (one.__name__ for one in type(lm).__mro__)
+
+
+def _has_chat_template(lm: Any) -> bool:
+    try:
+        return bool(getattr(getattr(lm, "tokenizer", None), "chat_template", None))
+    except Exception:  # a tokenizer that is loaded on demand and can't be: not for a warning to report
+        return False
 
 
 def _same(built_filter: Filter) -> Filter:

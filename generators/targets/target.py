@@ -96,7 +96,7 @@ class Target:
         from lm_eval.api.registry import get_model
         from lm_eval.utils import simple_parse_args_string
 
-        from overbench_tasks.providers.watch import watch
+        from overbench_tasks.task import watch
 
         settings = self.settings
         more = {"batch_size": settings.batch_size, "device": settings.device}

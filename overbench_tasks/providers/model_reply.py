@@ -76,7 +76,7 @@ def read_response(status: int, body: bytes) -> ModelReply | None:
     return ModelReply(text, finish_reason=finish)
 
 
-def settled(reply: str) -> Verdict | None:
+def settled(reply: ModelReply) -> Verdict | None:
     """The verdict on a reply whose text does not decide; None: a labeller's to read.
 
     - withheld: ``refused``, and ``partial`` where text came before the cut that gives something
@@ -84,8 +84,6 @@ def settled(reply: str) -> Verdict | None:
     - no text, the tokens used up: ``unscored``, ``unfinished_reasoning``
     - no text, and no reason: ``unscored``, ``empty``
     """
-    if not isinstance(reply, ModelReply):
-        return None
     if reply.withheld:
         return _withheld(reply, reply.withheld)
     if reply.failure:

@@ -29,7 +29,7 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "prompts": ("errors", "records", "tables", "text"),
     "refusal": ("records",),
     "chat": ("errors", "tables", "text"),
-    "providers": ("advice", "chat", "records", "refusal", "text"),
+    "providers": ("chat", "records", "refusal", "text"),
     "backends": ("chat", "errors", "providers"),
     "judge": ("chat", "errors", "records", "refusal", "text"),
     "classifier": ("errors", "records", "refusal"),

@@ -122,7 +122,6 @@ def test_a_reply_is_text_to_others_and_keeps_what_was_said_on_its_way() -> None:
     assert reply == BEGUN and json.dumps([reply]) == json.dumps([BEGUN])
     for travelled in (pickle.loads(pickle.dumps(reply)), copy.deepcopy(reply)):
         assert (travelled, travelled.told()) == (reply, reply.told())
-    assert settled(BEGUN) is None
     assert settled(ModelReply(failure="HTTP 500")) == Verdict("unscored", "request_failed", "backend")
 
 
