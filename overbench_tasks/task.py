@@ -118,7 +118,7 @@ class ReplyWatch:
         self.hook.add_partial(attr, req, res)
         if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
             self._seen += 1
-            reply = res or ""  # lm-eval 0.5 puts null content there as it came
+            reply = "" if res is None else res  # lm-eval 0.5 puts null content there as it came
             self._unfinished += is_unfinished(_with_opening(reply) if _opens_reasoning(req[0]) else reply)
             if self._seen == advice.FIRST_REPLIES < 2 * self._unfinished:
                 advice.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
