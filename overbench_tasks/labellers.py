@@ -68,12 +68,6 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
     raise OverbenchError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
 
 
-def measures_evasion(labeller: str) -> bool:
-    """Can a labeller of this name tell an evasive reply? Rules, classifiers and judges before 2.0 can't."""
-    kind, _, rest = labeller.partition(" ")
-    return kind in ("judge", "two-stage") and not rest.rpartition(" ")[2].startswith("1.")
-
-
 def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
     """The rules as a :data:`~overbench_tasks.records.LabelReplies`."""
     return [label_reply(reply, prompt=prompt) for prompt, reply in pairs]

@@ -375,3 +375,9 @@ def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) 
     form, keys = _LABELLERS.get(filter_config["filter"][-1]["function"], ("rules {}", ["rules_version"]))
     found = [versions.get(f"overbench_{key}") for key in keys]
     return form.format(*found) if all(found) else ""
+
+
+def measures_evasion(labeller: str) -> bool:
+    """Can a labeller of this name tell an evasive reply? Rules, classifiers and judges before 2.0 can't."""
+    kind, _, rest = labeller.partition(" ")
+    return kind in ("judge", "two-stage") and not rest.rpartition(" ")[2].startswith("1.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,11 +153,14 @@ def annotate(
 
 def agreement(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="LABELS", help="CSV, JSONL or Parquet with people's labels; with --run, further runs."
+            metavar="[LABELS]",
+            help="CSV, JSONL or Parquet with people's labels; with --run, further runs. Without one, --run "
+            "takes the labeller's errors from the nearest labelled set that comes with the package.",
         ),
-    ],
+    ] = None,
+    *,
     gold: Annotated[str, typer.Option("--gold", help="The column of people's labels.")] = "human_label",
     reply: Annotated[str, typer.Option("--reply", help="The column of the replies.")] = "reply",
     prompt: Prompt = None,
@@ -180,25 +182,34 @@ def agreement(
     """Measure a labeller against people's labels; with --run, correct the rate of runs for its errors."""
     from overbench_tasks.review import agreement, correction
 
-    paths = matching_files(files)
-    if len(paths) > 1:
-        if not run:
-            raise typer.BadParameter(
-                f"expected one file of labels, got {', '.join(map(str, paths))}. Runs go behind --run.",
-                param_hint="LABELS",
-            )
-        # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
-        paths = agreement.labels_first(paths, gold)
-    labels, *more_runs = paths
+    paths = matching_files(files or ())
+    if len(paths) > 1 and not run:
+        raise typer.BadParameter(
+            f"expected one file of labels, got {', '.join(map(str, paths))}. Runs go behind --run.",
+            param_hint="LABELS",
+        )
+    # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
+    labels, more_runs = agreement.labels_among(paths, gold) if run else (paths[:1], [])
+    if not (labels or run):
+        raise typer.BadParameter("expected a file of people's labels, or --run.", param_hint="LABELS")
     runs = _found([*(run or ()), *map(str, more_runs)]) if run else []
     with by_name(by, _settings(by_args)) as labeller:
-        columns = ReplyColumns(reply, prompt)
-        found = agreement.read_labelled(labels, labeller.label, gold=gold, columns=columns)
-        if disagreements is not None:
-            agreement.write_disagreements(disagreements, found.disagreements)
-        for line in chain(
-            agreement.figure_lines(found, labeller.name),
-            agreement.disagreement_lines(found, limit),
-            correction.correction_lines(found, runs, labeller),
-        ):
+        errors = correction.nearest_errors(labeller.name)
+        for file in labels:
+            columns = ReplyColumns(reply, prompt)
+            found = agreement.read_labelled(file, labeller.label, gold=gold, columns=columns)
+            if disagreements is not None:
+                agreement.write_disagreements(disagreements, found.disagreements)
+            for line in agreement.figure_lines(found, labeller.name):
+                typer.echo(line)
+            for line in agreement.disagreement_lines(found, limit):
+                typer.echo(line)
+            errors = correction.LabelErrors(found, f"{int(found.counts.sum()):,} labelled replies of {file}")
+        if errors is None:
+            raise typer.BadParameter(
+                f"no labelled set that comes with the package tells the errors of {labeller.name}. Label "
+                "some replies (overbench annotate), and name them.",
+                param_hint="LABELS",
+            )
+        for line in correction.correction_lines(errors, runs, labeller):
             typer.echo(line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
@@ -25,6 +25,7 @@ from generators.targets.ways_of_asking import as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import LABELS, Label
+from overbench_tasks.review.correction import LabelErrors, nearest_errors, own_errors
 
 ALL, HARD = "overbench", "overbench_hard"
 
@@ -78,6 +79,7 @@ class Inputs:
         quotes: (id, target) -> a refused reply, where a log has it.
         labels: by set and target.
         settings: by target.
+        label_errors: labeller -> the replies that show its errors, where there are any.
         sources: what was read, by name alone.
         notes: what a reader must know before trusting a number.
         release: what the prompts come from; None where there are only logs.
@@ -89,6 +91,7 @@ class Inputs:
     quotes: Mapping[tuple[str, str], str]
     labels: tuple[LabelCount, ...]
     settings: tuple[Setting, ...]
+    label_errors: Mapping[str, LabelErrors]
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     release: Release | None = None
@@ -119,12 +122,14 @@ def last_part(target: str) -> str:
     return f"{path}{comma}{rest}{system}{added}"
 
 
-def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
+def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = (), people: Path | None = None) -> Inputs:
     """Read everything under ``paths``.
 
     Args:
         paths: lm-eval result folders (as ``--output_path`` had them) and at most one release.
         aliases: ``LONG NAME=short name``, as for ``overbench aggregate``.
+        people: a sheet with people's labels, which shows the labeller's errors; None: the nearest labelled
+            set that comes with the package.
 
     Raises:
         OverbenchError: a path is neither, two releases, a file that cannot be read, or one set with labels
@@ -170,6 +175,7 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
         quotes,
         tuple(sorted(labels, key=lambda count: (count.set_name, count.target))),
         tuple(run_settings(logs, given)),
+        _label_errors({count.labelled_by for count in labels}, people),
         tuple(path.resolve().name for path in paths),
         (*notes, *_gaps(sets)),
         given,
@@ -244,6 +250,13 @@ def _label_counts(name: str, made: LoggedRelease) -> list[LabelCount]:
         )
         for target, labelled_by, conflicts, *shares, blocked, unscored in rows
     ]
+
+
+def _label_errors(labellers: Iterable[str], people: Path | None) -> dict[str, LabelErrors]:
+    if people is not None:
+        return {labeller: own_errors(people, labeller) for labeller in labellers}
+    nearest = {labeller: nearest_errors(labeller) for labeller in labellers}
+    return {labeller: errors for labeller, errors in nearest.items() if errors is not None}
 
 
 def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:

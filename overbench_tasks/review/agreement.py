@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
-from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, unguarded
+from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
+from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, read_sheet, unguarded
 from overbench_tasks.review.tally import Change, Estimate, interval
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable
@@ -150,19 +150,41 @@ def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyC
     )
 
 
+def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
+    """The labels that ``labeller`` gave the replies of a sheet when ``overbench annotate`` drew it.
+
+    Raises:
+        OverbenchError: no sheet, or another labeller drew it.
+    """
+    rows = read_sheet(sheet)
+    key = read_key(sheet.with_name(Path(rows[0][KEY_COLUMN]).name))
+    if key.labeller != labeller:
+        raise OverbenchError(
+            f"{sheet} was drawn from replies labelled by {key.labeller}, these are labelled by {labeller}, "
+            "which makes other errors. Draw a sheet of these: overbench annotate."
+        )
+    found: dict[Pair, Verdict] = {}
+    for row in rows:
+        label, _, by = key.rows[row["id"]].partition("/")
+        verdict = Verdict.from_json({"label": label, "reason": "", "by": by})
+        found[unguarded(row["prompt"]), unguarded(row["reply"])] = verdict
+    return lambda pairs: [found[prompt or "", reply] for prompt, reply in pairs]
+
+
 def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
     texts = {columns.reply, columns.prompt} & raw.keys()
     return {**raw, **{name: unguarded(raw[name]) for name in texts if name}}
 
 
-def labels_first(files: Sequence[Path], gold: str) -> list[Path]:
-    """The files, the first that has people's labels before the others.
+def labels_among(files: Sequence[Path], gold: str) -> tuple[list[Path], list[Path]]:
+    """(the first file with people's labels, or else the first that is no sample log, or none; the others).
 
     A shell makes ``--run A B labels.csv`` of ``--run * labels.csv``: which argument holds the labels is
     told by the column.
     """
-    labels = next((file for file in files if gold in next(read_table(file), ("", {}))[1]), files[0])
-    return [labels, *(file for file in files if file != labels)]
+    labels = [file for file in files if gold in next(read_table(file), ("", {}))[1]]
+    labels += [file for file in files if not file.name.startswith("samples_")]
+    return labels[:1], [file for file in files if file not in labels[:1]]
 
 
 def write_disagreements(path: Path, disagreements: Sequence[Change]) -> None:

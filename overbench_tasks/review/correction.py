@@ -11,10 +11,19 @@ from typing import Final
 import numpy as np
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import label_rows, read_replies
+from overbench_tasks.labellers import Labeller, by_name
+from overbench_tasks.logs import ReplyColumns, label_rows, read_replies
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.agreement import SCORED, Array, Confusion, effective_size
+from overbench_tasks.review.agreement import (
+    SCORED,
+    Array,
+    Confusion,
+    effective_size,
+    labelled_when_drawn,
+    read_labelled,
+)
+from overbench_tasks.review.annotate import LABEL_COLUMN
+from overbench_tasks.review.label_quality import read_label_quality
 from overbench_tasks.review.tally import Labels, interval, labels_of, metric_shares, rate
 
 DRAWS: Final = 20_000
@@ -44,6 +53,63 @@ class Corrected:
     high: float
     notes: tuple[str, ...] = ()
 
+    @property
+    def told_from_zero(self) -> bool:
+        """False where the labeller's errors alone may have given this rate."""
+        return self.low > 0
+
+
+NOT_TOLD_FROM_ZERO: Final = "not told from zero"
+
+
+@dataclass(frozen=True)
+class LabelErrors:
+    """Labelled replies that show a labeller's errors.
+
+    Attributes:
+        table: people's labels by the labeller's.
+        source: which replies these are, in words.
+    """
+
+    table: Confusion
+    source: str
+
+
+def nearest_errors(labeller: str) -> LabelErrors | None:
+    """The labelled replies on file that are nearest to a run on harmless prompts.
+
+    These are the replies to harmless prompts in the sets of ``label_quality.json``, measured with this
+    labeller in this version: those that people labelled, all together; else those that models labelled. None
+    where this labeller was never measured on harmless prompts.
+    """
+    measured = [one for one in read_label_quality() if one.labeller == labeller and np.any(one.harmless)]
+    by_people = [one for one in measured if one.labelled_set.labelled_by.startswith("people")]
+    if not (used := by_people or measured):
+        return None
+    counts = np.sum([one.harmless for one in used], axis=0).astype(float)
+    names = ", ".join(one.labelled_set.name for one in used)
+    who = "people" if by_people else "models"
+    return LabelErrors(
+        Confusion(counts[None]),
+        f"{int(counts.sum()):,} replies to harmless prompts, labelled by {who} ({names})",
+    )
+
+
+def own_errors(labels: Path, labeller: str) -> LabelErrors:
+    """The errors of a labeller on the user's own labels, a sheet of ``overbench annotate``.
+
+    Args:
+        labels: labelled anew by the rules, where these are the labeller. Otherwise the labels count that the
+            labeller gave when the sheet was drawn.
+
+    Raises:
+        OverbenchError: the file cannot be used, or another labeller drew the sheet.
+    """
+    rules = by_name("rules")
+    label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
+    table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
+    return LabelErrors(table, f"{int(table.counts.sum()):,} labelled replies of {labels.name}")
+
 
 def corrected_rate(
     table: Confusion,
@@ -71,7 +137,7 @@ def corrected_rate(
 
     The interval is a parametric bootstrap over both samples: q1 and q0 from Jeffreys' beta
     distributions with the effective numbers of labelled replies (so that no error among 30 replies
-    is not taken for no error at all), w likewise, p from the run's prompts resampled; percentiles
+    is not taken for no error at all), w likewise, and p with the number of prompts; percentiles
     2.5 and 97.5. Where more than 2.5 % of the draws have se + sp <= 1, it is [0, 1]: nothing is
     known. It treats p and w as independent, which makes it somewhat too wide where the sample was
     drawn from the run itself.
@@ -101,9 +167,7 @@ def corrected_rate(
     n = run.total()
     if n == 0:
         raise CorrectionError("The run has no scored reply: there is no rate to correct.")
-    shares = np.array(list(run), dtype=float)
-    prompts = np.array(list(run.values()), dtype=float)
-    p = float(shares @ prompts) / n
+    p = sum(share * prompts for share, prompts in run.items()) / n
 
     flagged_weight, other_weight = (float((weights @ side).sum()) for side in (flagged, others))
     found, missed = (float((weights @ side)[is_positive].sum()) for side in (flagged, others))
@@ -127,7 +191,7 @@ def corrected_rate(
     drawn_q1 = _beta(rng, q1, effective_size(weights, flagged.sum(axis=1)))
     drawn_q0 = _beta(rng, q0, effective_size(weights, others.sum(axis=1)))
     drawn_se, drawn_sp = _accuracy(drawn_q1, drawn_q0, _beta(rng, w, float(population)))
-    drawn_p = rng.multinomial(n, prompts / n, size=DRAWS) @ shares / n
+    drawn_p = _beta(rng, p, n)
     usable = drawn_se + drawn_sp > 1
     low, high = 0.0, 1.0
     if usable.mean() >= 0.975:
@@ -143,11 +207,11 @@ def corrected_rate(
     return Corrected(p, float(se), float(sp), value, min(low, value), max(high, value), notes)
 
 
-def correction_lines(table: Confusion, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
+def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
     """The report on runs: raw and corrected rate of refusals, and of refusals and partials.
 
     Args:
-        table: a labelled sample, labelled by ``labeller``.
+        errors: of ``labeller``.
         runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
             version of it. Of several, first all of them as one run, then each.
     """
@@ -160,9 +224,10 @@ def correction_lines(table: Confusion, runs: Sequence[Path], labeller: Labeller)
     if len(found) > 1:
         found = {f"all {len(found)} runs": sum(found.values(), Counter[Labels]()), **found}
     for run, prompts in found.items():
-        yield from _lines(table, run, prompts, labeller)
+        yield from _lines(errors.table, run, prompts, labeller)
     whose = "this model's" if len(found) == 1 else "these models'"
-    yield f"  Rogan-Gladen; holds only if the labelled replies are {whose}, to prompts like these."
+    yield f"  Rogan-Gladen; the labeller's errors are those on {errors.source}."
+    yield f"  It holds only as far as {whose} replies are like these, and so are the prompts."
 
 
 def _lines(table: Confusion, run: str, prompts: Counter[Labels], labeller: Labeller) -> Iterator[str]:
@@ -182,6 +247,11 @@ def _lines(table: Confusion, run: str, prompts: Counter[Labels], labeller: Label
             continue
         figures = interval(mended.value, mended.low, mended.high)
         yield f"{start}{figures:28}{mended.sensitivity:<13.4f}{mended.specificity:.4f}"
+        if not mended.told_from_zero:
+            wrongly = (
+                f"the labeller calls {1 - mended.specificity:.2%} of other replies {' or '.join(positive)}"
+            )
+            yield f"    {NOT_TOLD_FROM_ZERO}: {wrongly}"
         yield from (f"    {note}" for note in mended.notes)
 
 

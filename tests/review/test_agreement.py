@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ from overbench_tasks.review import correction
 from overbench_tasks.review.agreement import Confusion, effective_size, figures, gold_label, read_labelled
 from overbench_tasks.review.correction import CorrectionError, corrected_rate
 from overbench_tasks.tables import read_table
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import interval_coverage
 
 REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}
 PAIRS = [
@@ -250,6 +254,22 @@ class TestCorrection:
     ) -> None:
         with pytest.raises(CorrectionError, match=message):
             corrected_rate(one_stratum(cells), run)
+
+    def test_a_rate_near_the_false_positive_rate_is_not_told_from_zero(self) -> None:
+        # 5 % of other replies are called refused: 6 % may be none at all, 20 % are more.
+        assert not corrected_rate(UNSTRATIFIED, run_of(60, 1000)).told_from_zero
+        assert corrected_rate(UNSTRATIFIED, run_of(200, 1000)).told_from_zero
+
+    def test_no_refusal_among_few_prompts_is_not_a_rate_of_zero(self) -> None:
+        found = corrected_rate(UNSTRATIFIED, run_of(0, 20))
+        assert found.value == found.low == 0 and 0.05 < found.high < 0.2
+
+    @pytest.mark.parametrize("rate", interval_coverage.RATES)
+    def test_intervals_with_label_errors_hold_the_truth(self, rate: float) -> None:
+        """In 150 trials, 95 % intervals of which 93 % hold miss more than 19 once in a hundred times."""
+        found = interval_coverage.coverage(rate, (0.85, 0.98), (75, 675), 1555, 150, 0)
+        assert found.with_label_errors >= 0.87
+        assert found.with_label_errors > found.plain or rate == 0.1
 
     def test_the_interval_covers_the_truth(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """200 labelled of 3,000 replies, half of them flagged ones; truth 20 %, sensitivity 0.7,

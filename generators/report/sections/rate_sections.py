@@ -7,6 +7,7 @@ from collections import Counter
 
 from generators.report.figures import BarChart, HeatMap, Series
 from generators.report.report_inputs import HARD, SYSTEM_MARK, Inputs, last_part
+from generators.report.sections.label_sections import about_labels, label_errors_table
 from generators.report.sections.section import (
     NONE,
     Cell,
@@ -89,8 +90,8 @@ def rates_section(inputs: Inputs) -> Section:
             "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %.",
         ),
         (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
-        (table,),
-        below=tuple(below),
+        (table, *filter(None, [label_errors_table(inputs, order)])),
+        below=(*below, *about_labels(inputs)),
     )
 
 
