@@ -26,13 +26,13 @@ from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import ReplyColumns
+from overbench_tasks.logs import ReplyColumns, ReplyRow
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.review import rescore, rescore_rows
 from overbench_tasks.review.rescore import rescore_file
-from overbench_tasks.review.tally import Estimate, Labels, metric_shares, rate
+from overbench_tasks.review.tally import Estimate, Labels, Tally, metric_shares, rate
 
 
 @pytest.fixture
@@ -253,6 +253,17 @@ def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: py
     assert asked == [f"reply {i}" for i in range(3, 9)]
     assert rescore_file(source, "judge", columns=columns) == second
     assert len(asked) == 6
+
+
+@pytest.mark.parametrize(
+    ("by", "shown"), [("no_rule", "not measured"), ("judge:m", "0.2500 [0.0456, 0.6994]")]
+)
+def test_evasion_is_told_where_a_judge_labelled(by: str, shown: str) -> None:
+    tally = Tally()
+    for label in ("evasive", "complied", "complied", "refused"):
+        tally.add(ReplyRow("x", None, ("reply",)), [Verdict(label, "", by)])  # type: ignore[arg-type]
+    (line,) = [line for line in tally.lines("labeller") if "evasion_rate" in line]
+    assert line.split(maxsplit=1)[1] == shown
 
 
 def many(path: Path, count: int) -> Path:
