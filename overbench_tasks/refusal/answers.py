@@ -39,6 +39,7 @@ _SPEAKER = BOOK.words("speaker")
 _MACHINE = BOOK.words("machine")
 _PIVOT = BOOK.pattern("pivot")
 _VERSION = BOOK.pattern("version")
+_ANNOUNCED = BOOK.pattern("announced")
 _REDIRECT = BOOK.pattern("redirect")
 _I_CAN_TELL = BOOK.pattern("i_can_tell")
 _LIST_BEGUN = BOOK.pattern("list_begun")
@@ -85,7 +86,9 @@ def given(text: str, start: int, end: int) -> Given:
     """Return what ``text[start:end]`` gives in its first :data:`MAX_SENTENCES` sentences."""
     content = total = 0
     for piece in _PIECE.finditer(text, start, min(end, start + SPAN_CHARS)):
-        said = _I_CAN_TELL.sub("", piece[0].strip(), count=1)
+        said = piece[0].strip()
+        if "i can " in said:
+            said = _I_CAN_TELL.sub("", said, count=1)
         if len(said) >= MIN_CHARS:
             total += 1
             content += not hollow(said)
@@ -123,7 +126,8 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
 
     One sentence of content does after a turn ("however", "here is"), ``enough`` without one.
     """
-    if lists(text, at) or _VERSION.search(text, at, at + SPAN_CHARS):
+    end = at + SPAN_CHARS
+    if lists(text, at) or _VERSION.search(text, at, end) or _ANNOUNCED.search(text, at, end):
         return True
     but = _BUT.match(text, at)
     start = but.end() if but else sentence_end(text, at)
