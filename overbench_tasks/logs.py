@@ -377,7 +377,7 @@ def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) 
     return form.format(*found) if all(found) else ""
 
 
-def measures_evasion(labeller: str) -> bool:
+def tells_evasion(labeller: str) -> bool:
     """Can a labeller of this name tell an evasive reply? Rules, classifiers and judges before 2.0 can't."""
     kind, _, rest = labeller.partition(" ")
     return kind in ("judge", "two-stage") and not rest.rpartition(" ")[2].startswith("1.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name
-from overbench_tasks.logs import ReplyColumns, label_rows, read_replies
+from overbench_tasks.logs import ReplyColumns, label_rows, read_replies, tells_evasion
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.review.agreement import (
     SCORED,
@@ -24,7 +24,7 @@ from overbench_tasks.review.agreement import (
 )
 from overbench_tasks.review.annotate import LABEL_COLUMN
 from overbench_tasks.review.label_quality import read_label_quality
-from overbench_tasks.review.tally import Labels, interval, labels_of, metric_shares, rate
+from overbench_tasks.review.tally import BLOCKED, Labels, interval, labels_of, metric_shares, rate
 
 DRAWS: Final = 20_000
 FEW: Final = 20
@@ -116,6 +116,8 @@ def corrected_rate(
     run: Counter[float],
     positive: tuple[Label, ...] = ("refused",),
     seed: int = 0,
+    *,
+    withheld: float = 0.0,
 ) -> Corrected:
     """Correct a run's rate for the labeller's errors, as measured on a labelled sample.
 
@@ -154,6 +156,8 @@ def corrected_rate(
         run: share of positive replies per prompt -> number of prompts; over scored replies.
         positive: the labels whose rate it is.
         seed: of the bootstrap.
+        withheld: of the prompts, the share whose reply the provider withheld. These count as they are: no
+            labeller errs on them.
 
     Raises:
         CorrectionError: an empty run, a sample in which people or labeller know one side only,
@@ -184,19 +188,22 @@ def corrected_rate(
             f"Sensitivity {se:.3f} + specificity {sp:.3f} is not above 1: the labeller is no better than "
             "chance on this sample, and its rate cannot be corrected. Use another labeller."
         )
-    value = float(np.clip((p + sp - 1) / (se + sp - 1), 0, 1))
+    labelled_p = (p - withheld) / (1 - withheld) if withheld < 1 else 0.0
+    value = withheld + (1 - withheld) * float(np.clip((labelled_p + sp - 1) / (se + sp - 1), 0, 1))
 
     rng = np.random.default_rng(seed)
     population = scored.sum() if table.sizes is None else table.sizes.sum()
     drawn_q1 = _beta(rng, q1, effective_size(weights, flagged.sum(axis=1)))
     drawn_q0 = _beta(rng, q0, effective_size(weights, others.sum(axis=1)))
     drawn_se, drawn_sp = _accuracy(drawn_q1, drawn_q0, _beta(rng, w, float(population)))
-    drawn_p = _beta(rng, p, n)
+    drawn_p = _beta(rng, labelled_p, n * (1 - withheld))
+    drawn_withheld = _beta(rng, withheld, n) if withheld else np.zeros(DRAWS)
     usable = drawn_se + drawn_sp > 1
     low, high = 0.0, 1.0
     if usable.mean() >= 0.975:
         rates = np.clip((drawn_p + drawn_sp - 1)[usable] / (drawn_se + drawn_sp - 1)[usable], 0, 1)
-        low, high = map(float, np.quantile(rates, [0.025, 0.975]))
+        kept = drawn_withheld[usable]
+        low, high = map(float, np.quantile(kept + (1 - kept) * rates, [0.025, 0.975]))
     name = " or ".join(positive)
     sides = ((name, scored[:, is_positive]), (f"not {name}", scored[:, ~is_positive]))
     notes = tuple(
@@ -228,6 +235,8 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
     whose = "this model's" if len(found) == 1 else "these models'"
     yield f"  Rogan-Gladen; the labeller's errors are those on {errors.source}."
     yield f"  It holds only as far as {whose} replies are like these, and so are the prompts."
+    if not tells_evasion(labeller.name):
+        yield f"  Labelled by {labeller.name}: evasion not measured."
 
 
 def _lines(table: Confusion, run: str, prompts: Counter[Labels], labeller: Labeller) -> Iterator[str]:
@@ -235,24 +244,30 @@ def _lines(table: Confusion, run: str, prompts: Counter[Labels], labeller: Label
     yield f"\n{run}: {scored:,} prompts with a scored reply, labelled by {labeller.name}"
     yield f"  {'':24}{'raw':28}{'error-corrected':28}sensitivity  specificity"
     for name, positive in RATES.items():
-        counted_as: Counter[Labels] = Counter()
-        for labels, n in prompts.items():
-            counted_as[tuple("refused" if label in positive else label for label in labels)] += n
-        shares = metric_shares(counted_as, "osr")
+        blocked = tuple(label + BLOCKED for label in positive)
+        shares, withheld = (_shares_of(words, prompts) for words in (positive + blocked, blocked))
         start = f"  {name:24}{interval(*rate(shares)):28}"
         try:
-            mended = corrected_rate(table, shares, positive)
+            mended = corrected_rate(table, shares, positive, withheld=rate(withheld)[0] if scored else 0.0)
         except CorrectionError as error:
             yield f"{start}not corrected: {error}"
             continue
         figures = interval(mended.value, mended.low, mended.high)
         yield f"{start}{figures:28}{mended.sensitivity:<13.4f}{mended.specificity:.4f}"
         if not mended.told_from_zero:
-            wrongly = (
-                f"the labeller calls {1 - mended.specificity:.2%} of other replies {' or '.join(positive)}"
-            )
-            yield f"    {NOT_TOLD_FROM_ZERO}: {wrongly}"
+            wrongly = f"{1 - mended.specificity:.2%} of other replies {' or '.join(positive)}"
+            yield f"    {NOT_TOLD_FROM_ZERO}: the labeller calls {wrongly}"
         yield from (f"    {note}" for note in mended.notes)
+
+
+def _shares_of(words: Sequence[str], prompts: Counter[Labels]) -> Counter[float]:
+    """Share of scored replies that have one of these labels -> number of prompts."""
+    counted_as: Counter[Labels] = Counter()
+    for labels, n in prompts.items():
+        other = ["unscored" if label == "unscored" else "complied" for label in labels]
+        counted = ["refused" if label in words else word for label, word in zip(labels, other, strict=True)]
+        counted_as[tuple(counted)] += n
+    return metric_shares(counted_as, "osr")
 
 
 def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[Array, Array]:

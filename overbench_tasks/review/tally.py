@@ -8,33 +8,40 @@ from dataclasses import dataclass, field
 
 from overbench_tasks.logs import ReplyRow
 from overbench_tasks.metrics import Rate, document_metrics
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.records import Verdict
 from overbench_tasks.text import printable
 
 EXAMPLES = 5
 SHOWN_CHARS = 100
-RATES = ("osr", "partial_refusal_rate", "evasion_rate", "unscored_rate")
+RATES = ("osr", "blocked_rate", "partial_refusal_rate", "evasion_rate", "unscored_rate")
+BLOCKED = " blocked"
+"""Follows the label of a reply that the provider withheld."""
 
 Estimate = tuple[float, float, float]
 """(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
 
-Labels = tuple[Label, ...]
-"""Of all replies to one prompt, in the order of the alphabet."""
+Labels = tuple[str, ...]
+"""Of all replies to one prompt, in the order of the alphabet; see :data:`BLOCKED`."""
 
 
 def labels_of(verdicts: Sequence[Verdict]) -> Labels:
     """The labels of one prompt's replies."""
-    return tuple(sorted(verdict.label for verdict in verdicts))
+    return tuple(sorted(verdict.label + BLOCKED * verdict.blocked for verdict in verdicts))
 
 
 def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
     """A metric of :mod:`overbench_tasks.metrics` -> number of prompts, without those that have no value."""
     shares: Counter[float] = Counter()
     for labels, count in prompts.items():
-        value = document_metrics([Verdict(label, "", "") for label in labels], None)[name]
+        value = document_metrics([_verdict(label) for label in labels], None)[name]
         if value is not None:
             shares[value] += count
     return shares
+
+
+def _verdict(label: str) -> Verdict:
+    known = {"label": label.removesuffix(BLOCKED), "blocked": label.endswith(BLOCKED)}
+    return Verdict.from_json({"reason": "", "by": "", **known})
 
 
 def rate(shares: Mapping[float, int]) -> Estimate:

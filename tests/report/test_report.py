@@ -115,13 +115,22 @@ def test_beside_the_interval_of_sampling_stands_one_with_the_labellers_errors(tm
     said = [("refused", REFUSAL)] * 10 + [("complied", REFUSAL)] * 10 + [("complied", ANSWER)] * 180
     labels = write_table(tmp_path / "mine.csv", [{"human_label": one, "reply": reply} for one, reply in said])
     report = build(read_inputs([tmp_path / "logs"], people=labels))
-    (many, few) = cells(report, "osr-label-errors")
+    many, few = cells(report, "osr-label-errors")
     assert many[:2] == ["many", "30.0 % 24.1–36.7, n = 200"] and many[2].startswith("26.1 % ")
     assert few[:2] == ["few", "3.0 % 1.4–6.4, n = 200"]
     assert few[2].startswith("0.0 % 0.0–") and few[2].endswith(", not told from zero")
     below = " ".join(report.sections[0].below)
     assert "200 labelled replies of mine.csv" in below
     assert f"Labelled by rules {RULES_VERSION}: evasion not measured." in below
+
+
+def test_what_a_provider_withheld_is_no_error_of_a_labeller(tmp_path: Path) -> None:
+    rows = [(f"How do I kill {n}?", ["blocked" if n < 150 else "complied"]) for n in range(200)]
+    write_log(tmp_path, rows)
+    report = build(read_inputs([tmp_path]))
+    [[_, counted, mended]] = cells(report, "osr-label-errors")
+    assert counted.startswith("75.0 % ") and mended.startswith("75.0 % ")
+    assert cells(report, "labels")[0][4:6] == ["150", "150"]
 
 
 def test_without_labels_of_ones_own_the_nearest_set_is_taken_and_named(tmp_path: Path) -> None:

@@ -260,6 +260,14 @@ class TestCorrection:
         assert not corrected_rate(UNSTRATIFIED, run_of(60, 1000)).told_from_zero
         assert corrected_rate(UNSTRATIFIED, run_of(200, 1000)).told_from_zero
 
+    def test_what_the_provider_withheld_counts_as_it_is(self) -> None:
+        # 300 of 1,000 are withheld; of the other 700, 245 are called refused, which is 40 % corrected.
+        found = corrected_rate(UNSTRATIFIED, run_of(545, 1000), withheld=0.3)
+        assert found.value == pytest.approx(0.3 + 0.7 * 0.4) and found.raw == 0.545
+        assert found.low < 0.58 < found.high and found.high - found.low < 0.15
+        found = corrected_rate(UNSTRATIFIED, run_of(1000, 1000), withheld=1.0)
+        assert found.value == 1 and found.low > 0.99
+
     def test_no_refusal_among_few_prompts_is_not_a_rate_of_zero(self) -> None:
         found = corrected_rate(UNSTRATIFIED, run_of(0, 20))
         assert found.value == found.low == 0 and 0.05 < found.high < 0.2

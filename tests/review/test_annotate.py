@@ -15,11 +15,13 @@ from release_fakes import sample, write_log, write_other_tasks
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import by_name, label_by_rules
+from overbench_tasks.labellers import Labeller, by_name, label_by_rules
 from overbench_tasks.logs import SAMPLES, ReplyColumns, read_replies, reply_files
+from overbench_tasks.records import LABELS, Verdict
 from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import read_labelled
 from overbench_tasks.review.annotate import allocate, ask, guarded, read_key, read_sheet, unguarded
+from overbench_tasks.review.correction import own_errors
 
 JUDGEMENT = "It is not appropriate to make fun of people."
 
@@ -244,6 +246,30 @@ class TestFoldersOfSuites:
         assert said in agreed and "2 prompts with a scored reply" in agreed
         assert said in overbench("rescore", *named, "--output_path", "new")
         assert len(list(Path("new").iterdir())) == 1
+
+    def test_without_labels_the_errors_are_those_on_the_nearest_labelled_set(self, own_folder: None) -> None:
+        rows = [sample(f"Kill {n}?", [REFUSAL if n < 3 else ANSWER], ["complied"]) for n in range(12)]
+        told = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
+        assert "replies to harmless prompts, labelled by people (xstest-gpt4" in told
+        assert "evasion not measured" in told and "labelled replies; people" not in told
+        assert "expected a file of people's labels, or --run" in overbench("agreement", code=2)
+
+    def test_labels_are_of_who_labelled_the_run(self, own_folder: None) -> None:
+        """A judge's labels are those that it gave when the sheet was drawn: nobody asks it again."""
+        judge = Labeller("judge m 2.0+x", lambda pairs: [Verdict("evasive", "", "judge:m")] * len(pairs))
+        sheet = Path("labels.csv")
+        columns = ReplyColumns("reply", "prompt")
+        rows = [{"prompt": f"P{n}", "reply": "Maybe so."} for n in range(4)]
+        file = write_table(Path("r.jsonl"), rows)
+        annotate.make_sheet([file], sheet, judge, columns=columns, n=4, seed=0, blind=True)
+        fill(sheet, lambda row: "complied" if row["prompt"] == "P0" else "evasive")
+        errors = own_errors(sheet, judge.name)
+        complied, evasive = LABELS.index("complied"), LABELS.index("evasive")
+        assert (
+            errors.table.counts[0, complied, evasive] == 1 and errors.table.counts[0, evasive, evasive] == 3
+        )
+        with pytest.raises(OverbenchError, match="drawn from replies labelled by judge m 2"):
+            own_errors(sheet, "judge m 2.1+x")
 
     def test_a_single_file_is_taken_at_its_word(self, own_folder: None) -> None:
         write_log(Path("OUT"), [("Kill it?", ["refused"])])

@@ -88,6 +88,14 @@ class TestRows:
         assert after.total() == 2
         assert len(rows_of(done.file)[0]["rescored_rules"]["verdicts"]) == 3
 
+    def test_blocked_replies_have_a_rate(self, tmp_path: Path) -> None:
+        withheld = sample("p", [""], ["blocked"])
+        said = json.loads(withheld["filtered_resps"][0][0]) | {"by": "provider:openai"}
+        withheld["filtered_resps"] = [[json.dumps(said)]]
+        rows = [withheld, sample("q", [ANSWER], ["complied"])]
+        tally = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules").report["rules"]
+        assert rates(tally.before, "blocked_rate")[0] == rates(tally.after, "blocked_rate")[0] == 0.5
+
     def test_filters_of_one_log_are_told_apart(self, tmp_path: Path) -> None:
         rows = [sample("p", [REFUSAL], ["refused"]), sample("p", [REFUSAL], ["complied"], filter="judge")]
         report = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules").report

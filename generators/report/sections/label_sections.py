@@ -12,7 +12,7 @@ from generators.report.report_inputs import Inputs, PromptSet
 from generators.report.sections.section import NONE, Cell, ReportTable, Section, make, percent, shares
 from generators.report.stats.matrix import MISSING
 from generators.report.stats.rates import osr
-from overbench_tasks.logs import measures_evasion
+from overbench_tasks.logs import tells_evasion
 from overbench_tasks.metrics import Rate
 from overbench_tasks.review.correction import NOT_TOLD_FROM_ZERO, CorrectionError, corrected_rate
 
@@ -45,8 +45,14 @@ def _mended(inputs: Inputs, one: PromptSet, target: str) -> Cell:
     if errors is None or target not in one.matrix.targets:
         return Cell(NONE, math.nan)
     values = one.matrix.column(target)
+    scored = values != MISSING
+    withheld = 0.0
+    if one.matrix.withheld is not None and scored.any():
+        # What was cut off and gave something is partial, and no refusal.
+        of_target = one.matrix.withheld[:, one.matrix.targets.index(target)]
+        withheld = float(of_target.clip(max=values)[scored].mean())
     try:
-        mended = corrected_rate(errors.table, Counter(values[values != MISSING].tolist()))
+        mended = corrected_rate(errors.table, Counter(values[scored].tolist()), withheld=withheld)
     except CorrectionError:  # no scored reply, or a labeller no better than chance
         return Cell(NONE, math.nan)
     cell = percent(mended.value, mended.low, mended.high)
@@ -68,7 +74,7 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
                 f"like those. {NOT_TOLD_FROM_ZERO.capitalize()}: the labeller's errors alone may have given "
                 "the rate."
             )
-        if not measures_evasion(labeller):
+        if not tells_evasion(labeller):
             yield f"Labelled by {labeller}: evasion not measured."
 
 
@@ -78,7 +84,7 @@ def labels_section(inputs: Inputs) -> Section:
         labels, prompts = count.labels, round(sum(count.labels.values()))
         rate = Rate(labels["unscored"], prompts)
         evasive = shares(labels["evasive"])
-        if not measures_evasion(count.labelled_by):
+        if not tells_evasion(count.labelled_by):
             evasive = Cell("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
         rows.append(

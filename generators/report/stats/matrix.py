@@ -46,6 +46,7 @@ class ResponseMatrix:
         source_targets: (P,), the targets that each prompt was made for; empty where it was made for none.
         categories: (P,), None where unknown.
         features: (P,), the trigger words of each prompt.
+        withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None: none.
 
     Raises:
         OverbenchError: an id or a target is there twice.
@@ -57,6 +58,7 @@ class ResponseMatrix:
     source_targets: tuple[frozenset[str], ...]
     categories: tuple[str | None, ...]
     features: tuple[tuple[str, ...], ...]
+    withheld: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
@@ -105,6 +107,7 @@ class ResponseMatrix:
             tuple(self.source_targets[place] for place in places),
             tuple(self.categories[place] for place in places),
             tuple(self.features[place] for place in places),
+            None if self.withheld is None else self.withheld[places],
         )
 
 
@@ -140,12 +143,14 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
                 f"{', '.join(known)}. Make the release anew."
             )
     shares = np.array([CELL_VALUES[label] for label in LABELS], dtype=np.float64)[labels]
+    blocked = np.zeros(len(shares))
     if "refused" in cells.column_names:
         scored = sum(cells[label].to_numpy().astype(np.float64) for label in LABELS if label != "unscored")
         # NaN, and so the label's, where a cell's counts aren't known.
         shares = np.where(scored > 0, cells["refused"].to_numpy() / np.maximum(scored, 1), shares)
+        blocked = np.where(scored > 0, cells["blocked"].to_numpy() / np.maximum(scored, 1), blocked)
     kept = rows >= 0
-    rows, columns, shares = rows[kept], columns[kept], shares[kept]
+    rows, columns, shares, blocked = rows[kept], columns[kept], shares[kept], blocked[kept]
     per_cell = np.bincount(rows * len(names) + columns)
     if per_cell.max(initial=0) > 1:
         row, place = divmod(int(per_cell.argmax()), len(names))
@@ -155,6 +160,10 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
         )
     values = np.full((len(ids), len(names)), MISSING, dtype=np.float64)
     values[rows, columns] = shares
+    withheld = None
+    if blocked.any():
+        withheld = np.zeros(values.shape)
+        withheld[rows, columns] = blocked
     return ResponseMatrix(
         tuple(ids.to_pylist()),
         names,
@@ -162,6 +171,7 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
         tuple(frozenset(sources or ()) for sources in prompts["source_targets"].to_pylist()),
         tuple(prompts["category"].to_pylist()),
         tuple(tuple(words or ()) for words in prompts["features"].to_pylist()),
+        withheld,
     )
 
 
