@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS
 from overbench_tasks.review.label_quality import LabelledSet, Measurement, read_label_quality
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import label_quality
+import labelled_sets
 
 COMMITTED = {(one.labeller, one.labelled_set.name): one for one in read_label_quality()}
 
@@ -54,7 +56,7 @@ def not_worse(name: str) -> None:
     rows = [
         {"set": name, "id": one.id, "harmless": str(int(one.harmless)), "people": one.people}
         | label_quality.by_rules(one)
-        for one in label_quality.labelled_replies([name])
+        for one in labelled_sets.labelled_replies([name])
     ]
     now = {one.labeller: one for one in label_quality.measurements(rows)}[label_quality.RULES]
     committed = COMMITTED[label_quality.RULES, name]
@@ -64,12 +66,18 @@ def not_worse(name: str) -> None:
             assert isnan(least) or now.figures()[figure] >= least, (name, figure)
 
 
+def test_the_judge_was_measured_with_the_prompt_that_it_has() -> None:
+    judge = Judge(JudgeSettings(base_url="http://localhost", mode="judge"))
+    measured = {name.split()[-1] for name, _ in COMMITTED if name.startswith(("judge ", "two-stage "))}
+    assert measured <= {judge.versions["overbench_judge_version"]}
+
+
 def test_the_rules_are_not_worse_than_committed() -> None:
     """On the set that is part of the project; a change for the better is written down as well."""
     not_worse("small-models")
 
 
-@pytest.mark.parametrize("name", [name for name in label_quality.SOURCES if name != "small-models"])
+@pytest.mark.parametrize("name", [name for name in labelled_sets.SOURCES if name != "small-models"])
 def test_the_rules_are_not_worse_on_shared_sets(name: str, shared_data: Path) -> None:
     not_worse(name)
 
