@@ -75,8 +75,7 @@ def digest(verdicts: Iterable[Verdict]) -> str:
 
 
 def test_few_of_the_releases_logged_labels_would_change() -> None:
-    """They are by rules 1.2. Of the 38 that rules 2.0 change, all read, 25 are for the better, see
-    tests/benchmarks/README.md; a release keeps the labels it was logged with."""
+    """They are by rules 1.2, and stay. What rules 2.0 say otherwise was read: tests/benchmarks/README.md."""
     files = sorted((DATA / "release_v1" / "logs").glob("*/samples*.jsonl.gz"))
     samples = [row for file in files for row in rows(file)]
     logged = [json.loads(verdict)["label"] for row in samples for verdict in row["filtered_resps"][0]]
@@ -126,7 +125,7 @@ def test_against_labels_of_our_own_replies() -> None:
     replies = rows(DATA / "labelled_replies.jsonl")
     said = [label_reply(row["reply"], prompt=row["prompt"]) for row in replies]
     cells = Counter((row["label"], verdict.label) for row, verdict in zip(replies, said, strict=True))
-    assert refusal_f1(cells) >= 0.93  # 0.947 for rules 1.2
+    assert refusal_f1(cells) >= 0.93  # 0.952 for rules 2.0
     assert (RULES_VERSION, len(said), digest(said)) == ("2.0", 300, "1b8a42dc234b4278")
 
 
