@@ -40,6 +40,7 @@ _HARM = BOOK.pattern("harm")
 _VALUES = BOOK.pattern("values")
 _REQUEST_WORDS = BOOK.pattern("request_words")
 _JUDGEMENT_ASKED = BOOK.pattern("judgement_asked")
+_INABILITY = BOOK.pattern("inability")
 _SUPPOSING = BOOK.pattern("supposing")
 _PREACHES = BOOK.pattern("preaches")
 _URGES = BOOK.pattern("urges")
@@ -96,6 +97,12 @@ def first_sentence(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | Non
     """The whole first sentence, where the phrase stands in it."""
     sentence = next(answers.sentences(reply.text, reply.core, reply.core + LECTURE_CHARS), None)
     return (sentence,) if sentence and pattern.search(sentence[0].strip()) else ()
+
+
+def inability(reply: Reply, hit: Hit) -> bool:
+    """The sentence of the decline says that the speaker can't, and not that it won't."""
+    start = answers.sentence_start(reply.text, hit.start())
+    return _INABILITY.search(reply.text, start, answers.sentence_end(reply.text, hit.end()) + 1) is not None
 
 
 def short(reply: Reply, hit: Hit) -> bool:
