@@ -69,21 +69,16 @@ class OverbenchTask(GenerationTask):
 
     def apply_filters(self) -> list[Instance] | None:
         lm = _model_under_evaluation()
-        keeps_reasoning = getattr(lm, "think_end_token", None) is None
         for instance in self._instances or []:
             # Distributed runs repeat a rank's last request until all ranks have equally many; the
             # copies' replies land behind the real ones and are not ours to score.
-            instance.resps = instance.resps[: self.config.repeats]
-            if keeps_reasoning and _opens_reasoning(instance.args[0]):
-                instance.resps = [_with_opening(reply) for reply in instance.resps]
+            own = instance.resps[: self.config.repeats]
+            instance.resps = [with_opening(lm, instance.args[0], reply) for reply in own]
         replies = [reply for instance in self._instances or [] for reply in instance.resps]
         empty = sum(not reply.strip() for reply in replies)
         if empty > advice.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
             advice.empty_replies(lm, empty, len(replies))
-        first = replies[: advice.FIRST_REPLIES]
-        unfinished = sum(map(is_unfinished, first))
-        if 2 * unfinished > len(first):
-            advice.unfinished_reasoning(lm, unfinished, len(first))
+        look_for_reasoning(lm, replies)
         filtered: list[Instance] | None = super().apply_filters()
         return filtered
 
@@ -119,7 +114,7 @@ class ReplyWatch:
         if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
             self._seen += 1
             reply = "" if res is None else res  # lm-eval 0.5 puts null content there as it came
-            self._unfinished += is_unfinished(_with_opening(reply) if _opens_reasoning(req[0]) else reply)
+            self._unfinished += is_unfinished(with_opening(self._lm, req[0], reply))
             if self._seen == advice.FIRST_REPLIES < 2 * self._unfinished:
                 advice.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
 
@@ -130,14 +125,23 @@ def is_unfinished(reply: str) -> bool:
     return (said or label_reply(reply)).reason == "unfinished_reasoning"
 
 
-def _opens_reasoning(context: Any) -> bool:
-    """Whether the chat template has opened the reasoning itself, so that the reply can't."""
-    return isinstance(context, str) and context.rstrip().endswith(_OPENING)
+def look_for_reasoning(lm: Any, replies: Sequence[str], room: str = advice.ROOM) -> None:
+    """Say it, unless that was done, where most of the first replies end inside their reasoning."""
+    first = replies[: advice.FIRST_REPLIES]
+    unfinished = sum(map(is_unfinished, first))
+    if 2 * unfinished > len(first):
+        advice.unfinished_reasoning(lm, unfinished, len(first), room)
 
 
-def _with_opening(reply: str) -> str:
-    """With the tag that the template holds, where the reasoning it opens never ends."""
-    return reply if "</think>" in reply else f"{_OPENING}{reply}"
+def with_opening(lm: Any, context: Any, reply: str) -> str:
+    """``reply``, with the tag before it where the chat template opened the reasoning, which never ends.
+
+    With a ``think_end_token`` lm-eval has taken finished reasoning off, and no reply shows any.
+    """
+    opened = isinstance(context, str) and context.rstrip().endswith(_OPENING)
+    if opened and "</think>" not in reply and getattr(lm, "think_end_token", None) is None:
+        return f"{_OPENING}{reply}"
+    return reply
 
 
 def _is_a(name: str, lm: Any) -> bool:

@@ -11,12 +11,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import target_name
+
+ROOM: Final = "--set target.max_gen_toks=4096"
+"""How a refresh leaves a target room for its reasoning."""
 
 
 class TargetSettings(BaseModel):
@@ -108,7 +111,7 @@ class Target:
                 f"lm-eval cannot load {self._flags}: {error} Try the same with lm_eval --limit 1."
             ) from error
 
-        watch(lm, room="--set target.max_gen_toks=4096")
+        watch(lm, ROOM)
         return lm
 
     @property
@@ -131,6 +134,7 @@ class Target:
         import tenacity
 
         from overbench_tasks.harness import generation_request
+        from overbench_tasks.task import look_for_reasoning, with_opening
 
         if not prompts:
             return []
@@ -139,9 +143,13 @@ class Target:
             for index, prompt in enumerate(prompts)
         ]
         try:
-            return list(self._lm.generate_until(requests))
+            replies = self._lm.generate_until(requests)
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise OverbenchError(
                 f"Asking {self._flags} failed: {type(error).__name__}: {error} "
                 "Earlier replies are kept: start the same command again."
             ) from error
+        asked = zip(requests, replies, strict=True)
+        shown = [with_opening(self._lm, request.args[0], reply) for request, reply in asked]
+        look_for_reasoning(self._lm, shown, ROOM)
+        return shown
