@@ -74,8 +74,8 @@ class Measurement:
 
     @property
     def tells_evasive(self) -> bool:
-        """Whether the labeller ever says ``evasive``; otherwise evasion is not measured."""
-        return bool(self.counts[:, LABELS.index("evasive")].any())
+        """Whether the labeller knows the word ``evasive``; otherwise evasion is not measured."""
+        return self.labeller.startswith(("judge ", "two-stage "))
 
     def figures(self) -> dict[str, float]:
         """The figures by name; NaN where nothing was there to measure it on.

@@ -34,7 +34,7 @@ def test_figures_by_hand() -> None:
     about = LabelledSet("made-up", "nobody", "nobody", "en", 12, "")
     harmless = ((4, 1, 0, 0, 1), (0, 2, 0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0))
     other = ((0, 0, 0, 0, 0), (1, 0, 0, 0, 0), (0, 1, 1, 0, 0), (0, 0, 0, 1, 0))
-    figures = Measurement("by hand", about, harmless, other).figures()
+    figures = Measurement("judge by hand", about, harmless, other).figures()
     told = {name: pytest.approx(value) for name, value in figures.items() if name != "kappa"}
     assert told == {
         "n": 12,  # 11 of them scored: 5 refused or partial, of which 4 are found, and 1 of the other 6
@@ -69,7 +69,7 @@ def not_worse(name: str) -> None:
 def test_the_judge_was_measured_with_the_prompt_that_it_has() -> None:
     judge = Judge(JudgeSettings(base_url="http://localhost", mode="judge"))
     measured = {name.split()[-1] for name, _ in COMMITTED if name.startswith(("judge ", "two-stage "))}
-    assert measured <= {judge.versions["overbench_judge_version"]}
+    assert measured == {judge.versions["overbench_judge_version"]}
 
 
 def test_the_rules_are_not_worse_than_committed() -> None:
