@@ -124,8 +124,8 @@ def read_prompts(work: Workspace, say: Say) -> None:
         CREATE TABLE records (
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
-            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, reply VARCHAR,
-            source INTEGER)""")
+            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, blocked BOOLEAN,
+            reply VARCHAR, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(work.sources):

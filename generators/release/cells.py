@@ -203,12 +203,15 @@ def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
 
 def _read_run(work: Workspace, place: int) -> None:
     if work.settings.relabel:
-        query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ?"
+        query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ? AND NOT blocked"
         for pairs in work.batches(query, [place]):
             _insert(work, _labelled(pairs))
-    else:
-        query = "INSERT INTO replies SELECT prompt, label, false, NULL, NULL FROM records WHERE source = ?"
-        work.connection.execute(query, [place])
+    standing = "AND blocked" if work.settings.relabel else ""  # there is nothing to label
+    work.connection.execute(
+        f"""INSERT INTO replies SELECT prompt, label, blocked, NULL, NULL
+            FROM records WHERE source = ? {standing}""",
+        [place],
+    )
 
 
 def _insert(work: Workspace, rows: Sequence[Reply]) -> None:

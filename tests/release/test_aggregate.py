@@ -243,6 +243,15 @@ class TestSources:
         assert by_prompt(made(run, prompts="verified")).keys() == {KILL}
         assert labels(made(run, relabel=True))["org/model"][KILL] == "refused"
 
+    @pytest.mark.parametrize("relabel", [False, True])
+    def test_what_the_provider_withheld_in_a_run_stays_blocked(self, relabel: bool) -> None:
+        run = write_run(Path("run-a"), [(KILL, "refused"), (SHOOT, "complied")])
+        file = run / "data" / "overbench_model_accepted.jsonl"
+        first, second = map(json.loads, file.read_text().splitlines())
+        write_prompts(file, [first | {"label_by": "provider:openai", "reply": ""}, second])
+        rows = {row["label"]: row["blocked"] for row in made(run, relabel=relabel).matrix().to_pylist()}
+        assert rows == {"refused": 1, "complied": 0}
+
     def test_a_target_without_replies_is_a_gap_and_no_column(self) -> None:
         file = write_prompts(Path("p.jsonl"), [{"prompt": KILL, "source_target": "org/unasked"}])
         log("org/a", {KILL: ["refused"]})

@@ -136,6 +136,9 @@ def test_what_a_provider_withheld_is_no_error_of_a_labeller(tmp_path: Path) -> N
 def test_without_labels_of_ones_own_the_nearest_set_is_taken_and_named(tmp_path: Path) -> None:
     of_rules = build(read_inputs([answers(tmp_path / "a", "r/c/c/c")]))
     assert "labelled by people (xstest-gpt4, xstest-llama2" in " ".join(of_rules.sections[0].below)
+    one_sided = write_table(tmp_path / "one.csv", [{"human_label": "complied", "reply": ANSWER}])
+    told = build(read_inputs([tmp_path / "a"], people=one_sided)).sections[0].below
+    assert "cannot be told from 1 labelled replies of one.csv. The labelled sample needs" in " ".join(told)
     unknown = read_inputs([answers(tmp_path / "b", "r/c/c/c", rules_version="0.1")])
     assert unknown.label_errors == {}
     assert "How often rules 0.1 errs is not known" in " ".join(build(unknown).sections[0].below)

@@ -14,7 +14,12 @@ from generators.report.stats.matrix import MISSING
 from generators.report.stats.rates import osr
 from overbench_tasks.logs import tells_evasion
 from overbench_tasks.metrics import Rate
-from overbench_tasks.review.correction import NOT_TOLD_FROM_ZERO, CorrectionError, corrected_rate
+from overbench_tasks.review.correction import (
+    NOT_TOLD_FROM_ZERO,
+    CorrectionError,
+    LabelErrors,
+    corrected_rate,
+)
 
 
 def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> ReportTable | None:
@@ -67,6 +72,8 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
                 f"How often {labeller} errs is not known here, and no interval carries it. Label some of the "
                 "replies (overbench annotate) and give the sheet with --labels."
             )
+        elif problem := _uncorrectable(errors):
+            yield f"How often {labeller} errs cannot be told from {errors.source}. {problem}"
         else:
             yield (
                 f"With label errors: what the rate would be without the errors of {labeller} (Rogan and "
@@ -76,6 +83,15 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
             )
         if not tells_evasion(labeller):
             yield f"Labelled by {labeller}: evasion not measured."
+
+
+def _uncorrectable(errors: LabelErrors) -> str:
+    """Why no rate can be corrected by these labels; "" where one can."""
+    try:
+        corrected_rate(errors.table, Counter({0.0: 1}))
+    except CorrectionError as error:
+        return str(error)
+    return ""
 
 
 def labels_section(inputs: Inputs) -> Section:
