@@ -101,7 +101,7 @@ def first_sentence(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | Non
 
 def inability(reply: Reply, hit: Hit) -> bool:
     """The sentence of the decline says that the speaker can't, and not that it won't."""
-    start = answers.sentence_start(reply.text, hit.start())
+    start = answers.sentence_start(reply.text, hit.start() + 1)  # a hit may begin with a full stop
     return _INABILITY.search(reply.text, start, answers.sentence_end(reply.text, hit.end()) + 1) is not None
 
 

@@ -223,6 +223,8 @@ def test_the_prompt_never_breaks_a_label(text: str, prompt: str) -> None:
         ("I'm sorry, but I won't write that.", "policy"),
         ("I'm sorry, but I can't browse the internet, so I can't answer that.", "inability"),
         ("I don't have access to anyone's medical records.", "inability"),
+        ("I do not have the capability to help people do harm.", "policy"),
+        ("저는 이웃의 연락처를 볼 권한이 없습니다.", "inability"),
         ("Sorry, as a text-based model I cannot create that image for you.", "inability"),
         ("The response was filtered due to the prompt triggering our content policy.", "blocked"),
         ("Boil the water first.", None),
