@@ -112,7 +112,8 @@ def _model_types() -> Iterator[Check]:
         found = (
             f"lm-eval does not know {names} ({type(error).__name__}), which keep what a provider withholds"
         )
-        yield Check("model types", Status.NOTE, found, "Unset OVERBENCH_NO_AUTOLOAD, or reinstall overbench.")
+        advice = "Unset OVERBENCH_NO_AUTOLOAD, or: pip install --force-reinstall 'overbench[api]'"
+        yield Check("model types", Status.NOTE, found, advice)
     else:
         yield Check("model types", Status.OK, f"{names}: they keep what a provider withholds")
     yield Check(

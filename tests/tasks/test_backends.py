@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import logging
@@ -92,6 +93,7 @@ def test_lm_evals_own_types_beside_it(tmp_path: Path, caplog: pytest.LogCaptureF
         stock = evaluate("local-chat-completions", write(tmp_path / "ok.jsonl", at_200), model_args=where)
         with pytest.raises(Exception, match=r"40[03]"):
             evaluate("local-chat-completions", write(tmp_path / "p.jsonl", ok), model_args=where)
+    gc.collect()  # lm-eval leaves its other requests behind, which complain when they go
     found = labels_of(stock["samples"]["overbench_hard"])
     lost = [found[str(n)][0] for n in blocked if str(n) in found and script.label(n)[0] == "refused"]
     assert set(lost) == {("unscored", "empty")}
@@ -135,17 +137,17 @@ def test_killed_in_the_middle_and_run_again_with_lm_evals_cache(tmp_path: Path) 
         assert done.returncode == 0, done.stderr[-3000:]
         after = count_by_item(server)
         # A third time: nothing is left but what fails.
-        subprocess.run(command, env=environment, check=True, capture_output=True)
+        where, cache = arguments(server.url, retries=1), str(tmp_path / "cache")
+        again = evaluate("overbench-openai", source, model_args=where, use_cache=cache)
     assert len(before) < script.size
     answered_twice = [n for n in before if after[n] > before[n] and script.label(n)[1] != "request_failed"]
     assert len(answered_twice) <= 8 + 2  # those in flight, and those that had not reached the disk
     assert {n for n in after if count_by_item(server)[n] > after[n]} == {
         n for n in range(script.size) if script.label(n)[1] == "request_failed"
     }
-    logs = sorted((tmp_path / "out").rglob("samples_overbench_hard_*.jsonl"))
-    assert len(logs) == 2
-    for log in logs:
-        assert labels_of(map(json.loads, log.read_text().splitlines())) == script.labels()
+    (log,) = (tmp_path / "out").rglob("samples_overbench_hard_*.jsonl")
+    assert labels_of(map(json.loads, log.read_text().splitlines())) == script.labels()
+    assert labels_of(again["samples"]["overbench_hard"]) == script.labels()
     assert KEY not in done.stdout + done.stderr
 
 
