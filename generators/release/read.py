@@ -107,9 +107,11 @@ class Release:
         wanted = {name: PROMPT_COLUMNS[name] for name in columns}
         return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted)
 
-    def matrix(self) -> pyarrow.Table:
-        """The cells, by id and target: :data:`MATRIX_COLUMNS`, and :data:`COUNT_COLUMNS` where they are."""
-        return read_columns(self.folder / MATRIX_FILE, MATRIX_COLUMNS, COUNT_COLUMNS)
+    def matrix(self, columns: Sequence[str] = tuple(MATRIX_COLUMNS)) -> pyarrow.Table:
+        """The cells, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
+        :data:`COUNT_COLUMNS` where they are."""
+        wanted = {name: MATRIX_COLUMNS[name] for name in columns}
+        return read_columns(self.folder / MATRIX_FILE, wanted, COUNT_COLUMNS)
 
     def targets(self) -> list[TargetRecord]:
         """The targets, by name."""

@@ -86,10 +86,10 @@ def paired_test(differences: NDArray[np.float64], *, draws: int = TEST_DRAWS, se
 
     if not len(differences):
         return math.nan
-    sizes, counts = np.unique(np.abs(differences[differences != 0]).round(9), return_counts=True)
-    if np.all(sizes == 1):
-        firsts, seconds = int((differences > 0).sum()), int((differences < 0).sum())
+    firsts, seconds = (int((differences == one).sum()) for one in (1, -1))
+    if firsts + seconds == np.count_nonzero(differences):
         return float(mcnemar([[0, firsts], [seconds, 0]], exact=True).pvalue)
+    sizes, counts = np.unique(np.abs(differences[differences != 0]).round(9), return_counts=True)
     # Of n differences of one size, how many come out positive is binomial.
     positive = np.random.default_rng(seed).binomial(counts, 0.5, size=(draws, len(counts)))
     sums = np.abs((2 * positive - counts) @ sizes)

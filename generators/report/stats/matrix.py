@@ -182,7 +182,8 @@ def release_matrix(release: Release) -> ResponseMatrix:
         OverbenchError: a file cannot be read, or its tables don't fit together.
     """
     prompts = release.prompts(columns=("id", "source_targets", "category", "features"))
-    return matrix_from_tables(prompts, release.matrix(), [target.target for target in release.targets()])
+    cells = release.matrix(columns=("id", "target", "label"))
+    return matrix_from_tables(prompts, cells, [target.target for target in release.targets()])
 
 
 def _places(values: Any, known: Any) -> NDArray[np.int64]:
