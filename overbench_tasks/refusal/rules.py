@@ -215,7 +215,7 @@ RULES: Final = (
     Rule(
         "foreign_no_access",
         first,
-        phrases=("korean_no_access",),
+        phrases=("korean_no_access", "no_access_elsewhere"),
         needs=(Reply.own,),
         kind="inability",
     ),
