@@ -18,6 +18,7 @@ import asyncio
 import copy
 import logging
 import os
+import re
 import time
 from collections import Counter
 from functools import cached_property
@@ -43,6 +44,8 @@ PATIENCE: Final = 32
 """So many failures before any reply, or two for each place in flight: nothing works."""
 MAX_WAIT_SEC: Final = 60.0
 """Of what an endpoint asks for before the next attempt."""
+
+_SECRET = re.compile("auth|key|token|secret", re.IGNORECASE)
 
 
 class KeepsBlocks:
@@ -73,6 +76,13 @@ class KeepsBlocks:
         if host.endswith(".azure.com") and not getattr(self, "_header", None):
             return {"api-key": os.environ.get("AZURE_OPENAI_API_KEY") or self.api_key}
         return dict(super().header)  # type: ignore[misc]
+
+    @cached_property
+    def keys(self) -> list[bytes]:
+        """What no output may hold, though an endpoint repeats it; a placeholder such as EMPTY is none."""
+        named = [str(value) for name, value in self.header.items() if _SECRET.search(name)]
+        found = [value.rpartition(" ")[2] for value in named]
+        return [key.encode() for key in found if len(key) >= 8 or key.startswith("sk-")]
 
     @property
     def url(self) -> str:
@@ -194,10 +204,8 @@ class Attempts:
 
     def receive(self, status: int, body: bytes, retry_after: str | None) -> None:
         """Take a response."""
-        for header in self._lm.header.values():
-            key = str(header).rpartition(" ")[2]
-            if len(key) >= 8:
-                body = body.replace(key.encode(), b"***")
+        for key in self._lm.keys:
+            body = body.replace(key, b"***")
         try:
             reply = read_response(status, body)
             if reply is None:

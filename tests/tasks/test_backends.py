@@ -335,6 +335,7 @@ def test_azures_own_key_header_is_sent_to_azure_alone() -> None:
     backend = get_model("overbench-openai")
     where = "https://mine.openai.azure.com/openai/v1/chat/completions?api-version=1"
     azure = backend(model="m", base_url=where)
-    assert azure.header == {"api-key": KEY}
+    assert (azure.header, azure.keys) == ({"api-key": KEY}, [KEY.encode()])
+    assert get_model("overbench-anthropic")(model="m").keys == [KEY.encode()]  # and not its version's date
     assert "api-version" not in azure.url
     assert backend(model="m").header == {"Authorization": f"Bearer {KEY}"}
