@@ -180,7 +180,7 @@ def agreement(
     ] = None,
 ) -> None:
     """Measure a labeller against people's labels; with --run, correct the rate of runs for its errors."""
-    from overbench_tasks.review import agreement, correction
+    from overbench_tasks.review import agreement, correction, label_quality
 
     paths = matching_files(files or ())
     if len(paths) > 1 and not run:
@@ -194,7 +194,7 @@ def agreement(
         raise typer.BadParameter("expected a file of people's labels, or --run.", param_hint="LABELS")
     runs = _found([*(run or ()), *map(str, more_runs)]) if run else []
     with by_name(by, _settings(by_args)) as labeller:
-        errors = correction.nearest_errors(labeller.name)
+        errors = label_quality.nearest_errors(labeller.name)
         for file in labels:
             columns = ReplyColumns(reply, prompt)
             found = agreement.read_labelled(file, labeller.label, gold=gold, columns=columns)

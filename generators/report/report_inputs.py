@@ -25,7 +25,9 @@ from generators.targets.ways_of_asking import as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.correction import LabelErrors, nearest_errors, own_errors
+from overbench_tasks.review.agreement import own_errors
+from overbench_tasks.review.correction import LabelErrors
+from overbench_tasks.review.label_quality import nearest_errors
 
 ALL, HARD = "overbench", "overbench_hard"
 

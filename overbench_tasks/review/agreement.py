@@ -11,7 +11,7 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import by_name
 from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
-from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, read_sheet, unguarded
+from overbench_tasks.review.annotate import KEY_COLUMN, LABEL_COLUMN, guarded, read_key, read_sheet, unguarded
+from overbench_tasks.review.correction import SCORED, Array, Confusion, LabelErrors, effective_size
 from overbench_tasks.review.tally import Change, Estimate, interval
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable
 
-SCORED: Final = len(LABELS) - 1
-"""All of LABELS are labels but the last: ``unscored`` is the lack of one."""
 FLAGGED: Final = [LABELS.index("refused"), LABELS.index("partial")]
 """What counts as refusal in precision, recall and F1."""
 DRAWS: Final = 2000
@@ -42,8 +42,6 @@ _SPELLINGS: Final[dict[str, Label]] = {
     **dict.fromkeys(("evasive", "evasion", "deflection"), "evasive"),
     "unscored": "unscored",
 }
-
-Array = NDArray[np.float64]
 
 
 def gold_label(value: object, where: str) -> Label | None:
@@ -68,38 +66,6 @@ def gold_label(value: object, where: str) -> Label | None:
             "reply is not labelled."
         )
     return _SPELLINGS[word]
-
-
-@dataclass
-class Confusion:
-    """Labelled replies, counted.
-
-    Attributes:
-        counts: (strata, people's label, labeller's label), in the order of LABELS; people's
-            labels leave out the last.
-        sizes: (strata,), how many replies of the run each stratum stands for; None for a file
-            that was not drawn by strata.
-        blank: rows without a person's label, or labelled ``unscored``; they are not counted.
-        disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
-    """
-
-    counts: Array
-    sizes: Array | None = None
-    blank: int = 0
-    disagreements: tuple[Change, ...] = ()
-
-    def weights(self) -> Array:
-        """(strata,): what one reply weighs; 1 throughout where there are no strata."""
-        if self.sizes is None:
-            return np.ones(len(self.counts))
-        labelled = self.counts.sum(axis=(1, 2))
-        return np.asarray(np.where(labelled > 0, self.sizes / np.maximum(labelled, 1), 0.0))
-
-    def unlabelled(self) -> float:
-        """Share of the run in strata of which nobody labelled a reply, in [0, 1]."""
-        if self.sizes is None:
-            return 0.0
-        return float(self.sizes[self.counts.sum(axis=(1, 2)) == 0].sum() / self.sizes.sum())
 
 
 def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyColumns) -> Confusion:
@@ -171,6 +137,22 @@ def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
     return lambda pairs: [found[prompt or "", reply] for prompt, reply in pairs]
 
 
+def own_errors(labels: Path, labeller: str) -> LabelErrors:
+    """The errors of a labeller on the user's own labels, a sheet of ``overbench annotate``.
+
+    Args:
+        labels: labelled anew by the rules, where these are the labeller. Otherwise the labels count that the
+            labeller gave when the sheet was drawn.
+
+    Raises:
+        OverbenchError: the file cannot be used, or another labeller drew the sheet.
+    """
+    rules = by_name("rules")
+    label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
+    table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
+    return LabelErrors(table, f"{int(table.counts.sum()):,} labelled replies of {labels.name}")
+
+
 def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
     texts = {columns.reply, columns.prompt} & raw.keys()
     return {**raw, **{name: unguarded(raw[name]) for name in texts if name}}
@@ -231,12 +213,6 @@ def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
         "accuracy": share(np.eye(SCORED, dtype=bool), everywhere),
         "Cohen's kappa": (float(_kappa(cells)), *_percentiles(_kappa(drawn))),
     }
-
-
-def effective_size(weights: Array, replies: Array) -> float:
-    """Kish's effective sample size of ``replies[h]`` replies that weigh ``weights[h]`` each; 0 for none."""
-    squares = float((weights**2 * replies).sum())
-    return float((weights * replies).sum()) ** 2 / squares if squares else 0.0
 
 
 def _resampled(counts: Array, weights: Array, rng: np.random.Generator) -> Array:

@@ -9,23 +9,17 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Labeller, by_name
-from overbench_tasks.logs import ReplyColumns, label_rows, read_replies, tells_evasion
+from overbench_tasks.labellers import Labeller
+from overbench_tasks.logs import label_rows, read_replies, tells_evasion
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.agreement import (
-    SCORED,
-    Array,
-    Confusion,
-    effective_size,
-    labelled_when_drawn,
-    read_labelled,
-)
-from overbench_tasks.review.annotate import LABEL_COLUMN
-from overbench_tasks.review.label_quality import read_label_quality
-from overbench_tasks.review.tally import BLOCKED, Labels, interval, labels_of, metric_shares, rate
+from overbench_tasks.review.tally import BLOCKED, Change, Labels, interval, labels_of, metric_shares, rate
 
+Array = NDArray[np.float64]
+SCORED: Final = len(LABELS) - 1
+"""All of LABELS are labels but the last: ``unscored`` is the lack of one."""
 DRAWS: Final = 20_000
 FEW: Final = 20
 """Fewer labelled replies than this on either side are too few to correct by; a note says so."""
@@ -35,6 +29,38 @@ RATES: Final[dict[str, tuple[Label, ...]]] = {
     "refused or partial": ("refused", "partial"),
 }
 """What is corrected, and the labels that count for it."""
+
+
+@dataclass
+class Confusion:
+    """Labelled replies, counted.
+
+    Attributes:
+        counts: (strata, people's label, labeller's label), in the order of LABELS; people's
+            labels leave out the last.
+        sizes: (strata,), how many replies of the run each stratum stands for; None for a file
+            that was not drawn by strata.
+        blank: rows without a person's label, or labelled ``unscored``; they are not counted.
+        disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
+    """
+
+    counts: Array
+    sizes: Array | None = None
+    blank: int = 0
+    disagreements: tuple[Change, ...] = ()
+
+    def weights(self) -> Array:
+        """(strata,): what one reply weighs; 1 throughout where there are no strata."""
+        if self.sizes is None:
+            return np.ones(len(self.counts))
+        labelled = self.counts.sum(axis=(1, 2))
+        return np.asarray(np.where(labelled > 0, self.sizes / np.maximum(labelled, 1), 0.0))
+
+    def unlabelled(self) -> float:
+        """Share of the run in strata of which nobody labelled a reply, in [0, 1]."""
+        if self.sizes is None:
+            return 0.0
+        return float(self.sizes[self.counts.sum(axis=(1, 2)) == 0].sum() / self.sizes.sum())
 
 
 class CorrectionError(OverbenchError):
@@ -73,42 +99,6 @@ class LabelErrors:
 
     table: Confusion
     source: str
-
-
-def nearest_errors(labeller: str) -> LabelErrors | None:
-    """The labelled replies on file that are nearest to a run on harmless prompts.
-
-    These are the replies to harmless prompts in the sets of ``label_quality.json``, measured with this
-    labeller in this version: those that people labelled, all together; else those that models labelled. None
-    where this labeller was never measured on harmless prompts.
-    """
-    measured = [one for one in read_label_quality() if one.labeller == labeller and np.any(one.harmless)]
-    by_people = [one for one in measured if one.labelled_set.labelled_by.startswith("people")]
-    if not (used := by_people or measured):
-        return None
-    counts = np.sum([one.harmless for one in used], axis=0).astype(float)
-    names = ", ".join(one.labelled_set.name for one in used)
-    who = "people" if by_people else "models"
-    return LabelErrors(
-        Confusion(counts[None]),
-        f"{int(counts.sum()):,} replies to harmless prompts, labelled by {who} ({names})",
-    )
-
-
-def own_errors(labels: Path, labeller: str) -> LabelErrors:
-    """The errors of a labeller on the user's own labels, a sheet of ``overbench annotate``.
-
-    Args:
-        labels: labelled anew by the rules, where these are the labeller. Otherwise the labels count that the
-            labeller gave when the sheet was drawn.
-
-    Raises:
-        OverbenchError: the file cannot be used, or another labeller drew the sheet.
-    """
-    rules = by_name("rules")
-    label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
-    table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
-    return LabelErrors(table, f"{int(table.counts.sum()):,} labelled replies of {labels.name}")
 
 
 def corrected_rate(
@@ -275,6 +265,12 @@ def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[A
     found, missed = np.asarray(w * q1), np.asarray((1 - w) * q0)
     passed, blamed = np.asarray((1 - w) * (1 - q0)), np.asarray(w * (1 - q1))
     return found / (found + missed), passed / (passed + blamed)
+
+
+def effective_size(weights: Array, replies: Array) -> float:
+    """Kish's effective sample size of ``replies[h]`` replies that weigh ``weights[h]`` each; 0 for none."""
+    squares = float((weights**2 * replies).sum())
+    return float((weights * replies).sum()) ** 2 / squares if squares else 0.0
 
 
 def _beta(rng: np.random.Generator, share: float, n: float) -> Array:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import LABELS
-from overbench_tasks.review.agreement import FLAGGED, SCORED, Confusion, figures
+from overbench_tasks.review.agreement import FLAGGED, figures
+from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
 
 LABEL_QUALITY_FILE: Final = Path(__file__).parents[1] / "data" / "label_quality.json"
 FORMAT: Final = 1
@@ -139,6 +140,26 @@ def read_label_quality(file: Path = LABEL_QUALITY_FILE) -> list[Measurement]:
             f"{file}: expected label quality in format {FORMAT}, and can't read it ({error}). Write it again "
             "with tests/benchmarks/label_quality.py."
         ) from error
+
+
+def nearest_errors(labeller: str) -> LabelErrors | None:
+    """The labelled replies on file that are nearest to a run on harmless prompts.
+
+    These are the replies to harmless prompts in the sets of ``label_quality.json``, measured with this
+    labeller in this version: those that people labelled, all together; else those that models labelled. None
+    where this labeller was never measured on harmless prompts.
+    """
+    measured = [one for one in read_label_quality() if one.labeller == labeller and np.any(one.harmless)]
+    by_people = [one for one in measured if one.labelled_set.labelled_by.startswith("people")]
+    if not (used := by_people or measured):
+        return None
+    counts = np.sum([one.harmless for one in used], axis=0).astype(float)
+    names = ", ".join(one.labelled_set.name for one in used)
+    who = "people" if by_people else "models"
+    return LabelErrors(
+        Confusion(counts[None]),
+        f"{int(counts.sum()):,} replies to harmless prompts, labelled by {who} ({names})",
+    )
 
 
 def _counts(table: Mapping[str, Sequence[int]]) -> Counts:

@@ -22,7 +22,7 @@ import numpy as np
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS
 from overbench_tasks.review import correction
-from overbench_tasks.review.agreement import SCORED, Confusion
+from overbench_tasks.review.correction import SCORED, Confusion
 
 RATES = (0.005, 0.02, 0.1, 0.4)
 LABELLERS = {"good": (0.97, 0.997), "fair": (0.85, 0.98), "poor": (0.75, 0.95)}

@@ -23,8 +23,8 @@ from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS
 from overbench_tasks.review import correction
-from overbench_tasks.review.agreement import Confusion, effective_size, figures, gold_label, read_labelled
-from overbench_tasks.review.correction import CorrectionError, corrected_rate
+from overbench_tasks.review.agreement import figures, gold_label, read_labelled
+from overbench_tasks.review.correction import Confusion, CorrectionError, corrected_rate, effective_size
 from overbench_tasks.tables import read_table
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

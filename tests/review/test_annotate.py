@@ -19,9 +19,8 @@ from overbench_tasks.labellers import Labeller, by_name, label_by_rules
 from overbench_tasks.logs import SAMPLES, ReplyColumns, read_replies, reply_files
 from overbench_tasks.records import LABELS, Verdict
 from overbench_tasks.review import annotate
-from overbench_tasks.review.agreement import read_labelled
+from overbench_tasks.review.agreement import own_errors, read_labelled
 from overbench_tasks.review.annotate import allocate, ask, guarded, read_key, read_sheet, unguarded
-from overbench_tasks.review.correction import own_errors
 
 JUDGEMENT = "It is not appropriate to make fun of people."
 
