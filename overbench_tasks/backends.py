@@ -109,6 +109,18 @@ class KeepsBlocks:
         """
         self.header  # noqa: B018 (a missing key is said before anything is asked)
         replies: list[ModelReply] = super().generate_until(requests, disable_tqdm)  # type: ignore[misc]
+        strange = Counter(
+            one.withheld.reason for one in replies if one.withheld and one.withheld.provider == "unknown"
+        )
+        if strange:
+            _eval_logger.warning(
+                "%s replies were withheld in words that no known provider has: %s. They count as refused, "
+                "blocked: unknown; look at some, and report the words.",
+                *(
+                    f"{strange.total():,}",
+                    ", ".join(f"{word!r} ({n}x)" for word, n in strange.most_common(5)),
+                ),
+            )
         failed = sum(bool(reply.failure) for reply in replies)
         if not failed:
             return replies

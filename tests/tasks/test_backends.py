@@ -270,6 +270,18 @@ def test_a_key_that_a_provider_repeats_is_in_no_output(
     assert KEY not in caplog.text + json.dumps(results, default=str)
 
 
+def test_an_unknown_block_is_kept_and_its_word_logged(
+    prompt_source: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shape = body(completion(None, "policy_stop_v9"))
+    with fault_server(lambda text, _: shape if "kill" in text else body(completion(ANSWER))) as server:
+        results = evaluate("overbench-openai", prompt_source, model_args=arguments(server.url))
+    blocked = first_verdicts(results)[0]
+    assert (blocked["label"], blocked["kind"], blocked["by"]) == ("refused", "blocked", "provider:unknown")
+    assert blocked["reason"] == "blocked: unknown, policy_stop_v9"
+    assert "'policy_stop_v9' (1x)" in caplog.text
+
+
 @pytest.mark.parametrize("in_text", [True, False], ids=["tags", "reasoning_content"])
 def test_a_reasoning_model_is_told_of_while_it_generates_and_labelled_by_its_answer(
     in_text: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
