@@ -200,6 +200,11 @@ def turns_after(reply: Reply, hit: Hit) -> bool:
     return answers.turns(reply.text, hit.end())
 
 
+def amid_a_list(reply: Reply, hit: Hit) -> bool:
+    """A list that begins before it goes on: items tell of others than the speaker ("a plant cannot take part")."""
+    return answers.LIST_ITEM.search(reply.text, reply.core, hit.start()) is not None
+
+
 def takes_distance(reply: Reply, hit: Hit) -> bool:
     """Distance is taken ("I don't condone …") before an answer."""
     return _CONDONE.search(hit[0]) is not None and gives_after(reply, hit)
