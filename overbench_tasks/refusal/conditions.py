@@ -201,7 +201,7 @@ def turns_after(reply: Reply, hit: Hit) -> bool:
 
 
 def amid_a_list(reply: Reply, hit: Hit) -> bool:
-    """A list that begins before it goes on: items tell of others than the speaker ("a plant cannot take part")."""
+    """A list has begun before it: its items tell of others than the speaker ("a plant cannot take part")."""
     return answers.LIST_ITEM.search(reply.text, reply.core, hit.start()) is not None
 
 

@@ -3,6 +3,7 @@
     python tests/benchmarks/label_quality.py              # both from the verdicts on file
     python tests/benchmarks/label_quality.py --measure    # first label all replies by today's rules
     python tests/benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
+    python tests/benchmarks/label_quality.py --halves     # the rules on what they were written on, and on the rest
 
 ``tests/data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
 people's label and a column for each labeller. The replies are not part of the project:
@@ -20,7 +21,7 @@ import hashlib
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isnan
 
 from label_speed import prefix_match
@@ -28,7 +29,7 @@ from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
 from shared import timed
 
 from overbench_tasks.judge import Judge, JudgeSettings
-from overbench_tasks.records import LABELS, Label
+from overbench_tasks.records import LABELS, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.review.label_quality import LABEL_QUALITY_FILE, LabelledSet, Measurement, as_json
 from overbench_tasks.tables import read_table, whole_file
@@ -37,6 +38,7 @@ VERDICTS = REPOSITORY / "tests" / "data" / "label_quality.csv.gz"
 PAGES = (REPOSITORY / "README.md", REPOSITORY / "task_configs" / "README.md")
 RULES, PREFIXES = f"rules {RULES_VERSION}", "prefix matching"
 KINDS = ("harmless", "other")
+DECLINING = ("refused", "partial")
 Tables = dict[str, list[list[int]]]
 
 
@@ -232,6 +234,24 @@ def with_blocks(page: str, texts: Mapping[str, str]) -> str:
     return page
 
 
+def halves_lines() -> Iterator[str]:
+    """What today's rules say of the replies that they were written on, and of those nobody read."""
+    halves: dict[tuple[str, bool], list[tuple[Label, Verdict]]] = defaultdict(list)
+    for one in labelled_replies():
+        verdict = label_reply(one.reply, prompt=one.prompt)
+        halves[one.set, one.unread].append((one.people, verdict))
+    columns = ("half", "replies", "declining: found", "complied: flagged", "evasive: flagged", "sure")
+    yield f"| rules {RULES_VERSION} on | {' | '.join(columns)} |\n| --- | --- |{' ---: |' * 5}"
+    for (name, unread), rows in sorted(halves.items()):
+        cells = []
+        for labels in (DECLINING, ("complied",), ("evasive",)):
+            flagged = [verdict.label in DECLINING for people, verdict in rows if people in labels]
+            cells.append(f"{sum(flagged):,} of {len(flagged):,}")
+        sure = sum(verdict.sure for _, verdict in rows) / len(rows)
+        half = "unread" if unread else "written on"
+        yield f"| {name} | {half} | {len(rows):,} | {' | '.join(cells)} | {sure:.0%} |"
+
+
 def main() -> None:
     """Measure what is asked for, write the figures, print them."""
     parser = argparse.ArgumentParser(
@@ -239,7 +259,11 @@ def main() -> None:
     )
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--judge", type=int, default=0, metavar="MOST")
+    parser.add_argument("--halves", action="store_true")
     arguments = parser.parse_args()
+    if arguments.halves:
+        print("\n".join(halves_lines()))
+        return
     if arguments.measure or arguments.judge:
         write_verdicts(measure(arguments.judge))
     rows = read_verdicts()
