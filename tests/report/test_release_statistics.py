@@ -116,6 +116,8 @@ def test_leaving_the_source_out_and_all_configurations_of_it():
     assert leave_source_out(FIVE, {"A": "one", "B": "one"}) == {"A": Rate(0, 0), "B": Rate(0, 1)}
     assert leave_source_out(FIVE, {"A": "one", "B": "another"}) == leave_source_out(FIVE)
     assert leave_source_out(FIVE, {"C": "one"}) == leave_source_out(FIVE)
+    by_bare_name = matrix(["r", "a"], targets=["m (temperature 0)"], sources=[["m"], []])
+    assert leave_source_out(by_bare_name, {"m (temperature 0)": "m"}) == {"m (temperature 0)": Rate(0, 1)}
 
 
 def test_rates_by_category_in_the_papers_order():

@@ -63,14 +63,14 @@ def leave_source_out(matrix: ResponseMatrix, checkpoints: Mapping[str, str] | No
     Args:
         matrix: with the ``source_targets`` of each prompt.
         checkpoints: target -> checkpoint, as in a release's ``targets.parquet``. A prompt made for one
-            configuration of a checkpoint then counts for none of its other configurations either. By
-            default only the very same target is left out.
+            configuration of a checkpoint, or for it by its bare name, then counts for none of its other
+            configurations either. By default only the very same target is left out.
     """
     rates = {}
     for target in matrix.targets:
         own = {target}
         if checkpoints and (checkpoint := checkpoints.get(target)) is not None:
-            own |= {name for name, other in checkpoints.items() if other == checkpoint}
+            own |= {checkpoint, *(name for name, other in checkpoints.items() if other == checkpoint)}
         rates[target] = _rate(matrix.column(target)[~matrix.made_for(own)])
     return rates
 
