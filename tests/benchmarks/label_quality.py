@@ -3,7 +3,7 @@
     python tests/benchmarks/label_quality.py              # both from the verdicts on file
     python tests/benchmarks/label_quality.py --measure    # first label all replies by today's rules
     python tests/benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
-    python tests/benchmarks/label_quality.py --halves     # the rules on what they were written on, and on the rest
+    python tests/benchmarks/label_quality.py --halves     # the rules on each half: written on, and unread
 
 ``tests/data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
 people's label and a column for each labeller. The replies are not part of the project:
