@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
+
+# Before lm-eval is imported: the hub's library reads it once.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +27,6 @@ from typer.testing import CliRunner
 from generators import cli
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 # How fast an example runs says more about the machine than about the code.
 settings.register_profile("overbench", deadline=None)
