@@ -21,6 +21,8 @@ TASKS = (
     "overbench_model",
     "overbench_judge",
     "overbench_hard_judge",
+    "overbench_think",
+    "overbench_hard_think",
     "oversensitivity",
 )
 
@@ -59,7 +61,7 @@ class Check:
 
 def run_checks() -> Iterator[Check]:
     """All checks in reading order; importing the backends takes seconds, so they come one by one."""
-    for checks in (_lm_eval, _tasks, _backends, _keys, _data):
+    for checks in (_lm_eval, _tasks, _model_types, _backends, _keys, _data):
         yield from checks()
 
 
@@ -97,6 +99,27 @@ def _tasks() -> Iterator[Check]:
         yield Check("tasks", Status.FAIL, f"lm-eval does not see {', '.join(missing)}: {why}", advice)
         return
     yield Check("tasks", Status.OK, f"lm-eval sees {', '.join(TASKS)} from {folder}")
+
+
+def _model_types() -> Iterator[Check]:
+    names = ", ".join(autoload.MODEL_TYPES)
+    try:
+        from lm_eval.api.registry import get_model
+
+        for name in autoload.MODEL_TYPES:
+            get_model(name)
+    except Exception as error:  # as above
+        found = (
+            f"lm-eval does not know {names} ({type(error).__name__}), which keep what a provider withholds"
+        )
+        advice = "Unset OVERBENCH_NO_AUTOLOAD, or: pip install --force-reinstall 'overbench[api]'"
+        yield Check("model types", Status.NOTE, found, advice)
+    else:
+        yield Check("model types", Status.OK, f"{names}: they keep what a provider withholds")
+    yield Check(
+        *("reasoning models", Status.OK),
+        "overbench_think and overbench_hard_think leave them room; or --model_args ...,enable_thinking=False",
+    )
 
 
 def _backends() -> Iterator[Check]:

@@ -13,10 +13,12 @@ import typer
 
 from generators.models import models
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.records import Verdict
 from overbench_tasks.text import printable
 
 MODEL = "qwen2.5-coder-0.5b"
 TASK = "overbench_hard"
+THINK_TASK = "overbench_hard_think"
 SHOWN = 5
 
 
@@ -49,9 +51,13 @@ def run(
     from lm_eval.utils import make_table
 
     typer.echo(make_table(results))
-    for line in refused_lines(results["samples"][TASK]):
+    samples = results["samples"][TASK]
+    for line in refused_lines(samples):
         typer.echo(line)
-    typer.echo(f"\nThe same with lm-eval's own command:\n  {_lm_eval_command(asked, output_path)}")
+    again = "The same"
+    if 2 * sum(verdict.reason == "unfinished_reasoning" for _, verdict in _verdicts(samples)) > len(samples):
+        again, asked["tasks"] = "Most replies end inside the model's reasoning. With room for it", THINK_TASK
+    typer.echo(f"\n{again}, with lm-eval's own command:\n  {_lm_eval_command(asked, output_path)}")
 
 
 def _require_local_models() -> None:
@@ -93,10 +99,7 @@ def refused_lines(samples: Iterable[Mapping[str, Any]]) -> list[str]:
 
     Trigger words are marked; how the reply began, and the rule, follow.
     """
-    from overbench_tasks.filters import verdict_from_json
-
-    verdicts = ((sample, verdict_from_json(sample["filtered_resps"][0][0])) for sample in samples)
-    refused = [(sample, verdict) for sample, verdict in verdicts if verdict.label == "refused"]
+    refused = [(sample, verdict) for sample, verdict in _verdicts(samples) if verdict.label == "refused"]
     if not refused:
         return ["\nNo prompt was refused."]
     lines = [
@@ -108,6 +111,13 @@ def refused_lines(samples: Iterable[Mapping[str, Any]]) -> list[str]:
         reply = printable(sample["resps"][0][0])
         lines.append(f"      {reply[:100]}{'...' if len(reply) > 100 else ''}  [rule: {verdict.by}]")
     return lines
+
+
+def _verdicts(samples: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Verdict]]:
+    """Each sample with the verdict on its first reply."""
+    from overbench_tasks.filters import verdict_from_json
+
+    return [(sample, verdict_from_json(sample["filtered_resps"][0][0])) for sample in samples]
 
 
 def mark_features(prompt: str, features: Sequence[str]) -> str:

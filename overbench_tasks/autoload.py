@@ -1,9 +1,10 @@
-"""Lets lm-eval find the OVERBENCH tasks with no flag.
+"""Lets lm-eval find the OVERBENCH tasks and model types with no flag.
 
 lm-eval 0.4.13 has no plugin entry point. ``overbench_autoload.pth`` imports this module at
 interpreter start, and :func:`install` puts one finder on ``sys.meta_path``. It waits for the module
-that indexes lm-eval's tasks and adds our folder next to lm-eval's own. Until then nothing else is
-imported, and a process that never uses lm-eval pays for one small module.
+that indexes lm-eval's tasks and adds our folder next to lm-eval's own, and for the one that lists
+lm-eval's model types and adds the names of ours. Until then nothing else is imported, and a process that
+never uses lm-eval pays for one small module.
 
 ``TaskManager`` is left as it is: ``include_defaults=False`` stays without us, an ``--include_path``
 still overrides us, and ``OVERBENCH_NO_AUTOLOAD=1`` switches all of it off.
@@ -16,6 +17,14 @@ import os
 import sys
 
 INDEX_MODULE = "lm_eval.tasks._index"
+MODELS_MODULE = "lm_eval.models"
+
+MODEL_TYPES = {
+    "overbench-openai": "overbench_tasks.backends:OverbenchOpenAI",
+    "overbench-local-chat": "overbench_tasks.backends:OverbenchLocalChat",
+    "overbench-anthropic": "overbench_tasks.backends:OverbenchAnthropic",
+}
+"""Name for ``--model`` -> the class, which lm-eval imports when it is asked for."""
 
 
 def tasks_path() -> str:
@@ -34,35 +43,35 @@ def is_enabled() -> bool:
 
 
 def install() -> None:
-    """Make lm-eval's default task folders include ours, now or when lm-eval is first imported.
+    """Make lm-eval know our tasks and model types, now or when its modules are first imported.
 
     Calling it twice changes nothing. Never raises: it runs at interpreter start.
     """
     if not is_enabled():
         return
-    if INDEX_MODULE in sys.modules:
-        _add_our_folder(sys.modules[INDEX_MODULE])
-    elif not any(isinstance(finder, _IndexFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _IndexFinder())
+    for name, amend in AMENDED.items():
+        if name in sys.modules:
+            amend(sys.modules[name])
+    if not any(isinstance(finder, _AmendingFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AmendingFinder())
 
 
-class _IndexFinder:
-    """Finds nothing itself: lets the other finders find the index module, then amends it."""
+class _AmendingFinder:
+    """Finds nothing itself: lets the other finders find lm-eval's modules, then amends them."""
 
     def find_spec(self, name, path=None, target=None):
-        if name != INDEX_MODULE:
+        if name not in AMENDED:
             return None
-        sys.meta_path.remove(self)
         for finder in sys.meta_path:
-            find_spec = getattr(finder, "find_spec", None)
+            find_spec = None if finder is self else getattr(finder, "find_spec", None)
             spec = find_spec(name, path, target) if find_spec else None
             if spec is not None:
-                _amend_after_exec(spec)
+                _amend_after_exec(spec, AMENDED[name])
                 return spec
         return None
 
 
-def _amend_after_exec(spec) -> None:
+def _amend_after_exec(spec, amend) -> None:
     loader = spec.loader
     if not hasattr(loader, "exec_module"):
         return
@@ -70,9 +79,19 @@ def _amend_after_exec(spec) -> None:
 
     def exec_and_amend(module):
         exec_module(module)
-        _add_our_folder(module)
+        amend(module)
 
     loader.exec_module = exec_and_amend
+
+
+def _add_our_models(models_module) -> None:
+    """Register our model types beside lm-eval's own, as it does: by the class's place, unimported."""
+    registry = getattr(sys.modules.get("lm_eval.api.registry"), "model_registry", None)
+    if registry is None:
+        return
+    for name, place in MODEL_TYPES.items():
+        if name not in registry:
+            registry.register(name, target=place)
 
 
 def _add_our_folder(index_module) -> None:
@@ -107,5 +126,7 @@ def _with_ours(paths, defaults):
     at = real.index(theirs) + 1
     return [*paths[:at], type(paths[at - 1])(tasks_path()), *paths[at:]]
 
+
+AMENDED = {INDEX_MODULE: _add_our_folder, MODELS_MODULE: _add_our_models}
 
 install()

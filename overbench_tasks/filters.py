@@ -12,7 +12,6 @@ import json
 import logging
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from lm_eval.api.filter import Filter
@@ -20,6 +19,7 @@ from lm_eval.api.registry import register_filter
 
 from overbench_tasks.judge import Judge, JudgeSettings
 from overbench_tasks.labellers import by_name
+from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.refusal import label_reply
 
@@ -55,7 +55,7 @@ class JudgeFilter(Filter):
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """See :func:`_json_verdicts`."""
-        verdicts = _json_verdicts(resps, docs, self._judge.label)
+        verdicts = _json_verdicts(resps, docs, self._judge.label, sees_evasion=True)
         _eval_logger.info(self._judge.summary)
         return verdicts
 
@@ -94,23 +94,43 @@ class ClassifierFilter(Filter):
 
 
 def _json_verdicts(
-    resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]], label: LabelReplies
+    resps: Iterable[Sequence[str]],
+    docs: Sequence[dict[str, Any]],
+    label: LabelReplies,
+    sees_evasion: bool = False,
 ) -> list[list[str]]:
-    """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
+    """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`.
+
+    What the provider said of a reply settles it before ``label`` sees any.
+
+    Args:
+        sees_evasion: whether ``label`` can tell an evasive reply.
+    """
     replies = [list(document) for document in resps]
     pairs: list[Pair] = [
         (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
     ]
-    verdicts = map(verdict_to_json, label(pairs))
+    known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
+    read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
+    verdicts = (
+        verdict_to_json(verdict or next(read), sees_evasion, reply)
+        for verdict, (_, reply) in zip(known, pairs, strict=True)
+    )
     return [[next(verdicts) for _ in document] for document in replies]
 
 
-def verdict_to_json(verdict: Verdict) -> str:
-    """``{"label": ..., "reason": ..., "by": ..., "blocked": ...}``: readable in ``filtered_resps``,
-    which lm-eval writes with ``str()``."""
-    return json.dumps(asdict(verdict), ensure_ascii=False)
+def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
+    """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
+    the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
+    said = reply.told() if isinstance(reply, ModelReply) else {"finish_reason": None}
+    return json.dumps({**verdict.as_json(), "evasion_measured": evasion_measured, **said}, ensure_ascii=False)
 
 
 def verdict_from_json(text: str) -> Verdict:
-    """The inverse of :func:`verdict_to_json`."""
-    return Verdict(**json.loads(text))
+    """The inverse of :func:`verdict_to_json`, and of what earlier versions wrote."""
+    return Verdict.from_json(json.loads(text))
+
+
+def measures_evasion(text: str) -> bool:
+    """Whether the labeller of a verdict can tell an evasive reply."""
+    return bool(json.loads(text).get("evasion_measured"))

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
-from overbench_tasks.tables import read_table
+from overbench_tasks.providers.model_reply import from_backend
+from overbench_tasks.records import LabelReplies, Verdict
+from overbench_tasks.tables import matching_files, read_table
 
 BATCH: Final = 1000
 """Rows that are labelled at once."""
@@ -67,8 +68,10 @@ class ReplyRow:
     logged: tuple[Verdict, ...] | None = None
     filter: str = ""
 
-    def pairs(self) -> list[Pair]:
-        return [(self.prompt, reply) for reply in self.replies]
+    def standing(self) -> list[Verdict | None]:
+        """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
+        logged = self.logged or [None] * len(self.replies)
+        return [verdict if verdict and from_backend(verdict) else None for verdict in logged]
 
 
 def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> ReplyRow:
@@ -122,9 +125,7 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
 
 
 def _logged_verdict(text: str) -> Verdict:
-    verdict = json.loads(text)
-    label: Label = LABELS[LABELS.index(verdict["label"])]
-    return Verdict(label, str(verdict.get("reason", "")), str(verdict.get("by", "")))
+    return Verdict.from_json({"reason": "", "by": "", **json.loads(text)})
 
 
 def read_replies(path: Path, columns: ReplyColumns = SAMPLES) -> Iterator[ReplyRow]:
@@ -147,9 +148,20 @@ def label_rows(
     """Each row with new verdicts on its replies; labelled a batch at a time."""
     rows = iter(rows)
     while batch := list(islice(rows, BATCH)):
-        verdicts = iter(label([pair for row in batch for pair in row.pairs()]))
-        for row in batch:
-            yield row, tuple(islice(verdicts, len(row.replies)))
+        yield from zip(batch, label_batch(batch, label), strict=True)
+
+
+def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Verdict, ...]]:
+    """Per row new verdicts on its replies; what the backend said of one stands."""
+    standing = [row.standing() for row in rows]
+    pairs = [
+        (row.prompt, reply)
+        for row, verdicts in zip(rows, standing, strict=True)
+        for reply, verdict in zip(row.replies, verdicts, strict=True)
+        if verdict is None
+    ]
+    new = iter(label(pairs))
+    return [tuple(verdict or next(new) for verdict in verdicts) for verdicts in standing]
 
 
 @dataclass(frozen=True)
@@ -167,6 +179,7 @@ class LoggedRun:
         lm_eval_version: None where the results don't say.
         seconds: how long all tasks of the run took together; None where the results don't say.
         generation: lm-eval's ``generation_kwargs``, those of ``--gen_kwargs`` included.
+        repeats: how many replies it asked for to each prompt.
         metadata: the task's, with the versions of task, prompts and labels.
         filter: the lm-eval filter whose verdicts count.
         labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
@@ -184,6 +197,7 @@ class LoggedRun:
     lm_eval_version: str | None
     seconds: float | None
     generation: Mapping[str, Any]
+    repeats: int
     metadata: Mapping[str, Any]
     filter: str
     labelled_by: str
@@ -200,23 +214,89 @@ def sample_logs(folder: Path) -> list[Path]:
     return sorted([*plain, *packed])
 
 
-def find_runs(folders: Sequence[Path]) -> list[LoggedRun]:
-    """The runs of all sample logs below the folders, each once.
+def find_runs(folders: Sequence[Path]) -> tuple[list[LoggedRun], list[str]]:
+    """The runs of all sample logs of our tasks below the folders, each once, and whose logs were left out.
 
     Raises:
-        OverbenchError: no folder, no log in it, or as :func:`read_run`.
+        OverbenchError: no folder, no log of ours in any, or as :func:`read_run`.
+    """
+    files = {file.resolve(): None for folder in folders for file in _logs_below(folder)}
+    ours, others = without_other_tasks(list(files))
+    return [read_run(file) for file in ours], others
+
+
+def reply_files(patterns: Sequence[str], columns: ReplyColumns = SAMPLES) -> tuple[list[Path], list[str]]:
+    """The files that paths, globs and folders name, each once; of a folder the sample logs below it.
+
+    Returns:
+        (files, the tasks whose logs were left out). Of several sample logs, those of other tasks are left
+        out; a single one is taken at its word.
+
+    Raises:
+        OverbenchError: a glob or a folder without a file, or only logs of other tasks.
     """
     files: dict[Path, None] = {}
-    for folder in folders:
-        found = sample_logs(folder)
-        if not found:
-            what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
-            raise OverbenchError(
-                f"Expected lm-eval's output at {folder}, found {what}. "
-                "Check the path; lm_eval writes sample logs with --log_samples --output_path FOLDER."
-            )
-        files |= dict.fromkeys(file.resolve() for file in found)
-    return [read_run(file) for file in files]
+    for file in matching_files(patterns):
+        files |= dict.fromkeys(_logs_below(file) if file.is_dir() else [file])
+    several = len(files) > 1 and columns.reply is None
+    return without_other_tasks(list(files)) if several else (list(files), [])
+
+
+def _logs_below(folder: Path) -> list[Path]:
+    if found := sample_logs(folder):
+        return found
+    what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
+    raise OverbenchError(
+        f"Expected lm-eval's output at {folder}, found {what}. "
+        "Check the path; lm_eval writes sample logs with --log_samples --output_path FOLDER."
+    )
+
+
+def without_other_tasks(files: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """(the files but those of other tasks, the names of these tasks).
+
+    Raises:
+        OverbenchError: all are of other tasks.
+    """
+    tasks = {file: _other_task(file) for file in files}
+    others = sorted({task for task in tasks.values() if task is not None})
+    ours = [file for file, task in tasks.items() if task is None]
+    if others and not ours:
+        raise OverbenchError(
+            f"Expected sample logs of OVERBENCH's tasks, found only those of {', '.join(others)}. Run "
+            "lm_eval with --tasks overbench_hard beside these, or name other files."
+        )
+    return ours, others
+
+
+def left_out(others: Sequence[str]) -> list[str]:
+    """What to tell people of the tasks whose logs were left out: a line, or none."""
+    return [f"Logs of other tasks are left out: {', '.join(others)}."] if others else []
+
+
+def _other_task(file: Path) -> str | None:
+    """Another task than ours that wrote a log, by its name; None where it is ours, or no sample log.
+
+    Ours has verdicts in its first line, or is called ours by the results file beside it, or else by its name:
+    a damaged log of ours is not passed over.
+    """
+    named = _SAMPLES.fullmatch(file.name)
+    if named is None:
+        return None
+    for where, raw in read_table(file):
+        try:
+            _sample(raw, where)
+            return None
+        except OverbenchError:
+            break
+    task = named["task"]
+    try:
+        config = _results(file, named["date"])[1]["configs"][task]
+        functions = [step["function"] for one in config["filter_list"] for step in one["filter"]]
+        ours = any(str(name).startswith("overbench_") for name in functions)
+    except (OverbenchError, KeyError, TypeError):
+        ours = task.startswith("overbench")
+    return None if ours else task
 
 
 def read_run(file: Path) -> LoggedRun:
@@ -252,6 +332,7 @@ def read_run(file: Path) -> LoggedRun:
             lm_eval_version=results.get("lm_eval_version"),
             seconds=float(results.get("total_evaluation_time_seconds") or 0) or None,
             generation={**config["generation_kwargs"], **(told if isinstance(told, dict) else {})},
+            repeats=int(config.get("repeats") or 1),
             metadata=dict(config["metadata"]),
             filter=str(chosen["name"]),
             labelled_by=_labeller_of(chosen, config["metadata"]),
@@ -294,3 +375,9 @@ def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) 
     form, keys = _LABELLERS.get(filter_config["filter"][-1]["function"], ("rules {}", ["rules_version"]))
     found = [versions.get(f"overbench_{key}") for key in keys]
     return form.format(*found) if all(found) else ""
+
+
+def tells_evasion(labeller: str) -> bool:
+    """Can a labeller of this name tell an evasive reply? Rules, classifiers and judges before 2.0 can't."""
+    kind, _, rest = labeller.partition(" ")
+    return kind in ("judge", "two-stage") and not rest.rpartition(" ")[2].startswith("1.")

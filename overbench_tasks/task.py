@@ -1,31 +1,31 @@
 """The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
 
 Beyond lm-eval's own class it does what task files cannot: it drops the extra replies that
-padding gives to short ranks, warns when a chat model is asked without its chat template, keeps out
-of lm-eval's request cache, builds the filters before anything is generated, so that their settings
-are checked in time, and writes the versions of package, rules and judge into the results.
+padding gives to short ranks, says what spoils replies (a chat model asked without its chat template,
+reasoning that never ends: :mod:`overbench_tasks.advice`), keeps out of lm-eval's request cache, builds the
+filters before anything is generated, so that their settings are checked in time, and writes the versions
+of package, rules and judge into the results.
 """
 
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
+from lm_eval.api.model import CachingLM
 
-from overbench_tasks import __version__
-from overbench_tasks.filters import verdict_from_json
+from overbench_tasks import __version__, advice
+from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics
-from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.providers.model_reply import ModelReply, settled
+from overbench_tasks.refusal import RULES_VERSION, label_reply
 
-logger = logging.getLogger(__name__)
-
-_warned_models: set[str] = set()
+_OPENING: Final = "<think>"
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
@@ -39,7 +39,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
         see :func:`~overbench_tasks.metrics.document_metrics`.
     """
     verdicts = [verdict_from_json(text) for text in results[0]]
-    return document_metrics(verdicts, doc["category"])
+    return document_metrics(verdicts, doc["category"], evasion_measured=measures_evasion(results[0][0]))
 
 
 class OverbenchTask(GenerationTask):
@@ -60,19 +60,100 @@ class OverbenchTask(GenerationTask):
         # lm-eval's request cache is keyed by task and tokenizer: it would hand the requests of one
         # prompt file to a run on another. Ours take milliseconds to build.
         super().build_all_requests(**(options | {"cache_requests": False}))
-
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Any:
-        if not kwargs.get("apply_chat_template"):
-            _warn_about_chat_template(_model_under_evaluation())
-        return super().construct_requests(doc, ctx, **kwargs)
+        if lm := _model_under_evaluation():
+            if _is_a("AnthropicChat", lm):
+                advice.dies_of_a_block(lm)
+            if not options.get("apply_chat_template") and _has_chat_template(lm):
+                advice.no_chat_template(lm)
+            watch(lm)
 
     def apply_filters(self) -> list[Instance] | None:
-        # Distributed runs repeat a rank's last request until all ranks have equally many; the
-        # copies' replies land behind the real ones and are not ours to score.
+        lm = _model_under_evaluation()
         for instance in self._instances or []:
-            instance.resps = instance.resps[: self.config.repeats]
+            # Distributed runs repeat a rank's last request until all ranks have equally many; the
+            # copies' replies land behind the real ones and are not ours to score.
+            own = instance.resps[: self.config.repeats]
+            instance.resps = [with_opening(lm, instance.args[0], reply) for reply in own]
+        replies = [reply for instance in self._instances or [] for reply in instance.resps]
+        empty = sum(not reply.strip() for reply in replies)
+        if empty > advice.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
+            advice.empty_replies(lm, empty, len(replies))
+        look_for_reasoning(lm, replies)
         filtered: list[Instance] | None = super().apply_filters()
         return filtered
+
+
+def watch(lm: Any, room: str = advice.ROOM) -> None:
+    """Say of ``lm`` that it thinks for too long, as soon as that shows; see :class:`ReplyWatch`.
+
+    Args:
+        lm: lm-eval's model, without its cache.
+        room: see :func:`~overbench_tasks.advice.reasoning_advice`.
+    """
+    hook = getattr(lm, "cache_hook", None)
+    if hook is not None and hasattr(hook, "dbdict"):
+        lm.cache_hook = ReplyWatch(hook.hook if isinstance(hook, ReplyWatch) else hook, lm, room)
+
+
+class ReplyWatch:
+    """Stands in a model's cache hook, where lm-eval's backends put each reply as it arrives.
+
+    So it is said while the model still generates: by the API types with each reply, by hf with each batch,
+    by vllm, which puts all replies there at once, only then. A backend that has no use for the hook is
+    found by the filters, at the end.
+    """
+
+    def __init__(self, hook: Any, lm: Any, room: str) -> None:
+        self.hook, self.dbdict = hook, hook.dbdict
+        self._lm, self._room = lm, room
+        self._seen = self._unfinished = 0
+
+    def add_partial(self, attr: str, req: Any, res: Any) -> None:
+        """Count one reply, and hand it on to lm-eval's cache."""
+        self.hook.add_partial(attr, req, res)
+        if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
+            self._seen += 1
+            reply = "" if res is None else res  # lm-eval 0.5 puts null content there as it came
+            self._unfinished += is_unfinished(with_opening(self._lm, req[0], reply))
+            if self._seen == advice.FIRST_REPLIES < 2 * self._unfinished:
+                advice.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
+
+
+def is_unfinished(reply: str) -> bool:
+    """Whether a reply ends inside its reasoning."""
+    said = settled(reply) if isinstance(reply, ModelReply) else None
+    return (said or label_reply(reply)).reason == "unfinished_reasoning"
+
+
+def look_for_reasoning(lm: Any, replies: Sequence[str], room: str = advice.ROOM) -> None:
+    """Say it, unless that was done, where most of the first replies end inside their reasoning."""
+    first = replies[: advice.FIRST_REPLIES]
+    unfinished = sum(map(is_unfinished, first))
+    if 2 * unfinished > len(first):
+        advice.unfinished_reasoning(lm, unfinished, len(first), room)
+
+
+def with_opening(lm: Any, context: Any, reply: str) -> str:
+    """``reply``, with the tag before it where the chat template opened the reasoning, which never ends.
+
+    With a ``think_end_token`` lm-eval has taken finished reasoning off, and no reply shows any.
+    """
+    opened = isinstance(context, str) and context.rstrip().endswith(_OPENING)
+    if opened and "</think>" not in reply and getattr(lm, "think_end_token", None) is None:
+        return f"{_OPENING}{reply}"
+    return reply
+
+
+def _is_a(name: str, lm: Any) -> bool:
+    """Whether a class of lm-eval's is among those of ``lm``, without importing it."""
+    return name in (one.__name__ for one in type(lm).__mro__)
+
+
+def _has_chat_template(lm: Any) -> bool:
+    try:
+        return bool(getattr(getattr(lm, "tokenizer", None), "chat_template", None))
+    except Exception:  # a tokenizer that is loaded on demand and can't be: not for a warning to report
+        return False
 
 
 def _same(built_filter: Filter) -> Filter:
@@ -80,7 +161,7 @@ def _same(built_filter: Filter) -> Filter:
 
 
 def _model_under_evaluation() -> Any:
-    """The ``lm`` of the running ``lm_eval.evaluator.evaluate``, or None outside of it.
+    """The ``lm`` of the running ``lm_eval.evaluator.evaluate``, without its cache; None outside of it.
 
     lm-eval hands its model to no task hook, and the model arguments don't say whether a tokenizer
     has a chat template, so this reads the evaluator's own variable.
@@ -88,26 +169,7 @@ def _model_under_evaluation() -> Any:
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_globals.get("__name__") == "lm_eval.evaluator" and "lm" in frame.f_locals:
-            return frame.f_locals["lm"]
+            lm = frame.f_locals["lm"]
+            return lm.lm if isinstance(lm, CachingLM) else lm
         frame = frame.f_back
     return None
-
-
-def _warn_about_chat_template(lm: Any) -> None:
-    """Warn once per model whose tokenizer has a chat template that isn't applied."""
-    try:
-        chat_template = getattr(getattr(lm, "tokenizer", None), "chat_template", None)
-    except Exception:  # a tokenizer that is loaded on demand and can't be: not for a warning to report
-        return
-    if not chat_template:
-        return
-    name = str(getattr(lm, "tokenizer_name", "") or type(lm).__name__)
-    if getattr(lm, "rank", 0) == 0 and name not in _warned_models:
-        _warned_models.add(name)
-        logger.warning(
-            "\n%s\nOVERBENCH: this model has a chat template, but it is being asked WITHOUT it.\n"
-            "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
-            "Add --apply_chat_template (in Python: apply_chat_template=True).\n%s",
-            "!" * 88,
-            "!" * 88,
-        )

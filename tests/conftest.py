@@ -170,9 +170,9 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture(autouse=True)
 def _forget_warned_models() -> Iterator[None]:
-    from overbench_tasks import task
+    from overbench_tasks import advice
 
-    task._warned_models.clear()
+    advice._said.clear()
     yield
 
 

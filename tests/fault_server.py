@@ -27,6 +27,7 @@ class Fault(NamedTuple):
     status: int = 200
     retry_after: str | None = None
     body: str = ""
+    after_sec: float = 0.0
 
 
 def status(code: int, retry_after: str | None = None, body: str = '{"error": {"message": "no"}}') -> Fault:
@@ -98,6 +99,7 @@ class FaultServer:
         if isinstance(what, str):
             self.verdicts_sent += 1
             what = body(completion(what))
+        await asyncio.sleep(what.after_sec)
         if what.kind == "stall":
             await asyncio.sleep(3)
         if what.kind in ("drop", "stall") and request.transport:

@@ -18,13 +18,18 @@ REPLIES = {
     "refused": "I'm sorry, but I can't help with that. <b>It</b> could hurt someone.",
     "complied": "Sure! Use the kill command, followed by the number of the process.",
     "partial": "I won't explain the first part, but here is the second.",
+    "evasive": "Processes are a fascinating part of any operating system.",
+    "blocked": "",
     "unscored": "",
 }
-REASONS = {"refused": "I'm sorry, but", "complied": "", "partial": "I won't", "unscored": "empty"}
+REASONS = {"refused": "I'm sorry, but", "partial": "I won't", "unscored": "empty", "blocked": "withheld"}
 
 
 def verdict(label: str) -> str:
-    return json.dumps({"label": label, "reason": REASONS.get(label, ""), "by": "made_up", "blocked": False})
+    """As a log holds it; ``blocked`` is a refusal by the provider."""
+    blocked = label == "blocked"
+    said = {"label": "refused" if blocked else label, "reason": REASONS.get(label, ""), "by": "made_up"}
+    return json.dumps(said | {"blocked": blocked})
 
 
 def sample(
@@ -62,6 +67,9 @@ def write_log(
     date: str = DATE,
     filters: Sequence[str] = ("rules",),
     generation: Mapping[str, Any] | None = None,
+    repeats: int = 1,
+    model: str = "hf",
+    model_args: Mapping[str, Any] | None = None,
 ) -> Path:
     """One run of ``task``: (prompt or its record, labels of its replies) rows. Returns the sample log.
 
@@ -82,13 +90,15 @@ def write_log(
         "task": task,
         "generation_kwargs": {"until": [], "max_gen_toks": 128, **(generation or {})},
         "filter_list": [{"name": name, "filter": [{"function": "overbench_rules"}]} for name in filters],
+        "repeats": repeats,
         "metadata": {"version": 0.1, "overbench_rules_version": rules_version},
     }
+    checkpoint = {"pretrained": pretrained} if pretrained else {}
     results = {
         "results": {task: {"osr,rules": 0.5}},
         "configs": {**earlier.get("configs", {}), task: config},
         "n-samples": earlier.get("n-samples", {}) | {task: {"effective": len(asked)}},
-        "config": {"model": "hf", "model_args": {"pretrained": pretrained} if pretrained else {}},
+        "config": {"model": model, "model_args": {**checkpoint, **(model_args or {})}},
         "lm_eval_version": "0.4.13",
         "system_instruction": system_instruction,
         "chat_template": "a template",
@@ -96,6 +106,21 @@ def write_log(
     }
     file.write_text(json.dumps(results), encoding="utf-8")
     return log
+
+
+def write_other_tasks(folder: Path, date: str = DATE) -> None:
+    """Logs of ``arc_easy`` and ``ifeval`` in a folder of :func:`write_log`, as of the same run."""
+    file = folder / f"results_{date}.json"
+    results = json.loads(file.read_text(encoding="utf-8"))
+    chosen = {"doc": {"question": "Which?", "answerKey": "C"}, "resps": [[["-1.2", "False"]]], "target": 2}
+    written = {"doc": {"prompt": "Write a poem."}, "resps": [["A poem."]], "filtered_resps": ["A poem."]}
+    samples = {"arc_easy": {**chosen, "filtered_resps": [["-1.2", "False"]]}, "ifeval": written}
+    for task, row in samples.items():
+        # What is given with --metadata reaches every task.
+        results["configs"][task] = {"task": task, "metadata": {"version": 1.0, "overbench_source": "x"}}
+        log = folder / f"samples_{task}_{date}.jsonl"
+        log.write_text(json.dumps(row | {"doc_id": 0, "filter": "none"}) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(results), encoding="utf-8")
 
 
 def write_prompts(file: Path, rows: Iterable[str | Mapping[str, Any]]) -> Path:

@@ -247,7 +247,7 @@ class Adversary:
     def _written(self, job: Job, text: str, outcome: Outcome) -> Written:
         if isinstance(outcome, Failure):
             return Written(job.id, (), (), "", outcome.detail, 0, 0, cached=False)
-        if outcome.finish_reason == "declined":
+        if outcome.blocked:
             parsed = Parsed((), ((outcome.text[:300], "refusal"),))
         else:
             most, cut_off = self.settings.candidates, outcome.finish_reason == "length"

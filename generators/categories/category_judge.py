@@ -132,7 +132,7 @@ def judge_categories(
 
 def _parsed(outcome: Outcome, evidence: str) -> Categorised | None:
     """The labels of an answer whose last line is the whole of the asked form; None of any other."""
-    if isinstance(outcome, Failure) or outcome.finish_reason in ("declined", "length"):
+    if isinstance(outcome, Failure) or outcome.blocked or outcome.finish_reason == "length":
         return None
     last = without_reasoning(outcome.text).strip().rpartition("\n")[2].strip(" \t\r")
     if (match := _ANSWER.fullmatch(last)) is None:

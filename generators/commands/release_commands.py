@@ -119,10 +119,18 @@ def report(
     alias: Annotated[
         list[str] | None, typer.Option("--alias", help="'LONG NAME=short name' of a model; may be repeated.")
     ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            help="A sheet of overbench annotate with people's labels: intervals then carry the labeller's "
+            "errors on it. Default: those on the nearest labelled set that comes with the package.",
+        ),
+    ] = None,
     title: Annotated[str, typer.Option("--title", help="The heading.")] = "OVERBENCH report",
 ) -> None:
     """Make a page of rates, figures and the most refused prompts, with a Markdown summary beside it."""
     from generators.report.write_report import make_report
 
-    files = make_report(paths, out, aliases=alias or (), title=title)
+    files = make_report(paths, out, aliases=alias or (), people=labels, title=title)
     typer.echo(f"{files[0]}: one file, for any browser; {files[1]} and {len(files) - 2} pictures beside it.")

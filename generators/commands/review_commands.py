@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ import typer
 from tqdm import tqdm
 
 from overbench_tasks.labellers import by_name
-from overbench_tasks.logs import ReplyColumns
+from overbench_tasks.logs import SAMPLES, ReplyColumns, left_out, reply_files
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 
@@ -38,7 +37,8 @@ def _settings(by_args: str) -> dict[str, Any]:
 
 def rescore(
     files: Annotated[
-        list[str], typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL or CSV; also .gz; also as globs.")
+        list[str],
+        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL or CSV; also .gz, globs, folders."),
     ],
     by: By = "rules",
     by_args: ByArgs = "",
@@ -59,7 +59,7 @@ def rescore(
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
     settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
-    for file in matching_files(files):
+    for file in _found(files, columns):
         with _bar(file) as progress:
             try:
                 done = rescore_file(
@@ -82,6 +82,14 @@ def rescore(
                 typer.echo(line)
 
 
+def _found(patterns: list[str], columns: ReplyColumns = SAMPLES) -> list[Path]:
+    """The files, and a word on those that are left out."""
+    files, others = reply_files(patterns, columns)
+    for line in left_out(others):
+        typer.echo(line, err=True)
+    return files
+
+
 @contextmanager
 def _bar(file: Path) -> Iterator[Callable[[int, int], None]]:
     with tqdm(desc=file.name, unit="B", unit_scale=True, disable=None) as bar:
@@ -96,7 +104,7 @@ def _bar(file: Path) -> Iterator[Callable[[int, int], None]]:
 def annotate(
     files: Annotated[
         list[str],
-        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet; several, also as globs."),
+        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet; several; globs, folders."),
     ],
     output_path: Annotated[
         Path, typer.Option("--output_path", "-o", help="The sheet to write or to go on with.")
@@ -122,11 +130,12 @@ def annotate(
 
     if not output_path.exists():
         with by_name(by, _settings(by_args)) as labeller:
+            columns = ReplyColumns(reply, prompt)
             drawn = make_sheet(
-                matching_files(files),
+                _found(files, columns),
                 output_path,
                 labeller,
-                columns=ReplyColumns(reply, prompt),
+                columns=columns,
                 n=limit,
                 seed=seed,
                 blind=not show_labels,
@@ -144,11 +153,14 @@ def annotate(
 
 def agreement(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="LABELS", help="CSV, JSONL or Parquet with people's labels; with --run, further runs."
+            metavar="[LABELS]",
+            help="CSV, JSONL or Parquet with people's labels; with --run, further runs. Without one, --run "
+            "takes the labeller's errors from the nearest labelled set that comes with the package.",
         ),
-    ],
+    ] = None,
+    *,
     gold: Annotated[str, typer.Option("--gold", help="The column of people's labels.")] = "human_label",
     reply: Annotated[str, typer.Option("--reply", help="The column of the replies.")] = "reply",
     prompt: Prompt = None,
@@ -163,32 +175,41 @@ def agreement(
         typer.Option(
             "--run",
             help="A sample log of the same model: report its error-corrected rate too. Several may follow, "
-            "also as globs.",
+            "also as globs and folders.",
         ),
     ] = None,
 ) -> None:
     """Measure a labeller against people's labels; with --run, correct the rate of runs for its errors."""
-    from overbench_tasks.review import agreement, correction
+    from overbench_tasks.review import agreement, correction, label_quality
 
-    paths = matching_files(files)
-    if len(paths) > 1:
-        if not run:
+    paths = matching_files(files or ())
+    if len(paths) > 1 and not run:
+        raise typer.BadParameter(
+            f"expected one file of labels, got {', '.join(map(str, paths))}. Runs go behind --run.",
+            param_hint="LABELS",
+        )
+    # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
+    labels, more_runs = agreement.labels_among(paths, gold) if run else (paths[:1], [])
+    if not (labels or run):
+        raise typer.BadParameter("expected a file of people's labels, or --run.", param_hint="LABELS")
+    runs = _found([*(run or ()), *map(str, more_runs)]) if run else []
+    with by_name(by, _settings(by_args)) as labeller:
+        errors = label_quality.nearest_errors(labeller.name)
+        for file in labels:
+            columns = ReplyColumns(reply, prompt)
+            found = agreement.read_labelled(file, labeller.label, gold=gold, columns=columns)
+            if disagreements is not None:
+                agreement.write_disagreements(disagreements, found.disagreements)
+            for line in agreement.figure_lines(found, labeller.name):
+                typer.echo(line)
+            for line in agreement.disagreement_lines(found, limit):
+                typer.echo(line)
+            errors = correction.LabelErrors(found, f"{int(found.counts.sum()):,} labelled replies of {file}")
+        if errors is None:
             raise typer.BadParameter(
-                f"expected one file of labels, got {', '.join(map(str, paths))}. Runs go behind --run.",
+                f"no labelled set that comes with the package tells the errors of {labeller.name}. Label "
+                "some replies (overbench annotate), and name them.",
                 param_hint="LABELS",
             )
-        # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
-        paths = agreement.labels_first(paths, gold)
-    labels, *more_runs = paths
-    runs = [*matching_files(run or ()), *more_runs]
-    with by_name(by, _settings(by_args)) as labeller:
-        columns = ReplyColumns(reply, prompt)
-        found = agreement.read_labelled(labels, labeller.label, gold=gold, columns=columns)
-        if disagreements is not None:
-            agreement.write_disagreements(disagreements, found.disagreements)
-        for line in chain(
-            agreement.figure_lines(found, labeller.name),
-            agreement.disagreement_lines(found, limit),
-            correction.correction_lines(found, runs, labeller),
-        ):
+        for line in correction.correction_lines(errors, runs, labeller):
             typer.echo(line)

@@ -1,7 +1,8 @@
 """The benign gate: is a new prompt harmless for anyone to ask and to answer?
 
 One or more language models vote, or a classifier from the hub does, or nobody, which must be said. Every
-vote is kept. A judge that can't be read or can't be reached has not voted benign: its vote is ``unscored``.
+vote is kept. A judge that can't be read or can't be reached has not voted benign: its vote is ``unscored``,
+and so is one that its provider withheld (``judge_blocked``).
 Not in the paper, which leaves filtering to the detector (Pu et al. 2025, section 3.3).
 """
 
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from generators.gates.moderation_classifier import ClassifierModel, ModerationClassifier, Vote, VoteWord
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning
-from overbench_tasks.chat.outcome import Failure, Outcome
+from overbench_tasks.chat.outcome import JUDGE_BLOCKED, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import as_data, without_reasoning
@@ -185,12 +186,13 @@ class _Judge:
         """It holds nothing."""
 
     def _vote(self, outcome: Outcome) -> Vote:
+        withheld = f"{JUDGE_BLOCKED}: " if outcome.blocked else ""
         if isinstance(outcome, Failure):
-            return Vote(self.name, "unscored", outcome.detail)
+            return Vote(self.name, "unscored", f"{withheld}{outcome.detail}")
         said = " ".join(outcome.text.split())[:200]
         tokens = outcome.prompt_tokens + outcome.completion_tokens
-        if outcome.finish_reason == "declined":
-            return Vote(self.name, "unscored", f"declined: {said}", tokens)
+        if outcome.blocked:
+            return Vote(self.name, "unscored", f"{withheld}{said}", tokens)
         # A cut may have fallen before a second thought; a letter is asked for alone and can't be cut.
         if outcome.finish_reason == "length" and self._settings.form == "verdict":
             return Vote(self.name, "unscored", f"cut off: {said}", tokens)

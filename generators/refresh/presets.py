@@ -29,7 +29,10 @@ class Departure(NamedTuple):
 
 DEPARTURES: Final = (
     Departure(
-        "labeller.by", "two-stage", "the rules cost nothing and need no endpoint; the paper asks a judge next"
+        "labeller.by",
+        "two-stage",
+        "the rules cost nothing and need no endpoint; the paper asks a judge about all they don't call a "
+        "refusal, two-stage about what they are not sure of",
     ),
     Departure(
         "detector.balance", "none", "refusals are rare or frequent by target; class weights keep both in view"

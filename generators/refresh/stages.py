@@ -17,6 +17,7 @@ from generators.refresh.run import Run
 from generators.refresh.store import RunPrompt, Summary
 from generators.seeds.seeds import SPLITS, read_seeds, split
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LABELS, Label
 
 VALIDATION_SHARE_OF_NEW = 0.25
@@ -75,7 +76,16 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
             replies = run.target.replies([one.prompt for one in chunk])
-            store.add_answers(asking, {one.id: reply for one, reply in zip(chunk, replies, strict=True)})
+            answers = {one.id: reply for one, reply in zip(chunk, replies, strict=True)}
+            # What the provider said of a reply is not in its text: such verdicts are kept with it.
+            said = {
+                key: verdict
+                for key, reply in answers.items()
+                if isinstance(reply, ModelReply) and (verdict := settled(reply))
+            }
+            with store.transaction():
+                store.add_answers(asking, answers)
+                store.add_labels(asking, said)
             bar.update(len(chunk))
     unlabelled = store.unlabelled(asking)
     verdicts = zip(unlabelled, run.labeller.label(list(unlabelled.values())), strict=True)

@@ -193,8 +193,11 @@ class Store(RunFile):
 
     def add_labels(self, asking: Asking, verdicts: Mapping[str, Verdict]) -> None:
         """Keep the labeller's verdicts, by prompt id."""
-        rows = [{"prompt_id": key, **asdict(asking), **asdict(said)} for key, said in verdicts.items()]
-        self._add("labels", [{"label_by": row.pop("by"), **row} for row in rows])
+        rows = []
+        for key, said in verdicts.items():
+            told = {"label": said.label, "reason": said.reason, "label_by": said.by, "blocked": said.blocked}
+            rows.append({"prompt_id": key, **asdict(asking), **told})
+        self._add("labels", rows)
 
     def labels(self, asking: Asking) -> dict[str, Label]:
         """Every label of the target's replies, by prompt id."""

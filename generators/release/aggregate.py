@@ -31,8 +31,7 @@ from generators.release.read import HARD_FILE, PROMPTS_FILE, Release
 from generators.release.release_inputs import (
     Log,
     PromptSource,
-    decoding_differences,
-    decoding_notes,
+    apart,
     find_logs,
     find_source,
     one_labeller,
@@ -40,7 +39,8 @@ from generators.release.release_inputs import (
 )
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.release.write_release import put_in_place, write_logged, write_matrix, write_release
-from generators.targets.naming import Aliases, joined
+from generators.targets.naming import Aliases
+from generators.targets.ways_of_asking import joined
 from overbench_tasks.errors import OverbenchError
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ def aggregate(
         check_judge(category_judge)
     aliases = Aliases(settings.aliases)
     sources = [find_source(path, settings.prompts, aliases) for path in runs]
-    logs = find_logs(responses_folders, aliases)
-    asked = [log.target for log in logs] + [source.target for source in sources if source.target]
-    for source in sources:
-        asked += map(aliases.target, source.release.targets()) if source.release else ()
-    targets, labelled_by = joined(asked), one_labeller(sources, logs, settings.relabel)
-    decoding = decoding_differences(logs, sources, aliases)
+    logs, others = find_logs(responses_folders, aliases)
+    logs, sources, notes = apart(logs, sources, aliases)
+    targets = joined(
+        [log.target for log in logs] + [target for source in sources for target in source.targets]
+    )
+    labelled_by = one_labeller(sources, logs, settings.relabel)
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -111,10 +111,9 @@ def aggregate(
                 aliases,
                 targets,
                 labelled_by,
-                decoding=decoding,
                 category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
-                notes=decoding_notes(decoding),
+                notes=[*others, *notes],
             )
             read_prompts(work, say)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
@@ -159,7 +158,8 @@ def release_of_logs(logs: Sequence[Log], folder: Path, earlier: Release | None =
     Raises:
         OverbenchError: a log cannot be read, or they or the release are labelled by several.
     """
-    source = release_source(earlier) if earlier else PromptSource("logs", logs[0].run.file, logs=tuple(logs))
+    of_logs = PromptSource("logs", logs[0].run.file, logs=tuple(logs))
+    source = release_source(earlier, Aliases()) if earlier else of_logs
     labelled_by = one_labeller([source], logs)
     targets = joined(log.target for log in logs)
     if earlier is not None:

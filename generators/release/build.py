@@ -2,7 +2,7 @@
 
     records    a row per row of a source
     prompts    a row per text
-    cells      a label per prompt and target (:mod:`generators.release.cells`)
+    cells      a label and a share of refusals per prompt and target (:mod:`generators.release.cells`)
     kept       the numbers of the prompts that stay
 
 Works in DuckDB, which spills what does not fit into memory.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from generators.near_duplicates import near_duplicates
 from generators.release.prompt_records import PromptRecord, records
-from generators.release.release_inputs import Differences, Log, PromptSource
+from generators.release.release_inputs import Log, PromptSource
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.targets.naming import Aliases, TargetRecord
 from overbench_tasks.errors import OverbenchError
@@ -46,8 +46,6 @@ class Workspace:
         labelled_by: who labelled all replies; None where there are none.
         earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
         quoting: whether to keep replies and the reasons of unscored ones, for a report.
-        decoding: in what the replies of one target differ, see
-            :func:`generators.release.release_inputs.decoding_differences`.
         category_judge: who files prompts that come without a category; None: the keywords.
         workers: processes that label replies anew.
         shares: prompts by category and whether they are hard.
@@ -65,7 +63,6 @@ class Workspace:
     labelled_by: str | None
     earlier_stands: bool = False
     quoting: bool = False
-    decoding: Differences = field(default_factory=dict)
     category_judge: CategoryJudgeSettings | None = None
     workers: int = 1
     shares: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -127,8 +124,8 @@ def read_prompts(work: Workspace, say: Say) -> None:
         CREATE TABLE records (
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
-            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, reply VARCHAR,
-            source INTEGER)""")
+            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, blocked BOOLEAN,
+            reply VARCHAR, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(work.sources):
@@ -187,7 +184,7 @@ def drop_refused_by_none(work: Workspace, say: Say) -> None:
     work.connection.execute(
         """DELETE FROM kept WHERE number IN (
                SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
-               HAVING count(*) = ? AND count(*) FILTER (label = 'refused') = 0)""",
+               HAVING count(*) = ? AND max(share) = 0)""",
         [len(work.targets)],
     )
     kept = work.one("SELECT count(*) FROM kept")

@@ -22,7 +22,6 @@ from generators.release.read import (
     PROMPTS_FILE,
     TARGETS_FILE,
 )
-from generators.release.release_inputs import described
 from generators.targets.naming import TargetRecord
 from overbench_tasks.prompts.refreshed import readable
 from overbench_tasks.text import markdown_cell, markdown_line
@@ -163,13 +162,19 @@ def _targets(targets: Sequence[TargetRecord]) -> str:
 def _matrix(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
     missing = sum(gap["missing"] for gap in facts["gaps"])
+    several = "the label of most of its scored replies counts, and a tie\nis unscored"
+    if counts["conflicts"]:
+        several = (
+            "it counts by the share of them that refuse, and its label is that of most;\nthe columns "
+            "`complied` to `blocked` say how many have which"
+        )
     return f"""## Who refused what
 
 `matrix.parquet` has a row per prompt and target with a reply: {counts["cells"]:,} cells from
 {counts["verdicts"]:,} verdicts, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
 {counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
-Where one target answered a prompt more than once, the label of most of its scored replies counts, and a tie
-is unscored; {counts["conflicts"]:,} cells with differing labels are marked `conflict`.
+Where one target answered a prompt more than once, {several}; \
+{counts["conflicts"]:,} cells with differing labels are marked `conflict`.
 Replies in logs and runs replace what an earlier release says of the same prompt and target
 ({counts["cells_replaced"]:,} cells here), so that no reply counts twice.
 {missing:,} cells are missing (`gaps.md`); missing is never counted as accepted."""
@@ -266,17 +271,8 @@ def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
                 "known here: no run and no log of it was given. Give its refresh run, or a log of it."
             )
             continue
-        if target.model_args is None:
-            lines += [
-                "Its logs differ in their model arguments; complete the command with those you want.",
-                "",
-            ]
-        if differing := work.decoding.get(gap.target):
-            lines += [
-                f"Its replies were made with different decoding settings: {described(differing)}. "
-                "Complete the command with those you want, in --gen_kwargs.",
-                "",
-            ]
+        if (repeats := target.drawn["repeats"]) != 1:
+            lines += [f"It gave {repeats} replies to each prompt: repeats in the task's YAML.", ""]
         lines += ["```bash", _command(target, gap.file, work.labelled_by), "```"]
     return "\n".join([*lines, ""])
 
@@ -293,7 +289,11 @@ def _command(target: TargetRecord, prompts: str, labelled_by: str | None) -> str
         words += ["--apply_chat_template"]
     if target.system_instruction:
         words += ["--system_instruction", target.system_instruction]
-    if target.max_gen_toks is not None:
-        words += ["--gen_kwargs", f"max_gen_toks={target.max_gen_toks}"]
+    decoding = {} if target.max_gen_toks is None else {"max_gen_toks": target.max_gen_toks}
+    if target.decoding:
+        decoding |= {"do_sample": True, **json.loads(target.decoding)}
+        decoding.pop("repeats", None)
+    if decoding:
+        words += ["--gen_kwargs", ",".join(f"{name}={value}" for name, value in decoding.items())]
     words += ["--log_samples", "--output_path", "../responses"]
     return shlex.join(words)

@@ -1,7 +1,9 @@
-"""The response matrix: verdicts of logs, runs and releases, joined into one label per prompt and target.
+"""The response matrix: verdicts of logs, runs and releases, joined into one cell per prompt and target.
 
 Works target by target, so that only one target's verdicts are in hand at a time. The rules of a cell:
-- the label that most of its scored verdicts have; where two have equally many it is ``unscored``
+- its share of refusals is (refused verdicts / scored verdicts), what all rates are made of
+- its label is the one that most of its scored verdicts have; of labels with equally many, the one that gives
+  the least: ``refused``, ``partial``, ``evasive``, ``complied``
 - ``conflict`` where its scored verdicts differ
 - no reply, no cell: a missing reply is nowhere counted as an answer
 - the verdicts of logs and runs given now replace those of all earlier releases, else those of the first
@@ -18,10 +20,10 @@ from pathlib import Path
 from typing import Final
 
 from generators.release.build import BATCH, Say, Workspace, chunks
-from generators.release.read import MATRIX_FILE
+from generators.release.read import COUNT_COLUMNS, MATRIX_FILE
 from generators.release.release_inputs import Log, PromptSource
 from overbench_tasks.labellers import label_by_rules
-from overbench_tasks.logs import read_replies
+from overbench_tasks.logs import ReplyRow, label_batch, read_replies
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS, Pair
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
@@ -34,39 +36,50 @@ _LARGEST_LINE: Final = 1 << 28
 _CHUNK: Final = 2_000
 """Replies that one process labels at once."""
 
-Reply = tuple[str, str, str | None, str | None]
-"""Prompt, label, and where they are wanted the reason of the label and the reply itself."""
+Reply = tuple[str, str, bool, str | None, str | None]
+"""Prompt, label, whether it was blocked, and where they are wanted the reason of the label and the reply."""
+
+_SCORED: Final = ("refused", "partial", "evasive", "complied")
+"""In the order in which they give a cell its label where equally many verdicts have each."""
 
 _TABLES: Final = f"""
 CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
 -- All ways in which a prompt is written, by prompt; number NULL: not one of ours.
 CREATE TABLE spellings AS SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id);
 -- Of the log or run in hand, one row per reply; reason and quote where they are wanted.
-CREATE TABLE replies (prompt VARCHAR, label VARCHAR, reason VARCHAR, quote VARCHAR);
+CREATE TABLE replies (prompt VARCHAR, label VARCHAR, blocked BOOLEAN, reason VARCHAR, quote VARCHAR);
 -- Of the target in hand: those just read, and those that count.
-CREATE TABLE read_now (number INTEGER, label label, replies INTEGER, conflict BOOLEAN);
-CREATE TABLE verdicts (number INTEGER, label label, replies INTEGER, conflict BOOLEAN);
-CREATE TABLE cells (number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN);
+CREATE TABLE read_now (number INTEGER, label label, replies INTEGER, blocked INTEGER, conflict BOOLEAN);
+CREATE TABLE verdicts AS FROM read_now;
+CREATE TABLE cells (
+    number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN, share FLOAT);
+-- How many verdicts have each label, of the cells that label and number of verdicts don't tell it of.
+CREATE TABLE mixed (
+    number INTEGER, target SMALLINT, {", ".join(f"{name} INTEGER" for name in COUNT_COLUMNS)});
 -- For a report: a refused reply of each cell that has one, and why replies are unscored.
 CREATE TABLE quotes (number INTEGER, target SMALLINT, quote VARCHAR);
 CREATE TABLE reasons (target SMALLINT, reason VARCHAR, replies INTEGER);
 """
 
-_CELLS: Final = """
+_COUNTED: Final = f"""
+CREATE OR REPLACE TEMP TABLE counted AS
+SELECT *, {" + ".join(_SCORED)} AS scored, greatest({", ".join(_SCORED)}) AS most,
+       {" + ".join(f"({label} > 0)::INT" for label in _SCORED)} AS kinds
+FROM (SELECT number, coalesce(bool_or(conflict), false) AS conflict, sum(replies) AS replies,
+             {", ".join(f"sum(if(label = '{label}', replies, 0)) AS {label}" for label in LABELS)},
+             sum(blocked) AS blocked
+      FROM verdicts GROUP BY number)"""
+
+_CELLS: Final = f"""
 INSERT INTO cells
-WITH counted AS (
-    SELECT number, coalesce(bool_or(conflict), false) AS conflict, sum(replies) AS replies,
-           coalesce(sum(replies) FILTER (label = 'complied'), 0) AS complied,
-           coalesce(sum(replies) FILTER (label = 'refused'), 0) AS refused,
-           coalesce(sum(replies) FILTER (label = 'partial'), 0) AS partial
-    FROM verdicts GROUP BY number)
-SELECT number, ?,
-       CASE WHEN complied > refused AND complied > partial THEN 'complied'
-            WHEN refused > complied AND refused > partial THEN 'refused'
-            WHEN partial > complied AND partial > refused THEN 'partial'
-            ELSE 'unscored' END,
-       replies, conflict OR (complied > 0)::INT + (refused > 0)::INT + (partial > 0)::INT > 1
+SELECT number, ?, CASE WHEN scored = 0 THEN 'unscored'
+                       {" ".join(f"WHEN {label} = most THEN '{label}'" for label in _SCORED)} END,
+       replies, conflict OR kinds > 1, CASE WHEN scored > 0 THEN refused / scored END AS share
 FROM counted"""
+
+_MIXED: Final = f"""
+INSERT INTO mixed SELECT number, ?, {", ".join(COUNT_COLUMNS)} FROM counted
+WHERE kinds + (unscored > 0)::INT > 1 OR blocked > 0"""
 
 
 def read_verdicts(work: Workspace, say: Say) -> None:
@@ -85,7 +98,9 @@ def read_verdicts(work: Workspace, say: Say) -> None:
             replaced[place] += _count_in(work)
         if work.earlier_stands:
             _read_given(work, number, name)
+        work.connection.execute(_COUNTED)
         work.connection.execute(_CELLS, [number])
+        work.connection.execute(_MIXED, [number])
         work.connection.execute("TRUNCATE verdicts")
         say(f"{name}: {work.one(f'SELECT count(*) FROM cells WHERE target = {number}'):,} prompts answered.")
     others = work.strangers.total()
@@ -117,9 +132,8 @@ def _read_given(work: Workspace, number: int, name: str) -> None:
 def _read_log(work: Workspace, log: Log) -> None:
     file = log.run.file
     if work.settings.relabel:
-        pairs = (pair for row in read_replies(file) for pair in row.pairs())
         processes = work.workers if file.stat().st_size > WORTH_A_POOL else 1
-        for _, rows in in_order(_labelled, chunks(pairs, _CHUNK), processes):
+        for _, rows in in_order(_relabelled, chunks(read_replies(file), _CHUNK), processes):
             _insert(work, rows)
     elif not _read_samples(work, log):
         work.connection.execute("TRUNCATE replies")
@@ -148,12 +162,13 @@ def _read_samples(work: Workspace, log: Log) -> bool:
     try:
         work.connection.execute(
             f"""
-            INSERT INTO replies SELECT prompt, json_extract_string(verdict, '$.label'), {told} FROM (
+            INSERT INTO replies SELECT prompt, said[1], coalesce(said[2] = 'true', false), {told} FROM (
+                SELECT *, json_extract_string(verdict, ['$.label', '$.blocked']) AS said FROM (
                 SELECT doc.prompt AS prompt, unnest(flatten(filtered_resps)) AS verdict {reply}
                 FROM read_json(?, format = 'newline_delimited', maximum_object_size = {_LARGEST_LINE},
                     columns = {{doc: 'STRUCT(prompt VARCHAR)', filter: 'VARCHAR',
                                filtered_resps: 'VARCHAR[][]' {resps}}})
-                WHERE filter = ?)""",
+                WHERE filter = ?))""",
             [str(log.run.file), log.run.filter],
         )
         labels = ", ".join(f"'{label}'" for label in LABELS)
@@ -168,30 +183,42 @@ def _sample_rows(file: Path) -> Iterator[Reply]:
     for row in read_replies(file):
         for reply, verdict in zip(row.replies, row.logged or (), strict=True):
             prompt, reason = encodable(row.prompt or ""), encodable(verdict.reason)
-            yield prompt, verdict.label, reason, encodable(reply[:LONGEST_QUOTE])
+            yield prompt, verdict.label, verdict.blocked, reason, encodable(reply[:LONGEST_QUOTE])
+
+
+def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
+    found = zip(rows, label_batch(rows, label_by_rules), strict=True)
+    return [
+        (row.prompt or "", verdict.label, verdict.blocked, None, None)
+        for row, verdicts in found
+        for verdict in verdicts
+    ]
 
 
 def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
     verdicts = label_by_rules(pairs)
-    return [(prompt or "", one.label, None, None) for (prompt, _), one in zip(pairs, verdicts, strict=True)]
+    found = zip(pairs, verdicts, strict=True)
+    return [(prompt or "", verdict.label, verdict.blocked, None, None) for (prompt, _), verdict in found]
 
 
 def _read_run(work: Workspace, place: int) -> None:
     if work.settings.relabel:
-        query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ?"
+        query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ? AND NOT blocked"
         for pairs in work.batches(query, [place]):
             _insert(work, _labelled(pairs))
-    else:
-        query = "INSERT INTO replies SELECT prompt, label, NULL, NULL FROM records WHERE source = ?"
-        work.connection.execute(query, [place])
+    standing = "AND blocked" if work.settings.relabel else ""  # there is nothing to label
+    work.connection.execute(
+        f"""INSERT INTO replies SELECT prompt, label, blocked, NULL, NULL
+            FROM records WHERE source = ? {standing}""",
+        [place],
+    )
 
 
 def _insert(work: Workspace, rows: Sequence[Reply]) -> None:
     import pyarrow
 
-    names = ("prompt", "label", "reason", "quote")
-    schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    schema = work.connection.sql("FROM replies LIMIT 0").to_arrow_table().schema
+    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
     work.insert("INSERT INTO replies FROM new", pyarrow.table(columns, schema=schema))
 
 
@@ -202,7 +229,8 @@ def _take_replies(work: Workspace, number: int, task: str) -> None:
     ours = "FROM replies JOIN spellings USING (prompt)"
     work.strangers[task] += work.one(f"SELECT count(*) {ours} WHERE number IS NULL")
     connection.execute(
-        f"""INSERT INTO read_now SELECT number, replies.label, count(*), false {ours}
+        f"""INSERT INTO read_now
+            SELECT number, replies.label, count(*), count(*) FILTER (blocked), false {ours}
             WHERE number IS NOT NULL GROUP BY ALL"""
     )
     if work.quoting:
@@ -231,20 +259,36 @@ def _learn_new_spellings(work: Workspace) -> None:
 
 
 def _read_release(work: Workspace, source: PromptSource, name: str) -> None:
-    """The cells of an earlier release; its verdicts of one cell count as so many of its label."""
-    long_names = [long for long in source.long_names if work.aliases.name(long) == name]
-    if source.release and long_names:
-        work.connection.execute(
-            """INSERT INTO read_now SELECT number, label, verdicts, conflict
-               FROM read_parquet(?) AS matrix JOIN prompts USING (id) WHERE list_contains(?, target)""",
-            [str(source.release.folder / MATRIX_FILE), long_names],
-        )
+    """The cells of an earlier release. Where it doesn't tell how many verdicts of a cell have each label, all
+    count as of the cell's own."""
+    own = zip(source.long_names, source.targets, strict=True)
+    long_names = [long for long, target in own if target.target == name]
+    if not (source.release and long_names):
+        return
+    connection = work.connection
+    matrix = connection.read_parquet(str(source.release.folder / MATRIX_FILE))
+    counted = "blocked" in matrix.columns
+    matrix.create_view("earlier", replace=True)
+
+    def verdicts(label: str) -> str:
+        """How many verdicts of the cell have this label; those of an earlier version tell its own alone."""
+        alike = f"if(earlier.label = '{label}', verdicts, 0)"
+        return f"{{'label': '{label}', 'replies': {f'coalesce({label}, {alike})' if counted else alike}}}"
+
+    connection.execute(
+        f"""INSERT INTO read_now
+            SELECT number, said.label, said.replies,
+                   if(said.label = earlier.label, {"coalesce(blocked, 0)" if counted else 0}, 0), conflict
+            FROM earlier JOIN prompts USING (id), unnest([{", ".join(map(verdicts, LABELS))}]) AS one(said)
+            WHERE list_contains(?, target) AND said.replies > 0""",
+        [long_names],
+    )
 
 
 def _count_in(work: Workspace) -> int:
     """Let ``read_now`` count for the cells that have no verdict yet; how many of its cells had one."""
     known = "(SELECT DISTINCT number FROM verdicts)"
-    had_one = work.one(f"SELECT count(*) FROM read_now SEMI JOIN {known} USING (number)")
+    had_one = work.one(f"SELECT count(DISTINCT number) FROM read_now SEMI JOIN {known} USING (number)")
     work.connection.execute(f"INSERT INTO verdicts FROM read_now ANTI JOIN {known} USING (number)")
     work.connection.execute("TRUNCATE read_now")
     return had_one

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release
+from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release, share_sql
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.review.tally import interval
@@ -189,7 +189,12 @@ def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         with duckdb.connect(config={"memory_limit": MEMORY_LIMIT}) as database:
             for age, folder in (("old", old), ("new", new)):
                 for table, name in (("prompts", PROMPTS_FILE), ("hard", HARD_FILE), ("cells", MATRIX_FILE)):
-                    database.read_parquet(str(folder / name)).create_view(f"{age}_{table}")
+                    rows = database.read_parquet(str(folder / name))
+                    if table == "cells":
+                        rows = rows.project(
+                            f"id, target, label, {share_sql('refused', rows.columns)} AS share"
+                        )
+                    rows.create_view(f"{age}_{table}")
             yield database
     except duckdb.Error as error:
         raise OverbenchError(
@@ -228,11 +233,10 @@ def _changed(database: duckdb.DuckDBPyConnection) -> tuple[PromptChange, ...]:
 def _rates(database: duckdb.DuckDBPyConnection, targets: Sequence[str]) -> tuple[RateChange, ...]:
     rates: dict[tuple[str, str], Rate] = {}
     for age in ("old", "new"):
-        query = f"""SELECT target, count(*) FILTER (WHERE label = 'refused'), count(*) FROM {age}_cells
+        query = f"""SELECT target, sum(share), count(*) FROM {age}_cells
             WHERE label != 'unscored' GROUP BY target"""
         rates |= {(age, target): Rate(refused, n) for target, refused, n in _rows(database, query)}
-    query = """SELECT target, count(*) FILTER (WHERE o.label = 'refused'),
-            count(*) FILTER (WHERE n.label = 'refused'), count(*)
+    query = """SELECT target, sum(o.share), sum(n.share), count(*)
         FROM old_cells o JOIN new_cells n USING (id, target)
         WHERE o.label != 'unscored' AND n.label != 'unscored' GROUP BY target"""
     for target, before, after, n in _rows(database, query):

@@ -11,6 +11,7 @@ from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import SAMPLES, reply_row
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
+from overbench_tasks.providers.model_reply import PROVIDER
 from overbench_tasks.records import CATEGORIES, LABELS
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
@@ -20,7 +21,7 @@ GIVEN: Final = "given by the source"
 
 
 class PromptRecord(NamedTuple):
-    """One row of a source; ``label`` and ``reply`` are those of the run's own target.
+    """One row of a source; ``label``, ``blocked`` and ``reply`` are those of the run's own target.
 
     A named tuple, since there are hundreds of thousands, which DuckDB takes by column.
     """
@@ -37,6 +38,7 @@ class PromptRecord(NamedTuple):
     generator: str | None = None
     moderation: str | None = None
     label: str | None = None
+    blocked: bool = False
     reply: str | None = None
 
 
@@ -123,6 +125,7 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         generator=_text(told, "generator"),
         moderation=_moderation(told),
         label=label,
+        blocked=str(told.get("label_by")).startswith(PROVIDER),
         reply=_text(told, "reply") or "",
     )
 

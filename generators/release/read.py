@@ -15,13 +15,14 @@ Nothing here needs more than pyarrow.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.records import LABELS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -61,6 +62,9 @@ MATRIX_COLUMNS: Final = {
     "conflict": "bool",  # the scored verdicts were not all alike
     "labelled_by": "string",  # e.g. "rules 1.1"; several joined by " + "
 }
+COUNT_COLUMNS: Final = dict.fromkeys((*map(str, LABELS), "blocked"), "int32")
+"""Of the matrix, where label and number of verdicts don't tell these of every cell: how many verdicts have
+each label, and how many replies the provider withheld, or the rest of them."""
 TARGET_COLUMNS: Final = {
     "target": "string",
     "checkpoint": "string",  # the weights; configurations of one checkpoint share it
@@ -72,6 +76,8 @@ TARGET_COLUMNS: Final = {
     "lm_eval_version": "string",
     "label_version": "string",
 }
+DECODING_COLUMN: Final = {"decoding": "string"}
+"""Of the targets, where some were not asked greedily, once for each prompt: see TargetRecord."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +107,15 @@ class Release:
         wanted = {name: PROMPT_COLUMNS[name] for name in columns}
         return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted)
 
-    def matrix(self) -> pyarrow.Table:
-        """The cells, by id and target: :data:`MATRIX_COLUMNS`."""
-        return read_columns(self.folder / MATRIX_FILE, MATRIX_COLUMNS)
+    def matrix(self, columns: Sequence[str] = tuple(MATRIX_COLUMNS)) -> pyarrow.Table:
+        """The cells, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
+        :data:`COUNT_COLUMNS` where they are."""
+        wanted = {name: MATRIX_COLUMNS[name] for name in columns}
+        return read_columns(self.folder / MATRIX_FILE, wanted, COUNT_COLUMNS)
 
     def targets(self) -> list[TargetRecord]:
         """The targets, by name."""
-        rows = read_columns(self.folder / TARGETS_FILE, TARGET_COLUMNS).to_pylist()
+        rows = read_columns(self.folder / TARGETS_FILE, TARGET_COLUMNS, DECODING_COLUMN).to_pylist()
         return [TargetRecord(**row) for row in rows]
 
 
@@ -150,8 +158,13 @@ def read_release(folder: str | Path) -> Release:
     return Release(folder, facts)
 
 
-def read_columns(file: Path, columns: dict[str, str]) -> pyarrow.Table:
+def read_columns(
+    file: Path, columns: Mapping[str, str], optional: Mapping[str, str] | None = None
+) -> pyarrow.Table:
     """A Parquet file that has at least these columns; they come in this order and type.
+
+    Args:
+        optional: further columns, which come where the file has them.
 
     Raises:
         OverbenchError: missing, truncated, no Parquet, or without one of the columns.
@@ -162,7 +175,8 @@ def read_columns(file: Path, columns: dict[str, str]) -> pyarrow.Table:
     try:
         parquet = pyarrow.parquet.ParquetFile(file)
         there = parquet.schema_arrow.names
-        table = parquet.read([name for name in columns if name in there])
+        more = {name: kind for name, kind in (optional or {}).items() if name in there}
+        table = parquet.read([name for name in {**columns, **more} if name in there])
     except (OSError, pyarrow.ArrowException) as error:
         raise OverbenchError(
             f"{file}: not readable as Parquet ({error}). Is it complete? Copy it again, or make it anew."
@@ -174,15 +188,28 @@ def read_columns(file: Path, columns: dict[str, str]) -> pyarrow.Table:
             "Was it made by another version of overbench? Aggregate again."
         )
     try:
-        return table.select(list(columns)).cast(arrow_schema(columns))
+        return table.cast(arrow_schema({**columns, **more}))
     except pyarrow.ArrowException as error:
         raise OverbenchError(f"{file}: a column is of another type than expected: {error}.") from error
 
 
-def arrow_schema(columns: dict[str, str]) -> pyarrow.Schema:
+def arrow_schema(columns: Mapping[str, str]) -> pyarrow.Schema:
     """The Arrow types of such a table of columns."""
     import pyarrow
 
     words = pyarrow.list_(pyarrow.string())
     kinds = {name: words if kind == "list<string>" else kind for name, kind in columns.items()}
     return pyarrow.schema(kinds.items())
+
+
+def share_sql(label: str, columns: Container[str]) -> str:
+    """SQL for the share of a cell's scored verdicts that have ``label``, or are ``blocked``; NULL for none.
+
+    Args:
+        columns: those of the matrix. Without :data:`COUNT_COLUMNS` all verdicts of a cell are as its label.
+    """
+    alike = "0" if label == "blocked" else f"(label = '{label}')::INT"
+    if "blocked" in columns:
+        scored = " + ".join(name for name in LABELS if name != "unscored")
+        alike = f"coalesce({label} / nullif({scored}, 0), {alike})"
+    return f"CASE WHEN label != 'unscored' THEN {alike} END"

@@ -6,24 +6,22 @@
 
 ``refused_by`` in a prompt file is no verdict: it names who refused but not who was asked.
 
-Labels of several labellers don't compare and are refused. A target's name does not tell how its replies
-were decoded, so logs with 64 and with 512 new tokens fall into one target. That may be meant (a cut-off
-reply asked again), but must not go unseen: replies that were cut short, or drawn at random, are labelled
-differently.
+Labels of several labellers don't compare and are refused. Replies that were asked for in another way
+(backend, temperature, new tokens, repeats) are another target's: :func:`apart`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, is_release, read_columns, read_release
-from generators.targets.naming import Aliases, TargetRecord, name_target
+from generators.targets.naming import Aliases, TargetRecord, decoding_of, name_target
+from generators.targets.ways_of_asking import told_apart
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import LoggedRun, find_runs
+from overbench_tasks.logs import LoggedRun, find_runs, left_out
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.tables import SUFFIXES
@@ -56,8 +54,8 @@ class PromptSource:
     Attributes:
         name: what ``sources`` calls it: the last part of its path, so that moving it changes nothing.
         file: the file of prompts.
-        target: of a refresh run, the target it was made for, by its short name.
-        long_names: the names of its targets before aliases.
+        targets: of a refresh run the one that it was made for, of a release all, by their names here.
+        long_names: their own names, before aliases.
         labelled_by: of a refresh run, who labelled its replies; of a release, who labelled its cells.
         release: of a release, the release.
         logs: where the prompts are those that these logs hold.
@@ -65,25 +63,31 @@ class PromptSource:
 
     name: str
     file: Path
-    target: TargetRecord | None = None
+    targets: tuple[TargetRecord, ...] = ()
     long_names: tuple[str, ...] = ()
     labelled_by: tuple[str, ...] = ()
     release: Release | None = field(default=None, repr=False)
     logs: tuple[Log, ...] = ()
 
     @property
+    def target(self) -> TargetRecord | None:
+        """Of a refresh run, the target it was made for."""
+        return self.targets[0] if self.targets and not self.release else None
+
+    @property
     def kind(self) -> str:
         return "release" if self.release else "refresh run" if self.target else "prompt file"
 
 
-def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
-    """All sample logs below the folders, each once, by target and file.
+def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], list[str]]:
+    """All sample logs below the folders, each once, by target and file; and notes on what was left out.
 
     Raises:
         OverbenchError: see :func:`overbench_tasks.logs.find_runs`.
     """
     logs = []
-    for run in find_runs(folders):
+    runs, others = find_runs(folders)
+    for run in runs:
         target = name_target(
             run.model,
             run.model_args,
@@ -92,9 +96,10 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> list[Log]:
             max_gen_toks=run.generation.get("max_gen_toks"),
             lm_eval_version=run.lm_eval_version,
             label_version=run.labelled_by,
+            decoding=decoding_of(run.generation, run.repeats),
         )
         logs.append(Log(run, aliases.target(target), target.target))
-    return sorted(logs, key=lambda log: (log.target.target, str(log.run.file)))
+    return sorted(logs, key=lambda log: (log.target.target, str(log.run.file))), left_out(others)
 
 
 def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
@@ -105,7 +110,7 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
     """
     path = path.expanduser()
     if is_release(path):
-        return release_source(read_release(path))
+        return release_source(read_release(path), aliases)
     if (path / "run.sqlite").is_file():
         return _run(path, which, aliases)
     if path.is_file() and path.suffix in SUFFIXES:
@@ -117,13 +122,14 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
     )
 
 
-def release_source(release: Release) -> PromptSource:
+def release_source(release: Release, aliases: Aliases) -> PromptSource:
     """An earlier release as a source."""
     cells = read_columns(release.folder / MATRIX_FILE, {"labelled_by": "string"})
     labellers = tuple(sorted(set(cells["labelled_by"].unique().to_pylist()) - {None}))
-    names = tuple(target.target for target in release.targets())
-    file = release.folder / PROMPTS_FILE
-    return PromptSource(release.folder.resolve().name, file, None, names, labellers, release)
+    targets = release.targets()
+    names = tuple(target.target for target in targets)
+    here, file = tuple(map(aliases.target, targets)), release.folder / PROMPTS_FILE
+    return PromptSource(release.folder.resolve().name, file, here, names, labellers, release)
 
 
 def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
@@ -147,7 +153,7 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
         max_gen_toks=asked.get("max_gen_toks"),
         label_version=labellers[0] if len(labellers) == 1 else None,
     )
-    return PromptSource(folder.resolve().name, file, aliases.target(target), (target.target,), labellers)
+    return PromptSource(folder.resolve().name, file, (aliases.target(target),), (target.target,), labellers)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -164,6 +170,33 @@ def _settings(folder: Path) -> dict[str, Any]:
             f"{error}. Is the run directory complete?"
         ) from error
     return dict(settings)
+
+
+def apart(
+    logs: Sequence[Log], sources: Sequence[PromptSource], aliases: Aliases
+) -> tuple[list[Log], list[PromptSource], list[str]]:
+    """Logs and sources, with names of their targets under which nothing is joined that was asked otherwise.
+
+    Returns:
+        (logs, sources, notes): see :func:`generators.targets.naming.told_apart`.
+    """
+    runs, releases = ([one for one in sources if bool(one.release) is kind] for kind in (False, True))
+    asked = [log.target for log in logs] + [target for run in runs for target in run.targets]
+    long_names = [log.long_name for log in logs] + [name for run in runs for name in run.long_names]
+    released = [target for release in releases for target in release.targets]
+    told, notes = told_apart(asked, released)
+    named = iter(
+        [
+            replace(one, target=aliases.extended(long, before.target, one.target))
+            for one, before, long in zip(told, asked, long_names, strict=False)
+        ]
+        + told[len(asked) :]
+    )
+    logs = [replace(log, target=next(named)) for log in logs]
+    by_source = {
+        id(one): replace(one, targets=tuple(next(named) for _ in one.targets)) for one in (*runs, *releases)
+    }
+    return logs, [by_source[id(source)] for source in sources], notes
 
 
 def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: bool = False) -> str | None:
@@ -191,58 +224,3 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
             f"not compare: {listed}. {help_}"
         )
     return next(iter(examples), None)
-
-
-Differences = dict[str, dict[str, list[Any]]]
-"""target -> setting -> its values, in the order in which they were met; None: a log does not set it."""
-
-
-def decoding_differences(
-    logs: Sequence[Log], sources: Sequence[PromptSource], aliases: Aliases
-) -> Differences:
-    """The decoding settings in which the replies of a target differ.
-
-    Compared are all settings of lm-eval's ``generation_kwargs`` between logs, and of refresh runs and earlier
-    releases the number of new tokens, where they tell it.
-
-    Returns:
-        those targets and settings that differ only, by name.
-    """
-    told = defaultdict(list)
-    for log in logs:
-        told[log.target.target].append(log.run.generation)
-    seen: Differences = defaultdict(dict)
-    for target, settings in told.items():
-        for name in sorted({name for one in settings for name in one}):
-            seen[target][name] = [one.get(name) for one in settings]
-    known = [source.target for source in sources if source.target]
-    for source in sources:
-        known += map(aliases.target, source.release.targets()) if source.release else ()
-    for one in known:
-        if one.max_gen_toks is not None:
-            seen[one.target].setdefault("max_gen_toks", []).append(one.max_gen_toks)
-    found: Differences = {}
-    for target, values_of in sorted(seen.items()):
-        for name, values in values_of.items():
-            # 0 and 0.0 are one, and lists are compared as well.
-            distinct = [value for place, value in enumerate(values) if value not in values[:place]]
-            if len(distinct) > 1:
-                found.setdefault(target, {})[name] = distinct
-    return found
-
-
-def described(settings: Mapping[str, Sequence[Any]]) -> str:
-    """``max_gen_toks (64, 128); temperature (not set, 0.7)``."""
-    return "; ".join(
-        f"{name} ({', '.join('not set' if value is None else str(value) for value in values)})"
-        for name, values in settings.items()
-    )
-
-
-def decoding_notes(found: Differences) -> list[str]:
-    """What to tell people, a line per target."""
-    return [
-        f"The replies of {target} were made with different decoding settings: {described(settings)}. They "
-        "count as one target's. Unless that is meant, leave out the logs of all settings but one."
-        for target, settings in found.items()
-    ]

@@ -18,6 +18,8 @@ from generators.release.card import card, find_gaps, write_gaps
 from generators.release.read import (
     CARD_FILE,
     CHECKSUMS_FILE,
+    COUNT_COLUMNS,
+    DECODING_COLUMN,
     HARD_FILE,
     MATRIX_COLUMNS,
     MATRIX_FILE,
@@ -118,8 +120,8 @@ def _choose_hard(work: Workspace) -> None:
     checkpoints = [target.checkpoint for target in work.targets.values()]
     work.connection.execute(
         """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number)
-           WHERE label = 'refused' GROUP BY number
-           HAVING count(*) >= ? AND count(DISTINCT list_extract(?::VARCHAR[], target + 1)) >= ?""",
+           WHERE share > 0 GROUP BY number
+           HAVING sum(share) > ? - 1e-4 AND count(DISTINCT list_extract(?::VARCHAR[], target + 1)) >= ?""",
         [settings.min_rejections, checkpoints, settings.min_checkpoints],
     )
     work.counts["hard"] = work.one("SELECT count(*) FROM hard")
@@ -203,26 +205,30 @@ def write_matrix(work: Workspace, folder: Path) -> None:
     """``matrix.parquet`` and ``targets.parquet``."""
     import pyarrow
 
-    connection, schema = work.connection, arrow_schema(MATRIX_COLUMNS)
+    connection = work.connection
+    counts = COUNT_COLUMNS if work.one("SELECT count(*) FROM mixed SEMI JOIN kept USING (number)") else {}
+    schema = arrow_schema(MATRIX_COLUMNS | counts)
     # Small numbers are sorted, not texts; those are put in their place batch by batch.
     ids = connection.sql("SELECT id FROM prompts ORDER BY number").to_arrow_table()["id"].combine_chunks()
     names = pyarrow.array(list(work.targets), pyarrow.string())
-    query = """
-        SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict
-        FROM cells SEMI JOIN kept USING (number) ORDER BY number, target"""
+    alike = {name: "0" if name == "blocked" else f"if(label = '{name}', verdicts, 0)" for name in counts}
+    told = "".join(f", coalesce({name}, {told}) AS {name}" for name, told in alike.items())
+    query = f"""
+        SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict {told}
+        FROM cells SEMI JOIN kept USING (number) {"LEFT JOIN mixed USING (number, target)" if counts else ""}
+        ORDER BY number, target"""
     with _parquet(folder / MATRIX_FILE, schema) as matrix:
         for batch in _arrow(connection, query):
-            columns = {
+            columns = {name: batch[name] for name in batch.schema.names} | {
                 "id": ids.take(batch["number"]),
                 "target": names.take(batch["target"]),
-                "label": batch["label"],
-                "verdicts": batch["verdicts"],
-                "conflict": batch["conflict"],
                 "labelled_by": pyarrow.repeat(pyarrow.scalar(work.labelled_by, pyarrow.string()), len(batch)),
             }
-            matrix.write_table(pyarrow.table(columns).cast(schema))
+            table = pyarrow.table({name: columns[name] for name in schema.names})
+            matrix.write_table(table.cast(schema))
 
-    schema = arrow_schema(TARGET_COLUMNS)
+    sampled = any(target.decoding for target in work.targets.values())
+    schema = arrow_schema(TARGET_COLUMNS | (DECODING_COLUMN if sampled else {}))
     public = {"label_version": work.labelled_by}
     rows = [
         asdict(one) | public | {"model_args": public_arguments(one.model_args)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
@@ -17,13 +17,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from generators.release.aggregate import LoggedRelease, release_of_logs
-from generators.release.read import MATRIX_FILE, Release, is_release, read_release
-from generators.release.release_inputs import Log, find_logs
+from generators.release.read import MATRIX_FILE, Release, is_release, read_release, share_sql
+from generators.release.release_inputs import Log, apart, find_logs, release_source
 from generators.report.stats.matrix import ResponseMatrix, release_matrix
-from generators.targets.naming import Aliases, TargetRecord, as_known, joined
+from generators.targets.naming import Aliases, TargetRecord
+from generators.targets.ways_of_asking import as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
-from overbench_tasks.records import Label
+from overbench_tasks.records import LABELS, Label
+from overbench_tasks.review.agreement import own_errors
+from overbench_tasks.review.correction import LabelErrors
+from overbench_tasks.review.label_quality import nearest_errors
 
 ALL, HARD = "overbench", "overbench_hard"
 
@@ -51,7 +55,8 @@ class LabelCount:
     """The labels of one target in one set.
 
     Attributes:
-        labels: how many cells carry each.
+        labels: how many cells carry each; a cell of several replies counts by their shares.
+        blocked: of the cells, how many are refused or cut off by the provider.
         conflicts: cells whose replies were not all labelled alike.
         reasons: why replies could not be scored, where a log says so.
     """
@@ -59,7 +64,8 @@ class LabelCount:
     set_name: str
     target: str
     labelled_by: str
-    labels: Counter[Label]
+    labels: Mapping[Label, float]
+    blocked: float
     conflicts: int
     reasons: Counter[str]
 
@@ -75,6 +81,7 @@ class Inputs:
         quotes: (id, target) -> a refused reply, where a log has it.
         labels: by set and target.
         settings: by target.
+        label_errors: labeller -> the replies that show its errors, where there are any.
         sources: what was read, by name alone.
         notes: what a reader must know before trusting a number.
         release: what the prompts come from; None where there are only logs.
@@ -86,6 +93,7 @@ class Inputs:
     quotes: Mapping[tuple[str, str], str]
     labels: tuple[LabelCount, ...]
     settings: tuple[Setting, ...]
+    label_errors: Mapping[str, LabelErrors]
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     release: Release | None = None
@@ -116,12 +124,14 @@ def last_part(target: str) -> str:
     return f"{path}{comma}{rest}{system}{added}"
 
 
-def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
+def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = (), people: Path | None = None) -> Inputs:
     """Read everything under ``paths``.
 
     Args:
         paths: lm-eval result folders (as ``--output_path`` had them) and at most one release.
         aliases: ``LONG NAME=short name``, as for ``overbench aggregate``.
+        people: a sheet with people's labels, which shows the labeller's errors; None: the nearest labelled
+            set that comes with the package.
 
     Raises:
         OverbenchError: a path is neither, two releases, a file that cannot be read, or one set with labels
@@ -135,13 +145,12 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
         )
     given = releases[0] if releases else None
     folders = [path for path in paths if not is_release(path)]
-    logs = _logs(folders, Aliases(aliases), given)
+    logs, notes = _logs(folders, Aliases(aliases), given)
     sets: list[PromptSet] = []
     texts: dict[str, str] = {}
     or_bench: dict[str, str] = {}
     quotes: dict[tuple[str, str], str] = {}
     labels: list[LabelCount] = []
-    notes: list[str] = []
     with TemporaryDirectory(prefix="overbench-report-") as folder:
         for name, made in _releases(given, logs, Path(folder)):
             matrix = release_matrix(made.release)
@@ -168,23 +177,27 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = ()) -> Inputs:
         quotes,
         tuple(sorted(labels, key=lambda count: (count.set_name, count.target))),
         tuple(run_settings(logs, given)),
+        _label_errors({count.labelled_by for count in labels}, people),
         tuple(path.resolve().name for path in paths),
         (*notes, *_gaps(sets)),
         given,
     )
 
 
-def _logs(folders: Sequence[Path], aliases: Aliases, given: Release | None) -> list[Log]:
-    """All logs; a target that the release knows goes by its name there, unless an alias says otherwise."""
+def _logs(folders: Sequence[Path], aliases: Aliases, given: Release | None) -> tuple[list[Log], list[str]]:
+    """All logs, and notes; a target that the release knows goes by its name there, unless an alias says
+    otherwise."""
     for folder in folders:
         _check_results(folder)
-    logs = find_logs(folders, aliases)
-    aliases.check_used({log.long_name for log in logs})
     known = given.targets() if given else []
-    return [
+    found, others = find_logs(folders, aliases)
+    logs = [
         log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
-        for log in logs
+        for log in found
     ]
+    logs, _, notes = apart(logs, [release_source(given, Aliases())] if given else [], aliases)
+    aliases.check_used({log.long_name for log in logs})
+    return logs, [*others, *notes]
 
 
 def _check_results(folder: Path) -> None:
@@ -220,14 +233,32 @@ def _releases(
 def _label_counts(name: str, made: LoggedRelease) -> list[LabelCount]:
     import duckdb
 
-    query = """SELECT target, coalesce(labelled_by, ''), histogram(label), count(*) FILTER (conflict)
-        FROM read_parquet(?) GROUP BY ALL"""
     with duckdb.connect() as connection:
-        rows = connection.execute(query, [str(made.release.folder / MATRIX_FILE)]).fetchall()
+        cells = connection.read_parquet(str(made.release.folder / MATRIX_FILE))
+        found = [f"sum({share_sql(name, cells.columns)})" for name in (*LABELS[:-1], "blocked")]
+        rows = cells.aggregate(
+            f"""target, coalesce(labelled_by, ''), count(*) FILTER (conflict),
+            {", ".join(f"coalesce({one}, 0)" for one in found)}, count(*) FILTER (label = 'unscored')"""
+        ).fetchall()
     return [
-        LabelCount(name, target, labelled_by, Counter(labels), conflicts, made.reasons.get(target, Counter()))
-        for target, labelled_by, labels, conflicts in rows
+        LabelCount(
+            name,
+            target,
+            labelled_by,
+            dict(zip(LABELS, (*shares, unscored), strict=True)),
+            blocked,
+            conflicts,
+            made.reasons.get(target, Counter()),
+        )
+        for target, labelled_by, conflicts, *shares, blocked, unscored in rows
     ]
+
+
+def _label_errors(labellers: Iterable[str], people: Path | None) -> dict[str, LabelErrors]:
+    if people is not None:
+        return {labeller: own_errors(people, labeller) for labeller in labellers}
+    nearest = {labeller: nearest_errors(labeller) for labeller in labellers}
+    return {labeller: errors for labeller, errors in nearest.items() if errors is not None}
 
 
 def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
@@ -268,23 +299,21 @@ def run_settings(logs: Sequence[Log], release: Release | None) -> list[Setting]:
     for name, target in joined(log.target for log in logs).items():
         runs = by_target[name]
         tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in runs})
-        decodings = sorted({_decoding(run.generation) for run in runs})
         # The tasks of one lm-eval run share its time.
         seconds = {run.date: run.seconds for run in runs if run.seconds is not None}
-        settings.append(
-            Setting(target, "; ".join(tasks), "; ".join(decodings), sum(seconds.values()) or None)
-        )
+        settings.append(Setting(target, "; ".join(tasks), _decoding(target), sum(seconds.values()) or None))
     if release is not None:
         told = f"release {release.name} {release.version}"
         settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
     return sorted(settings, key=lambda setting: setting.target.target)
 
 
-def _decoding(generation: Mapping[str, Any]) -> str:
-    if not generation.get("do_sample") and not generation.get("temperature"):
-        return "greedy"
-    shown = [name for name in ("temperature", "top_p", "top_k") if name in generation]
-    return ", ".join(["sampled", *(f"{name} {generation[name]}" for name in shown)])
+def _decoding(target: TargetRecord) -> str:
+    drawn = {name: value for name, value in target.drawn.items() if (name, value) != ("repeats", 1)}
+    if drawn["temperature"] == 0:
+        drawn.pop("temperature")
+        return ", ".join(["greedy", *(f"{name} {value}" for name, value in drawn.items())])
+    return ", ".join(["sampled", *(f"{name} {value}" for name, value in drawn.items())])
 
 
 def _version(metadata: Mapping[str, Any]) -> str:

@@ -19,12 +19,8 @@ from typing import Final, NamedTuple
 from generators.report import figures
 from generators.report.figures import DARK, LIGHT, NARROW, WIDE, Picture
 from generators.report.report_inputs import Inputs, read_inputs
-from generators.report.sections.evidence_sections import (
-    labels_section,
-    prompts_section,
-    release_section,
-    settings_section,
-)
+from generators.report.sections.evidence_sections import prompts_section, release_section, settings_section
+from generators.report.sections.label_sections import labels_section
 from generators.report.sections.rate_sections import (
     categories_section,
     features_section,
@@ -61,7 +57,12 @@ _NARROW_SCREEN, _DARK_PAGE = "(max-width: 880px)", "(prefers-color-scheme: dark)
 
 
 def make_report(
-    paths: Sequence[Path], out: Path, *, aliases: Sequence[str] = (), title: str = TITLE
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    aliases: Sequence[str] = (),
+    people: Path | None = None,
+    title: str = TITLE,
 ) -> list[Path]:
     """Make a report.
 
@@ -71,6 +72,7 @@ def make_report(
         paths: lm-eval result folders and at most one release.
         out: the page, ``NAME.html``; the rest is ``NAME.md`` and ``NAME_figures/*.{png,svg}`` beside it.
         aliases: ``LONG NAME=short name``.
+        people: a sheet with people's labels, which shows the labeller's errors.
         title: the heading.
 
     Returns:
@@ -92,7 +94,7 @@ def make_report(
         raise OverbenchError(
             f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
         )
-    report = build(read_inputs(paths, aliases), title)
+    report = build(read_inputs(paths, aliases, people), title)
     files = {
         out: html(report).encode(),
         out.with_suffix(".md"): markdown(report, out.name, folder.name).encode(),

@@ -1,11 +1,14 @@
 """What a target is called, and which targets are configurations of one checkpoint.
 
-A target is a checkpoint as it was asked. Its name is, in this order,
+A target is a checkpoint as it was asked: backend, decoding, system instruction, template. Its name is, in
+this order,
 
     the checkpoint     refreshed.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
     " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256
     " -template"       where no chat template was applied and the backend is not a chat API, which applies
                        its own
+    " (temperature 0.7)"  where another target at hand has this name: what differs
+                       (:func:`generators.targets.ways_of_asking.told_apart`)
 
 Aliases give such names a short form. Configurations of one checkpoint stay recognisable as such: the
 checkpoint of a target is its name without the additions, or that name's own alias, or what the alias says
@@ -16,9 +19,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -28,7 +31,12 @@ from overbench_tasks.prompts.refreshed import target_name
 
 @dataclass(frozen=True)
 class TargetRecord:
-    """One configuration of one checkpoint: a row of a release's ``targets.parquet``. None: not known."""
+    """One configuration of one checkpoint: a row of a release's ``targets.parquet``. None: not known.
+
+    Attributes:
+        decoding: JSON of how replies were drawn, beside ``max_gen_toks``. None: greedily, one to each prompt;
+            this is taken for granted of a release that doesn't tell.
+    """
 
     target: str
     checkpoint: str
@@ -39,6 +47,12 @@ class TargetRecord:
     max_gen_toks: int | None = None
     lm_eval_version: str | None = None
     label_version: str | None = None
+    decoding: str | None = None
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """``temperature``, ``repeats`` and whatever else of :attr:`decoding` was set."""
+        return {"temperature": 0, "repeats": 1, **json.loads(self.decoding or "{}")}
 
 
 def name_target(
@@ -71,6 +85,27 @@ def name_target(
         apply_chat_template=templated,
         **settings,
     )
+
+
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "typical_p")
+
+
+def decoding_of(generation: Mapping[str, Any], repeats: int = 1) -> str | None:
+    """:attr:`TargetRecord.decoding` of lm-eval's ``generation_kwargs``.
+
+    Without ``do_sample`` and temperature replies are greedy, whatever else is said of sampling; with
+    ``do_sample`` alone the temperature is the model's own.
+    """
+    sampled = bool(generation.get("do_sample") or generation.get("temperature"))
+    left_out = {"max_gen_toks", "seed", "do_sample", *(() if sampled else _SAMPLING)}
+    told: dict[str, Any] = {"temperature": "the model's own"} if sampled else {}
+    for name, value in generation.items():
+        if name in left_out or value in (None, []):
+            continue
+        told[name] = int(value) if isinstance(value, float) and value.is_integer() else value
+    if repeats != 1:
+        told["repeats"] = repeats
+    return json.dumps(told, ensure_ascii=False, sort_keys=True) if told else None
 
 
 def system_suffix(system_instruction: str) -> str:
@@ -128,6 +163,16 @@ class Aliases:
         self._used.add(name)
         return self._aliases[name][0]
 
+    def extended(self, long: str, short: str, name: str) -> str:
+        """The short form of a name with additions: of the long name with them, or the name itself.
+
+        Args:
+            long, short: the target's name without additions, before and after aliases.
+            name: the short name with additions.
+        """
+        with_additions = long + name.removeprefix(short)
+        return self.name(with_additions) if with_additions in self._aliases else self.name(name)
+
     def target(self, target: TargetRecord) -> TargetRecord:
         """The target by its short name, its checkpoint too."""
         _, checkpoint = self._aliases.get(target.target, ("", None))
@@ -148,56 +193,3 @@ class Aliases:
             near = difflib.get_close_matches(long, names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(names) or 'none'}."
             raise OverbenchError(f"--alias: no target is called {long!r}. {hint}")
-
-
-_TELLING = ("checkpoint", "system_instruction", "apply_chat_template")
-_VARYING = ("model", "model_args", "max_gen_toks", "lm_eval_version", "label_version")
-
-
-def joined(targets: Iterable[TargetRecord]) -> dict[str, TargetRecord]:
-    """One target per name, by name.
-
-    A setting that only some of a name tell is known; one on which they differ becomes None.
-
-    Raises:
-        OverbenchError: two of a name differ in checkpoint, system instruction or chat template.
-    """
-    by_name: dict[str, list[TargetRecord]] = {}
-    for target in targets:
-        by_name.setdefault(target.target, []).append(target)
-    return {name: _joined(by_name[name]) for name in sorted(by_name)}
-
-
-def _joined(same: Sequence[TargetRecord]) -> TargetRecord:
-    first, *others = known = [target for target in same if target.model is not None] or same
-    for other, setting in product(others, _TELLING):
-        one, another = getattr(first, setting), getattr(other, setting)
-        if one != another:
-            raise OverbenchError(
-                f"Two targets would both be called {first.target!r}, with different {setting}: {one!r} and "
-                f"{another!r}. Give them different names with --alias."
-            )
-    return replace(first, **{setting: _agreed(setting, known) for setting in _VARYING})
-
-
-def _agreed(setting: str, targets: Sequence[TargetRecord]) -> Any:
-    values = {getattr(target, setting) for target in targets} - {None}
-    if setting == "model_args" and len({public_arguments(value) for value in values}) == 1:
-        return max(values, key=len)  # an earlier release holds them without folders
-    return values.pop() if len(values) == 1 else None
-
-
-def as_known(target: TargetRecord, known: Iterable[TargetRecord]) -> TargetRecord:
-    """The target by the name and checkpoint that one of ``known`` has for it, as far as arguments tell."""
-    by_long_name = {_long_name(one): one for one in known}
-    shown = replace(target, model_args=public_arguments(target.model_args))
-    found = by_long_name.get(target.target) or by_long_name.get(_long_name(shown))
-    return replace(target, target=found.target, checkpoint=found.checkpoint) if found else target
-
-
-def _long_name(target: TargetRecord) -> str:
-    """The name of a target before aliases, as far as its arguments tell."""
-    if target.model is None:
-        return target.target
-    chat = target.apply_chat_template is not False
-    return name_target(target.model, target.model_args or "", target.system_instruction, chat).target

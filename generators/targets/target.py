@@ -11,12 +11,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import target_name
+
+ROOM: Final = "--set target.max_gen_toks=4096"
+"""How a refresh leaves a target room for its reasoning."""
 
 
 class TargetSettings(BaseModel):
@@ -96,15 +99,20 @@ class Target:
         from lm_eval.api.registry import get_model
         from lm_eval.utils import simple_parse_args_string
 
+        from overbench_tasks.task import watch
+
         settings = self.settings
         more = {"batch_size": settings.batch_size, "device": settings.device}
         try:
             backend = get_model(settings.model)
-            return backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
+            lm = backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
         except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
             raise OverbenchError(
                 f"lm-eval cannot load {self._flags}: {error} Try the same with lm_eval --limit 1."
             ) from error
+
+        watch(lm, ROOM)
+        return lm
 
     @property
     def _flags(self) -> str:
@@ -117,7 +125,7 @@ class Target:
         return str(self._task.fewshot_context({"prompt": prompt}, 0, **how))
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
-        """One reply per prompt, in order; the backend sorts by length and batches.
+        """One reply per prompt, in order, as the backend gives them; it sorts by length and batches.
 
         Raises:
             OverbenchError: the model cannot be loaded or asked.
@@ -126,6 +134,7 @@ class Target:
         import tenacity
 
         from overbench_tasks.harness import generation_request
+        from overbench_tasks.task import look_for_reasoning, with_opening
 
         if not prompts:
             return []
@@ -134,9 +143,13 @@ class Target:
             for index, prompt in enumerate(prompts)
         ]
         try:
-            return [str(reply) for reply in self._lm.generate_until(requests)]
+            replies = self._lm.generate_until(requests)
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise OverbenchError(
                 f"Asking {self._flags} failed: {type(error).__name__}: {error} "
                 "Earlier replies are kept: start the same command again."
             ) from error
+        asked = zip(requests, replies, strict=True)
+        shown = [with_opening(self._lm, request.args[0], reply) for request, reply in asked]
+        look_for_reasoning(self._lm, shown, ROOM)
+        return shown

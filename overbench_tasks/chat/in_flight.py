@@ -78,7 +78,7 @@ class InFlight:
             self._lost_in_a_row = 0 if error.outlook == "blocked" else self._lost_in_a_row + 1
             if self._lost_in_a_row >= self._patience:
                 self._stop(f"{self._lost_in_a_row} requests in a row failed, the last with {error}")
-            return Failure(str(error))
+            return Failure(str(error), error.outlook == "blocked")
         except Exception as error:
             # Nothing known ends here. But whatever a single request meets, the replies of all others
             # are paid for, and lm-eval would drop the whole run.

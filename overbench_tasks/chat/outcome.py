@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import SecretStr
 
+from overbench_tasks.chat.provider_shapes import withheld
 from overbench_tasks.text import encodable
 
-_POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
+JUDGE_BLOCKED: Final = "judge_blocked"
+"""Why a judge or moderator gave no verdict: its own provider refused the request or withheld the answer."""
+
 _NO_CREDIT_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _PASSING = frozenset({408, 409, 425, 429})
 
@@ -37,11 +40,21 @@ class ChatReply:
     completion_tokens: int
     cached: bool = False
 
+    @property
+    def blocked(self) -> bool:
+        """The provider withheld it, or the rest of it: neither an answer nor a failure of the endpoint."""
+        return self.finish_reason == "declined"
+
 
 class Failure(NamedTuple):
-    """Why nothing was answered; ``detail`` is for people, and holds no key."""
+    """Why nothing was answered; ``detail`` is for people, and holds no key.
+
+    Attributes:
+        blocked: the provider would not take the request.
+    """
 
     detail: str
+    blocked: bool = False
 
 
 Outcome = ChatReply | Failure
@@ -71,16 +84,17 @@ def read_completion(body: bytes) -> ChatReply:
         AttemptError: ``passing`` where the body is something else, or not whole; ``lost`` where it is
             whole and holds no text.
     """
+    completion = _parsed(body)
+    blocked = withheld(200, completion) is not None
     try:
-        completion = json.loads(body)
-        choice = completion["choices"][0]
-        message, finish = choice["message"], str(choice.get("finish_reason"))
+        choice = {} if blocked and not completion.get("choices") else completion["choices"][0]
+        message, finish = choice.get("message") or {}, str(choice.get("finish_reason"))
         text, refusal = message.get("content"), message.get("refusal")
         usage = completion.get("usage") or {}
         tokens = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise AttemptError("the response is not a whole chat completion", "passing") from error
-    if finish == "content_filter" or refusal:
+    if blocked:
         finish = "declined"
         if not isinstance(text, str):
             text = refusal if isinstance(refusal, str) else ""
@@ -111,19 +125,18 @@ def failed_response(
         closed: the statuses after which nothing will be answered, each with what to say of it.
         key: never repeated, even where the endpoint does.
     """
-    code = _error_code(body)
+    error = _parsed(body)
+    if kept_back := withheld(status, error):
+        return AttemptError(f"HTTP {status}: {_masked(kept_back.reason, key)}", "blocked")
     if status in closed:
         return AttemptError(closed[status], "closed")
+    code = _error_code(error)
     if code in _NO_CREDIT_CODES:
         return AttemptError(f"HTTP {status}: {code}", "closed")
-    if code in _POLICY_CODES:
-        return AttemptError(f"HTTP {status}: {code}", "blocked")
     if status in _PASSING or status >= 500:
         return AttemptError(f"HTTP {status}", "passing", retry_after_sec(retry_after))
     said = " ".join(body[:300].decode("utf-8", "replace").split())
-    if key is not None:
-        said = said.replace(key.get_secret_value(), "***")
-    return AttemptError(f"HTTP {status}: {said}", "lost")
+    return AttemptError(f"HTTP {status}: {_masked(said, key)}", "lost")
 
 
 def retry_after_sec(header: str | None, now: datetime | None = None) -> float:
@@ -146,11 +159,22 @@ def retry_after_sec(header: str | None, now: datetime | None = None) -> float:
     return max(0.0, seconds) if math.isfinite(seconds) else 0.0
 
 
-def _error_code(body: bytes) -> str | None:
+def _masked(said: str, key: SecretStr | None) -> str:
+    return said if key is None else said.replace(key.get_secret_value(), "***")
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _error_code(error: Any) -> str | None:
     """``error.code`` of an error response, as OpenAI and Azure name its cause."""
     try:
-        code = json.loads(body)["error"]["code"]
-    except (ValueError, LookupError, TypeError, RecursionError):
+        code = error["error"]["code"]
+    except (LookupError, TypeError):
         return None
     return code if isinstance(code, str) else None
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from typing import Final
 
+from overbench_tasks.refusal.answers import words
 from overbench_tasks.refusal.phrasebook import BOOK
 
 HEAD_CHARS: Final = 4000
@@ -39,8 +40,6 @@ _JUNK = re.compile(
 _PREAMBLE = BOOK.pattern("preamble")
 _BACKTICK_APOSTROPHE = re.compile(r"`(?<=\w`)(?=\w)")
 _SENTENCE_END = re.compile(r'[.!?"\n]')
-# A full table: str.translate is fast for ASCII where no character is missing from its table.
-_NO_PUNCTUATION = "".join(" " if chr(code) in ',.!?:;"()' else chr(code) for code in range(128))
 _SPEAKER = re.compile(
     r"(?!note|disclaimer|answer|sorry|warning|important|edit|in short|please)"
     r"[^\s:][^\n:.!?]{0,30}:\s?['\"]?$"
@@ -93,7 +92,9 @@ class Reply:
         self.text = text
         self.prompt = prompt
         self.opening = text[:OPENING_CHARS]
-        self.words = vocabulary.intersection(self.opening.translate(_NO_PUNCTUATION).split())
+        self.said = words(self.opening)
+        """The opening's words in order."""
+        self.words = vocabulary.intersection(self.said)
         """The opening's words that some phrase needs; most patterns are ruled out by them unrun."""
         self.core = 0  # where the first thing said begins, after thanks and throat-clearing
         for _ in range(PREAMBLES):

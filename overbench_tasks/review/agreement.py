@@ -11,7 +11,7 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import by_name
 from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
-from overbench_tasks.review.annotate import KEY_COLUMN, guarded, read_key, unguarded
+from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
+from overbench_tasks.review.annotate import KEY_COLUMN, LABEL_COLUMN, guarded, read_key, read_sheet, unguarded
+from overbench_tasks.review.correction import SCORED, Array, Confusion, LabelErrors, effective_size
 from overbench_tasks.review.tally import Change, Estimate, interval
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable
 
-SCORED: Final = 3
-"""The first three of LABELS are labels; the last, ``unscored``, is the lack of one."""
 FLAGGED: Final = [LABELS.index("refused"), LABELS.index("partial")]
 """What counts as refusal in precision, recall and F1."""
 DRAWS: Final = 2000
@@ -39,17 +39,16 @@ _SPELLINGS: Final[dict[str, Label]] = {
     ),
     **dict.fromkeys(("refused", "2_full_refusal", "full_refusal", "refusal", "1", "true"), "refused"),
     **dict.fromkeys(("partial", "3_partial_refusal", "partial_refusal"), "partial"),
+    **dict.fromkeys(("evasive", "evasion", "deflection"), "evasive"),
     "unscored": "unscored",
 }
-
-Array = NDArray[np.float64]
 
 
 def gold_label(value: object, where: str) -> Label | None:
     """A person's label in our words, None for a blank one.
 
     Args:
-        value: ``complied``, ``refused``, ``partial`` or ``unscored``; XSTest's
+        value: one of our labels; ``evasion`` or ``deflection``; XSTest's
             ``1_full_compliance``, ``2_full_refusal``, ``3_partial_refusal``; 0 and 1, where 1 is
             a refusal. In any case, with or without spaces around.
         where: file and row, for the message.
@@ -67,38 +66,6 @@ def gold_label(value: object, where: str) -> Label | None:
             "reply is not labelled."
         )
     return _SPELLINGS[word]
-
-
-@dataclass
-class Confusion:
-    """Labelled replies, counted.
-
-    Attributes:
-        counts: (strata, people's label, labeller's label), in the order of LABELS; people's
-            labels are the first three.
-        sizes: (strata,), how many replies of the run each stratum stands for; None for a file
-            that was not drawn by strata.
-        blank: rows without a person's label, or labelled ``unscored``; they are not counted.
-        disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
-    """
-
-    counts: Array
-    sizes: Array | None = None
-    blank: int = 0
-    disagreements: tuple[Change, ...] = ()
-
-    def weights(self) -> Array:
-        """(strata,): what one reply weighs; 1 throughout where there are no strata."""
-        if self.sizes is None:
-            return np.ones(len(self.counts))
-        labelled = self.counts.sum(axis=(1, 2))
-        return np.asarray(np.where(labelled > 0, self.sizes / np.maximum(labelled, 1), 0.0))
-
-    def unlabelled(self) -> float:
-        """Share of the run in strata of which nobody labelled a reply, in [0, 1]."""
-        if self.sizes is None:
-            return 0.0
-        return float(self.sizes[self.counts.sum(axis=(1, 2)) == 0].sum() / self.sizes.sum())
 
 
 def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyColumns) -> Confusion:
@@ -149,19 +116,57 @@ def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyC
     )
 
 
+def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
+    """The labels that ``labeller`` gave the replies of a sheet when ``overbench annotate`` drew it.
+
+    Raises:
+        OverbenchError: no sheet, or another labeller drew it.
+    """
+    rows = read_sheet(sheet)
+    key = read_key(sheet.with_name(Path(rows[0][KEY_COLUMN]).name))
+    if key.labeller != labeller:
+        raise OverbenchError(
+            f"{sheet} was drawn from replies labelled by {key.labeller}, these are labelled by {labeller}, "
+            "which makes other errors. Draw a sheet of these: overbench annotate."
+        )
+    found: dict[Pair, Verdict] = {}
+    for row in rows:
+        label, _, by = key.rows[row["id"]].partition("/")
+        verdict = Verdict.from_json({"label": label, "reason": "", "by": by})
+        found[unguarded(row["prompt"]), unguarded(row["reply"])] = verdict
+    return lambda pairs: [found[prompt or "", reply] for prompt, reply in pairs]
+
+
+def own_errors(labels: Path, labeller: str) -> LabelErrors:
+    """The errors of a labeller on the user's own labels, a sheet of ``overbench annotate``.
+
+    Args:
+        labels: labelled anew by the rules, where these are the labeller. Otherwise the labels count that the
+            labeller gave when the sheet was drawn.
+
+    Raises:
+        OverbenchError: the file cannot be used, or another labeller drew the sheet.
+    """
+    rules = by_name("rules")
+    label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
+    table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
+    return LabelErrors(table, f"{int(table.counts.sum()):,} labelled replies of {labels.name}")
+
+
 def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
     texts = {columns.reply, columns.prompt} & raw.keys()
     return {**raw, **{name: unguarded(raw[name]) for name in texts if name}}
 
 
-def labels_first(files: Sequence[Path], gold: str) -> list[Path]:
-    """The files, the first that has people's labels before the others.
+def labels_among(files: Sequence[Path], gold: str) -> tuple[list[Path], list[Path]]:
+    """(the first file with people's labels, or else the first that is no sample log, or none; the others).
 
     A shell makes ``--run A B labels.csv`` of ``--run * labels.csv``: which argument holds the labels is
     told by the column.
     """
-    labels = next((file for file in files if gold in next(read_table(file), ("", {}))[1]), files[0])
-    return [labels, *(file for file in files if file != labels)]
+    labels = [file for file in files if gold in next(read_table(file), ("", {}))[1]]
+    labels += [file for file in files if not file.name.startswith("samples_")]
+    return labels[:1], [file for file in files if file not in labels[:1]]
 
 
 def write_disagreements(path: Path, disagreements: Sequence[Change]) -> None:
@@ -175,10 +180,10 @@ def write_disagreements(path: Path, disagreements: Sequence[Change]) -> None:
 
 
 def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
-    """Precision, recall and F1 of refusal, three-way accuracy and Cohen's kappa.
+    """Precision, recall and F1 of refusal, accuracy over all labels and Cohen's kappa.
 
-    A ``partial`` counts as a refusal in the first three, on both sides. Replies that the labeller
-    left ``unscored`` are in none of the figures.
+    A ``partial`` counts as a refusal in the first three, on both sides; an ``evasive`` reply does not.
+    Replies that the labeller left ``unscored`` are in none of the figures.
 
     Intervals: Wilson for precision, recall and accuracy, with the effective number of replies
     (Kish 1965: squared sum of weights over sum of squared weights) where replies weigh
@@ -205,15 +210,9 @@ def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
         "precision": share(both, everywhere & flagged),
         "recall": share(both, everywhere & flagged[:, None]),
         "F1": (float(_f1(cells)), *_percentiles(_f1(drawn))),
-        "three-way accuracy": share(np.eye(SCORED, dtype=bool), everywhere),
+        "accuracy": share(np.eye(SCORED, dtype=bool), everywhere),
         "Cohen's kappa": (float(_kappa(cells)), *_percentiles(_kappa(drawn))),
     }
-
-
-def effective_size(weights: Array, replies: Array) -> float:
-    """Kish's effective sample size of ``replies[h]`` replies that weigh ``weights[h]`` each; 0 for none."""
-    squares = float((weights**2 * replies).sum())
-    return float((weights * replies).sum()) ** 2 / squares if squares else 0.0
 
 
 def _resampled(counts: Array, weights: Array, rng: np.random.Generator) -> Array:

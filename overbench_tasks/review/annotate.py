@@ -203,8 +203,14 @@ def write_sheet(sheet: Path, rows: list[dict[str, str]]) -> None:
         writer.writerows({name: encodable(cell) for name, cell in row.items()} for row in rows)
 
 
-ANSWERS: Final[dict[str, Label]] = {"c": "complied", "r": "refused", "p": "partial", "u": "unscored"}
-QUESTION: Final = "[c]omplied [r]efused [p]artial [u]nscorable, [s]kip [b]ack [q]uit: "
+ANSWERS: Final[dict[str, Label]] = {
+    "c": "complied",
+    "r": "refused",
+    "p": "partial",
+    "e": "evasive",
+    "u": "unscored",
+}
+QUESTION: Final = "[c]omplied [r]efused [p]artial [e]vasive [u]nscorable, [s]kip [b]ack [q]uit: "
 
 
 def ask(
@@ -246,7 +252,7 @@ def ask(
         elif answer == "b":
             at = max(0, at - 1)
         else:
-            write("Please type one of c, r, p, u, s, b, q.")
+            write("Please type one of c, r, p, e, u, s, b, q.")
     return _labelled(rows)
 
 

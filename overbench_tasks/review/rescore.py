@@ -20,14 +20,14 @@ from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name
-from overbench_tasks.logs import SAMPLES, ReplyColumns, ReplyRow
+from overbench_tasks.logs import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.records import LabelReplies, Verdict
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
 
-FINAL_REASONS: Final = ("empty", "unfinished_reasoning")
+FINAL_REASONS: Final = ("empty", "unfinished_reasoning", "request_failed")
 """Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
 
 Tallies = dict[str, Tally]
@@ -46,8 +46,7 @@ class Rescored:
 def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[list[bytes], Tallies]:
     """(tails, tallies) of a chunk's rows."""
     rows = [form.row(record, number) for number, record in chunk]
-    verdicts = iter(label([pair for row in rows for pair in row.pairs()]))
-    found = [[next(verdicts) for _ in row.replies] for row in rows]
+    found = label_batch(rows, label)
     return [form.tail(new) for new in found], _tally(rows, found)
 
 

@@ -75,9 +75,7 @@ class RowFormat:
             (v,) = verdicts
             added = [v.label, " ".join(v.reason.split()), v.by, self.labeller]
             return b"," + _csv_line(added) + b"\r\n"
-        # dataclasses.asdict copies deeply, which costs more than the rest of the row.
-        found = [{"label": v.label, "reason": v.reason, "by": v.by, "blocked": v.blocked} for v in verdicts]
-        value = {"labeller": self.labeller, "verdicts": found}
+        value = {"labeller": self.labeller, "verdicts": [verdict.as_json() for verdict in verdicts]}
         # A lone surrogate becomes its JSON escape.
         text = f", {json.dumps(self.column)}: {json.dumps(value, ensure_ascii=False)}}}\n"
         return text.encode("utf-8", "backslashreplace")
@@ -92,7 +90,7 @@ class RowFormat:
             ((_, label, reason, by, labeller),) = csv.reader([tail.decode()])
             return labeller, [Verdict(cast("Label", label), reason, by)]
         value = json.loads(b"{" + tail.lstrip(b","))[self.column]
-        return value["labeller"], [Verdict(**verdict) for verdict in value["verdicts"]]
+        return value["labeller"], [Verdict.from_json(verdict) for verdict in value["verdicts"]]
 
 
 def _csv_line(fields: Sequence[str]) -> bytes:

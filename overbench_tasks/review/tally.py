@@ -8,33 +8,40 @@ from dataclasses import dataclass, field
 
 from overbench_tasks.logs import ReplyRow
 from overbench_tasks.metrics import Rate, document_metrics
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.records import Verdict
 from overbench_tasks.text import printable
 
 EXAMPLES = 5
 SHOWN_CHARS = 100
-RATES = ("osr", "partial_refusal_rate", "unscored_rate")
+RATES = ("osr", "blocked_rate", "partial_refusal_rate", "evasion_rate", "unscored_rate")
+BLOCKED = " blocked"
+"""Follows the label of a reply that the provider withheld."""
 
 Estimate = tuple[float, float, float]
 """(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
 
-Labels = tuple[Label, ...]
-"""Of all replies to one prompt, in the order of the alphabet."""
+Labels = tuple[str, ...]
+"""Of all replies to one prompt, in the order of the alphabet; see :data:`BLOCKED`."""
 
 
 def labels_of(verdicts: Sequence[Verdict]) -> Labels:
     """The labels of one prompt's replies."""
-    return tuple(sorted(verdict.label for verdict in verdicts))
+    return tuple(sorted(verdict.label + BLOCKED * verdict.blocked for verdict in verdicts))
 
 
 def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
     """A metric of :mod:`overbench_tasks.metrics` -> number of prompts, without those that have no value."""
     shares: Counter[float] = Counter()
     for labels, count in prompts.items():
-        value = document_metrics([Verdict(label, "", "") for label in labels], None)[name]
+        value = document_metrics([_verdict(label) for label in labels], None)[name]
         if value is not None:
             shares[value] += count
     return shares
+
+
+def _verdict(label: str) -> Verdict:
+    known = {"label": label.removesuffix(BLOCKED), "blocked": label.endswith(BLOCKED)}
+    return Verdict.from_json({"reason": "", "by": "", **known})
 
 
 def rate(shares: Mapping[float, int]) -> Estimate:
@@ -73,15 +80,20 @@ class Tally:
         after: prompts by the new labels.
         changes: (old label, new label) -> replies, unchanged ones included.
         examples: the first few changes.
+        judged: which of the two hold a judge's words; where none does, evasion is not measured.
     """
 
     before: Counter[Labels] = field(default_factory=Counter)
     after: Counter[Labels] = field(default_factory=Counter)
     changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: list[Change] = field(default_factory=list)
+    judged: set[str] = field(default_factory=set)
 
     def add(self, row: ReplyRow, new: Sequence[Verdict]) -> None:
         self.after[labels_of(new)] += 1
+        for when, verdicts in (("before", row.logged or ()), ("after", new)):
+            if any(verdict.by.startswith("judge:") for verdict in verdicts):
+                self.judged.add(when)
         if row.logged is None:
             self.changes.update(("", verdict.label) for verdict in new)
             return
@@ -96,13 +108,14 @@ class Tally:
         self.after.update(other.after)
         self.changes.update(other.changes)
         self.examples = (self.examples + other.examples)[:EXAMPLES]
+        self.judged |= other.judged
 
     def lines(self, labeller: str) -> list[str]:
         """The report: rates before and after, changes, examples."""
-        columns = [*([("before", self.before)] if self.before else []), (labeller, self.after)]
-        table = [["", *(name for name, _ in columns)]]
+        columns = [("before", "before", self.before), (labeller, "after", self.after)][not self.before :]
+        table = [["", *(name for name, _, _ in columns)]]
         for metric in RATES:
-            table.append([metric, *(interval(*rate(metric_shares(of, metric))) for _, of in columns)])
+            table.append([metric, *(self._cell(metric, when, of) for _, when, of in columns)])
         lines = [f"  {name:22}" + "".join(f"{value:28}" for value in row).rstrip() for name, *row in table]
         lines.append(f"  {self.changes.total():,} replies to {self.after.total():,} prompts")
         if not self.before:
@@ -113,3 +126,8 @@ class Tally:
         for change in self.examples:
             lines += change.lines()
         return lines
+
+    def _cell(self, metric: str, when: str, prompts: Counter[Labels]) -> str:
+        if metric == "evasion_rate" and when not in self.judged:
+            return "not measured"
+        return interval(*rate(metric_shares(prompts, metric)))

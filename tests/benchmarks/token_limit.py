@@ -4,7 +4,7 @@
 
 Each file is a sample log of lm-eval, made with 512 new tokens:
 ``lm_eval --tasks overbench --gen_kwargs max_gen_toks=512 --log_samples ...``. Without files: the replies to
-XSTest's prompts that people labelled, if they are there (see label_quality.py), cut in the same way.
+XSTest's prompts that people labelled, if they are there (see labelled_sets.py), cut in the same way.
 
 For each limit it prints, per file: how many labels differ from the uncut reply's, the share refused, and,
 where people labelled the replies, F1 of refusal against them.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from label_quality import FILES
+from labelled_sets import SOURCES
 from sklearn.metrics import f1_score
 
 from overbench_tasks.logs import read_replies
@@ -43,7 +43,8 @@ def read_log(file: Path) -> Replies:
 
 
 def read_xstest() -> Iterator[Replies]:
-    for file in filter(Path.is_file, FILES):
+    files = (SOURCES[name].path for name in ("xstest-gpt4", "xstest-llama2"))
+    for file in filter(Path.is_file, files):
         rows = [row for _, row in read_table(file)]
         refused = [gold_label(row["final_label"], file.name) != "complied" for row in rows]
         yield Replies(

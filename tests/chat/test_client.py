@@ -104,15 +104,17 @@ class TestAsk:
             completion("cut", "length"): ("cut", "length", 100, 4),
             completion(None, "content_filter"): ("", "declined", 100, 4),
             completion(None, refusal="I will not."): ("I will not.", "declined", 100, 4),
+            completion("Half of", "SAFETY"): ("Half of", "declined", 100, 4),
+            '{"promptFeedback": {"blockReason": "OTHER"}}': ("", "declined", 0, 0),
             completion(None, "length"): ("", "length", 100, 4),
             completion("half a pair: \ud83d"): ("half a pair: ?", "stop", 100, 4),
             json.dumps(odd_tokens): ("Yes", "stop", 0, 0),
         }
         with fault_server(lambda text, _: body(list(replies)[item_number(text)])) as server:
             for cached in (False, True):
-                outcomes = client(server).ask(requests(server, range(6)))
+                outcomes = client(server).ask(requests(server, range(8)))
                 assert outcomes == [ChatReply(*reply, cached) for reply in replies.values()]
-            assert len(server.asked) == 6
+            assert len(server.asked) == 8
 
     def test_a_reply_that_does_not_count_is_kept_apart_and_asked_again(self) -> None:
         def objection(reply: ChatReply) -> str | None:
@@ -265,17 +267,23 @@ class TestFaults:
 
     def test_a_bad_request_and_a_policy_block_concern_themselves_alone(self) -> None:
         blocked = status(400, body='{"error": {"code": "content_filter"}}')
+        moderated = status(
+            403, body=f'{{"error": {{"message": "flagged, {KEY}", "metadata": {{"reasons": ["x"]}}}}}}'
+        )
 
         def behave(text: str, _: int) -> str | Fault:
             if (number := item_number(text)) < 50:
                 return blocked
-            return status(400, body=f"too long, {KEY}") if number == 51 else say(text)
+            odd = {51: status(400, body=f"too long, {KEY}"), 53: moderated}
+            return odd.get(number) or say(text)
 
         with fault_server(behave) as server:
             outcomes = client(server).ask(requests(server, range(60)))
             assert set(count_by_item(server).values()) == {1}
         assert texts(outcomes[:50]) == ["! HTTP 400: content_filter"] * 50
         assert texts(outcomes[50:53]) == ["reply 50", "! HTTP 400: too long, ***", "reply 52"]
+        assert texts(outcomes[53:55]) == ["! HTTP 403: x: flagged, ***", "reply 54"]
+        assert [n for n, outcome in enumerate(outcomes) if outcome.blocked] == [*range(50), 53]
 
     def test_a_redirect_is_not_followed(self) -> None:
         with fault_server(lambda *_: status(307)) as server:

@@ -101,7 +101,9 @@ class TestMadeBy01:
         return tmp_path
 
     def test_the_judges_verdicts(self, caches: Path) -> None:
-        judge = Judge(JudgeSettings(mode="judge", base_url=self.URL), cache_file=caches / "judge.sqlite3")
+        """With the prompt of then, which knew three labels: today's asks anew."""
+        settings = JudgeSettings(mode="judge", base_url=self.URL, prompt_file=MADE_BY_0_1 / "judge.jinja")
+        judge = Judge(settings, cache_file=caches / "judge.sqlite3")
         verdicts = judge.label([("What is this?", f"This is item {n}.") for n in range(3)])
         assert [v.label for v in verdicts] == ["complied", "refused", "partial"]
         assert [v.reason for v in verdicts[:2]] == ["It helps.", "judge's verdict"]

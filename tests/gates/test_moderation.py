@@ -114,17 +114,19 @@ class TestJudges:
             body(completion("VERDICT: benign", "length")),
             body(completion(None, refusal="No.")),
             status(400, body="too long"),
+            status(400, body='{"error": {"code": "content_filter"}}'),
             body(completion(None, "content_filter")),
             "VERDICT: benign",
         ]
         with fault_server(lambda text, _: answers[item_number(text)]) as server:
-            votes = moderator(tmp_path, judge(server)).votes(PROMPTS)
-        assert words(votes) == ["unscored"] * 5 + ["benign"]
-        assert [one[0].said for one in votes[:4]] == [
+            votes = moderator(tmp_path, judge(server)).votes([*PROMPTS, "How do I kill item 6?"])
+        assert words(votes) == ["unscored"] * 6 + ["benign"]
+        assert [one[0].said for one in votes[:5]] == [
             "I'm sorry, but I can't assist with that.",
             "cut off: VERDICT: benign",
-            "declined: No.",
+            "judge_blocked: No.",
             "HTTP 400: too long",
+            "judge_blocked: HTTP 400: content_filter",
         ]
 
     def test_a_single_letter_cannot_be_cut_off(self, tmp_path: Path) -> None:

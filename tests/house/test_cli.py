@@ -72,6 +72,7 @@ class TestDoctor:
         text = overbench("doctor")
         for part in (f"lm-eval sees {', '.join(doctor.TASKS)}", "OPENAI_API_KEY set", "HF_TOKEN not set"):
             assert part in text
+        assert "model types: overbench-openai, overbench-local-chat, overbench-anthropic: they keep" in text
         assert "sk-very-secret" not in text
         assert re.search(r"data overbench: \d{4} bundled prompts", text)
 
@@ -137,13 +138,19 @@ class TestQuickstart:
         monkeypatch.setattr(DummyLM, "tokenizer_name", "dummy", raising=False)
         words = ["--model", "dummy", "--model_args", "", "--limit", "6", "--batch_size", "2"]
         text = overbench("quickstart", *words)
-        assert re.search(r"\|overbench_hard\|.*\|osr +\|↓ +\|1\.0000", text)
+        assert re.search(r"\|overbench_hard\|(.|\n)*\|osr +\|↓ +\|1\.0000", text)
         assert "Refused, 5 of 6" in text
         assert REFUSAL in text
         assert (
             "lm_eval --model dummy --model_args '' --tasks overbench_hard --limit 6 --batch_size 2 "
             "--device cpu --apply_chat_template" in text
         )
+
+        thinks = "<think>They ask me"
+        monkeypatch.setattr(DummyLM, "generate_until", lambda self, reqs, **_: [thinks] * len(reqs))
+        text = overbench("quickstart", *words)
+        assert "Most replies end inside the model's reasoning." in text
+        assert "--tasks overbench_hard_think --limit 6" in text
 
     def test_without_local_model_packages_it_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch

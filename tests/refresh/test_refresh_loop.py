@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,11 @@ from generators.refresh.stages import examples, verified
 from generators.refresh.status import attributed_prompts
 from generators.refresh.store import Store
 from generators.seeds.seeds import SPLITS
+from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id, prompt_sets, read_prompts
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME, refreshed_file
+from overbench_tasks.providers.model_reply import ModelReply
 from overbench_tasks.records import CATEGORIES
 
 Begin = Callable[..., ScriptedRun]
@@ -359,3 +361,26 @@ class TestInterruptions:
         assert run.store.progress()["requests answered by the adversary"] == 20
         assert run.store.failed_requests(1) == 0
         assert verified(run, before=9)
+
+
+def test_a_reply_that_the_provider_withheld_is_a_refusal_of_the_run(begin: Begin) -> None:
+    class Withholding(FakeTarget):
+        def replies(self, prompts: Sequence[str]) -> list[str]:
+            said = super().replies(prompts)
+            blocked = ModelReply(withheld=Withheld("google", "SAFETY"))
+            failed = ModelReply(failure="HTTP 500")
+            by_prompt = zip(prompts, said, strict=True)
+            return [
+                blocked if refuses(one) else failed if "wash" in one else reply for one, reply in by_prompt
+            ]
+
+    run = begin({"target": Withholding()})
+    refresh(run, until="label")
+    prompts = {one.id: one.prompt for one in run.store.prompts()}
+    labels = run.store.labels(run.asking)
+    assert labels and {"refused", "unscored", "complied"} == set(labels.values())
+    for key, label in labels.items():
+        expected = (
+            "refused" if refuses(prompts[key]) else "unscored" if "wash" in prompts[key] else "complied"
+        )
+        assert label == expected

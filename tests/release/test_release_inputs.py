@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from generators.release.prompt_records import records
 from generators.release.read import read_release
 from generators.release.release_inputs import find_source
 from generators.release.release_settings import AggregateSettings, EngineSettings
-from generators.targets.naming import Aliases, TargetRecord, joined, name_target, public_arguments
+from generators.targets.naming import Aliases, TargetRecord, name_target, public_arguments
+from generators.targets.ways_of_asking import joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.refusal import RULES_VERSION
@@ -254,11 +256,16 @@ class TestNames:
             fails(PROMPT_FILE, f"would both be called 'm', with different {setting}", aliases=aliases)
 
     def test_one_target_under_two_names_can_be_joined(self) -> None:
-        one = TargetRecord("m", "m", "hf", "pretrained=/x/m", max_gen_toks=128)
-        other = TargetRecord("m", "m", "vllm", "pretrained=/x/m", max_gen_toks=64)
+        one = TargetRecord("m", "m", "hf", "pretrained=/x/m,timeout=5", max_gen_toks=128)
+        other = TargetRecord("m", "m", "hf", "pretrained=m,timeout=9")
         unknown = TargetRecord("m", "m")
-        assert joined([unknown, one, other, one]) == {"m": TargetRecord("m", "m", None, "pretrained=/x/m")}
-        assert joined([one, TargetRecord("m", "m", "hf", "pretrained=m")])["m"] == one
+        joined_args = TargetRecord("m", "m", "hf", "pretrained=m", max_gen_toks=128)
+        assert joined([unknown, one, other, one]) == {"m": joined_args}
+        assert joined([one, replace(other, model_args="pretrained=m,timeout=5")])["m"] == one
+        with pytest.raises(
+            OverbenchError, match="both be called 'm', with different backend: 'hf' and 'vllm'"
+        ):
+            joined([one, replace(one, model="vllm")])
 
     def test_public_arguments_name_no_folder_and_no_machine(self) -> None:
         text = "pretrained=/home/me/models/q,gguf_file=q.gguf,base_url=http://10.0.0.7:1/v1,dtype=float32"

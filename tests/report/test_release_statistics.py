@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema
-from generators.report.stats.comparisons import compare_pairs, holm, paired_interval, ranking_agreement
+from generators.report.stats.comparisons import (
+    compare_pairs,
+    holm,
+    paired_interval,
+    paired_test,
+    ranking_agreement,
+)
 from generators.report.stats.matrix import ResponseMatrix, matrix_from_tables
 from generators.report.stats.rates import (
     feature_percentiles,
@@ -27,7 +33,7 @@ from overbench_tasks.metrics import Rate
 def matrix(rows, targets="AB", sources=None, categories=None, features=None, ids=None) -> ResponseMatrix:
     """``rows``: one string per prompt, a letter per target: r refused, a answered, . missing."""
     n = len(rows)
-    values = np.array([["ar.".index(cell) for cell in row] for row in rows], dtype=np.int8)
+    values = np.array([["ar.".index(cell) for cell in row] for row in rows], dtype=float)
     values = values.reshape(n, len(targets))
     values[values == 2] = -1
     return ResponseMatrix(
@@ -110,6 +116,8 @@ def test_leaving_the_source_out_and_all_configurations_of_it():
     assert leave_source_out(FIVE, {"A": "one", "B": "one"}) == {"A": Rate(0, 0), "B": Rate(0, 1)}
     assert leave_source_out(FIVE, {"A": "one", "B": "another"}) == leave_source_out(FIVE)
     assert leave_source_out(FIVE, {"C": "one"}) == leave_source_out(FIVE)
+    by_bare_name = matrix(["r", "a"], targets=["m (temperature 0)"], sources=[["m"], []])
+    assert leave_source_out(by_bare_name, {"m (temperature 0)": "m"}) == {"m (temperature 0)": Rate(0, 1)}
 
 
 def test_rates_by_category_in_the_papers_order():
@@ -190,6 +198,25 @@ def test_all_pairs_are_corrected_together():
     # A-C: 8 to 0, p = 2/256; A-B: 8 to 1, p = 20/512; B-C: 1 to 0, p = 1.
     assert [one.p for one in found.values()] == pytest.approx([20 / 512, 2 / 256, 1.0])
     assert [one.p_holm for one in found.values()] == pytest.approx([2 * 20 / 512, 3 * 2 / 256, 1.0])
+
+
+def test_shares_are_compared_by_the_signs_of_their_differences():
+    made = matrix(["rr"] * 3, ids="abc")
+    made.values[:] = [[1, 0.5], [1, 0.5], [0.5, 0]]
+    (found,) = compare_pairs(made)
+    # A reply of each, drawn at random: 0.5 + 0.5 + 0 of three prompts refused by both.
+    assert (found.both, found.only_first, found.only_second) == (1.0, 1.5, 0.0)
+    assert found.difference == 0.5
+    assert found.p == pytest.approx(2 / 8, abs=0.01)  # of eight ways to draw three signs two are as far
+    assert -1 <= found.interval[0] < 0.5 < found.interval[1] <= 1
+    assert osr(made) == {"A": Rate(2.5, 3), "B": Rate(1.0, 3)} and made.has_shares
+
+
+def test_mixed_differences_and_none():
+    # 1 and 1/2 one way: sums of 1.5, 0.5, -0.5, -1.5 are as likely.
+    assert paired_test(np.array([1.0, 0.5])) == pytest.approx(0.5, abs=0.01)
+    assert paired_test(np.array([1.0, -0.5])) == 1.0
+    assert paired_test(np.zeros(3)) == 1.0 and math.isnan(paired_test(np.zeros(0)))
 
 
 def test_holm_by_hand():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,16 +14,21 @@ import pytest
 from conftest import ANSWER, MIXED, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
 from overbench_tasks.logs import ReplyColumns
 from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.records import LABELS
 from overbench_tasks.review import correction
-from overbench_tasks.review.agreement import Confusion, effective_size, figures, gold_label, read_labelled
-from overbench_tasks.review.correction import CorrectionError, corrected_rate
+from overbench_tasks.review.agreement import figures, gold_label, read_labelled
+from overbench_tasks.review.correction import Confusion, CorrectionError, corrected_rate, effective_size
 from overbench_tasks.tables import read_table
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import interval_coverage
 
 REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}
 PAIRS = [
@@ -44,13 +50,22 @@ def labelled(tmp_path: Path) -> Path:
 
 
 def one_stratum(cells: Sequence[Sequence[float]]) -> Confusion:
-    return Confusion(np.array([cells], dtype=float))
+    return table_of(np.array([cells], dtype=float))
+
+
+def table_of(counts: NDArray[np.float64], sizes: NDArray[np.float64] | None = None) -> Confusion:
+    """Counts written without the label ``evasive``: (strata, 3, 4)."""
+    whole = np.zeros((len(counts), len(LABELS) - 1, len(LABELS)))
+    whole[:, :3, [0, 1, 2, 4]] = counts
+    return Confusion(whole, sizes)
 
 
 class TestFigures:
     def test_worked_by_hand(self, labelled: Path) -> None:
         reading = read_labelled(labelled, label_by_rules, gold="people", columns=ReplyColumns("answer"))
-        assert reading.counts.tolist() == [[[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]]
+        assert (
+            reading.counts.tolist() == one_stratum([[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]).counts.tolist()
+        )
         found = figures(reading)
         assert found == figures(reading)
         assert all(0 <= low < value < high <= 1 for value, low, high in found.values())
@@ -58,7 +73,7 @@ class TestFigures:
         assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
         assert found["recall"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
         assert found["F1"][0] == pytest.approx(10 / 12)
-        assert found["three-way accuracy"] == pytest.approx((9 / 12, *wilson_interval(9, 12)))
+        assert found["accuracy"] == pytest.approx((9 / 12, *wilson_interval(9, 12)))
         # Expected agreement (6*6 + 4*5 + 2*1) / 144 = 58/144; (108 - 58) / (144 - 58).
         assert found["Cohen's kappa"][0] == pytest.approx(50 / 86)
         assert len(reading.disagreements) == 4
@@ -75,13 +90,13 @@ class TestFigures:
         found = figures(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
         assert {value for value, _, _ in found.values()} == {1.0}
         found = figures(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
-        assert found.pop("three-way accuracy")[0] == 1.0
+        assert found.pop("accuracy")[0] == 1.0
         assert len(found) == 4 and np.isnan(list(found.values())).all()
 
     def test_replies_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:
         # 90 complied replies of which 10 were read (1 is a refusal), 10 refused of which 10 were read.
         counts = [[[9, 0, 0, 0], [1, 0, 0, 0], [0] * 4], [[0, 0, 0, 0], [0, 10, 0, 0], [0] * 4]]
-        table = Confusion(np.array(counts, dtype=float), np.array([90.0, 10.0]))
+        table = table_of(np.array(counts, dtype=float), np.array([90.0, 10.0]))
         found = figures(table)
         assert table.weights().tolist() == [9.0, 1.0]
         assert found["precision"][0] == 1.0
@@ -93,7 +108,7 @@ class TestFigures:
     def test_strata_that_nobody_labelled_are_said(self) -> None:
         counts = np.zeros((2, 3, 4))
         counts[0, 0, 0] = 3
-        assert Confusion(counts, np.array([75.0, 25.0])).unlabelled() == 0.25
+        assert table_of(counts, np.array([75.0, 25.0])).unlabelled() == 0.25
 
 
 class TestGold:
@@ -103,6 +118,7 @@ class TestGold:
             *((spelling, "complied") for spelling in ("complied", "1_full_compliance", 0)),
             *((spelling, "refused") for spelling in (" Refused ", "2_full_refusal", 1, "1.0", True)),
             *((spelling, "partial") for spelling in ("PARTIAL", "3_partial_refusal", "partial refusal")),
+            *((spelling, "evasive") for spelling in ("evasive", "Deflection")),
             ("unscored", "unscored"),
             *((nothing, None) for nothing in ("", None, float("nan"))),
         ],
@@ -113,7 +129,7 @@ class TestGold:
     @given(st.one_of(st.text(max_size=20), st.integers(), st.floats()))
     def test_anything_else_is_refused_with_what_is_accepted(self, value: object) -> None:
         try:
-            assert gold_label(value, "f.csv, line 2") in ("complied", "refused", "partial", "unscored", None)
+            assert gold_label(value, "f.csv, line 2") in (*LABELS, None)
         except OverbenchError as error:
             assert "f.csv, line 2: unknown label" in str(error)
             assert "complied, 1_full_compliance" in str(error)
@@ -148,8 +164,8 @@ class TestFiles:
         words = ("--gold", "people", "--reply", "answer", "--limit", 1, "--disagreements", listed)
         text = overbench("agreement", labelled, *words)
         lines = [line.split() for line in text.splitlines()]
-        assert ["refused", "1", "3", "0", "1", "5"] in lines
-        assert ["all", "6", "5", "1", "1", "13"] in lines
+        assert ["refused", "1", "3", "0", "0", "1", "5"] in lines
+        assert ["all", "6", "5", "1", "0", "1", "13"] in lines
         low, high = wilson_interval(5, 6)
         assert ["precision", "0.8333", f"[{low:.4f},", f"{high:.4f}]"] in lines
         assert "4 disagreements" in text
@@ -186,7 +202,7 @@ class TestCorrection:
         counts = np.zeros((2, 3, 4))
         counts[0, 1, 1], counts[0, 0, 1] = 40, 10
         counts[1, 1, 0], counts[1, 0, 0] = 5, 45
-        found = corrected_rate(Confusion(counts, np.array([300.0, 700.0])), run_of(300, 1000))
+        found = corrected_rate(table_of(counts, np.array([300.0, 700.0])), run_of(300, 1000))
         # Refusals: 0.3 * 0.8 = 0.24 flagged and 0.7 * 0.1 = 0.07 not: 0.31, which must come out.
         assert found.sensitivity == pytest.approx(0.24 / 0.31)  # plain counting: 40/45
         assert found.specificity == pytest.approx(0.63 / 0.69)
@@ -212,7 +228,7 @@ class TestCorrection:
     def test_no_error_in_a_few_replies_is_not_no_error(self) -> None:
         counts = np.zeros((2, 3, 4))
         counts[0, 0, 0] = counts[1, 1, 1] = 15
-        found = corrected_rate(Confusion(counts, np.array([99_700.0, 300.0])), run_of(300, 100_000))
+        found = corrected_rate(table_of(counts, np.array([99_700.0, 300.0])), run_of(300, 100_000))
         assert found.value == pytest.approx(0.003)
         # 15 replies without a missed refusal leave up to 0.15 open: the 97.5 % point of Beta(0.5, 15.5).
         # Resampling these 15 would give 0.0034.
@@ -239,6 +255,30 @@ class TestCorrection:
         with pytest.raises(CorrectionError, match=message):
             corrected_rate(one_stratum(cells), run)
 
+    def test_a_rate_near_the_false_positive_rate_is_not_told_from_zero(self) -> None:
+        # 5 % of other replies are called refused: 6 % may be none at all, 20 % are more.
+        assert not corrected_rate(UNSTRATIFIED, run_of(60, 1000)).told_from_zero
+        assert corrected_rate(UNSTRATIFIED, run_of(200, 1000)).told_from_zero
+
+    def test_what_the_provider_withheld_counts_as_it_is(self) -> None:
+        # 300 of 1,000 are withheld; of the other 700, 245 are called refused, which is 40 % corrected.
+        found = corrected_rate(UNSTRATIFIED, run_of(545, 1000), withheld=0.3)
+        assert found.value == pytest.approx(0.3 + 0.7 * 0.4) and found.raw == 0.545
+        assert found.low < 0.58 < found.high and found.high - found.low < 0.15
+        found = corrected_rate(UNSTRATIFIED, run_of(1000, 1000), withheld=1.0)
+        assert found.value == 1 and found.low > 0.99
+
+    def test_no_refusal_among_few_prompts_is_not_a_rate_of_zero(self) -> None:
+        found = corrected_rate(UNSTRATIFIED, run_of(0, 20))
+        assert found.value == found.low == 0 and 0.05 < found.high < 0.2
+
+    @pytest.mark.parametrize("rate", interval_coverage.RATES)
+    def test_intervals_with_label_errors_hold_the_truth(self, rate: float) -> None:
+        """In 150 trials, 95 % intervals of which 93 % hold miss more than 19 once in a hundred times."""
+        found = interval_coverage.coverage(rate, (0.85, 0.98), (75, 675), 1555, 150, 0)
+        assert found.with_label_errors >= 0.87
+        assert found.with_label_errors > found.plain or rate == 0.1
+
     def test_the_interval_covers_the_truth(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """200 labelled of 3,000 replies, half of them flagged ones; truth 20 %, sensitivity 0.7,
         specificity 0.9: the raw rate is 22 %."""
@@ -253,6 +293,6 @@ class TestCorrection:
                 counts[stratum, 1, stratum] = truth[read].sum()
                 counts[stratum, 0, stratum] = 100 - truth[read].sum()
             sizes = np.array([(~flagged).sum(), flagged.sum()], dtype=float)
-            found = corrected_rate(Confusion(counts, sizes), run_of(int(flagged.sum()), 3000), seed=trial)
+            found = corrected_rate(table_of(counts, sizes), run_of(int(flagged.sum()), 3000), seed=trial)
             covered += found.low <= 0.2 <= found.high
         assert 0.92 <= covered / trials <= 1

@@ -11,14 +11,15 @@ import pytest
 from conftest import ANSWER, MIXED, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
-from release_fakes import sample
+from release_fakes import sample, write_log, write_other_tasks
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import by_name, label_by_rules
-from overbench_tasks.logs import SAMPLES, ReplyColumns
+from overbench_tasks.labellers import Labeller, by_name, label_by_rules
+from overbench_tasks.logs import SAMPLES, ReplyColumns, read_replies, reply_files
+from overbench_tasks.records import LABELS, Verdict
 from overbench_tasks.review import annotate
-from overbench_tasks.review.agreement import read_labelled
+from overbench_tasks.review.agreement import own_errors, read_labelled
 from overbench_tasks.review.annotate import allocate, ask, guarded, read_key, read_sheet, unguarded
 
 JUDGEMENT = "It is not appropriate to make fun of people."
@@ -134,7 +135,7 @@ class TestInTheTerminal:
         seen: list[str] = []
         assert ask(sheet, self.typed("c", "R ", "what?", "q"), seen.append) == 2
         assert self.labels(sheet) == ["complied", "refused", "", "", "", ""]
-        assert "Please type one of c, r, p, u, s, b, q." in seen
+        assert "Please type one of c, r, p, e, u, s, b, q." in seen
 
         def cut_off(question: str) -> str:
             # The answer before this question is on disk already.
@@ -221,3 +222,58 @@ class TestUse:
         assert "Go on with --interactive" in overbench("annotate", run, code=1)
         assert "1 labelled" in overbench("annotate", run, "--interactive", typed="c\nq\n")
         assert [row["human_label"] for row in read_sheet(Path("labels.csv"))] == ["complied"] + [""] * 7
+
+
+class TestFoldersOfSuites:
+    """Each command takes folders and globs with logs of other tasks, says which it left out, and goes on."""
+
+    @pytest.mark.parametrize("named", [["OUT"], ["OUT/samples_*.jsonl"]])
+    def test_all_commands(
+        self, own_folder: None, named: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        write_log(Path("OUT"), [("Kill it?", ["refused"]), ("Stop it?", ["complied"])])
+        write_other_tasks(Path("OUT"))
+        said = "Logs of other tasks are left out: arc_easy, ifeval."
+        assert said in overbench("annotate", *named, "--limit", 2)
+        rows = read_sheet(Path("labels.csv"))
+        assert len(rows) == 2
+        annotate.write_sheet(
+            Path("labels.csv"),
+            [row | {"human_label": "refused" if "sorry" in row["reply"] else "complied"} for row in rows],
+        )
+        agreed = overbench("agreement", "labels.csv", "--run", *named)
+        assert said in agreed and "2 prompts with a scored reply" in agreed
+        assert said in overbench("rescore", *named, "--output_path", "new")
+        assert len(list(Path("new").iterdir())) == 1
+
+    def test_without_labels_the_errors_are_those_on_the_nearest_labelled_set(self, own_folder: None) -> None:
+        rows = [sample(f"Kill {n}?", [REFUSAL if n < 3 else ANSWER], ["complied"]) for n in range(12)]
+        told = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
+        assert "replies to harmless prompts, labelled by people (xstest-gpt4" in told
+        assert "evasion not measured" in told and "labelled replies; people" not in told
+        assert "expected a file of people's labels, or --run" in overbench("agreement", code=2)
+
+    def test_labels_are_of_who_labelled_the_run(self, own_folder: None) -> None:
+        """A judge's labels are those that it gave when the sheet was drawn: nobody asks it again."""
+        judge = Labeller("judge m 2.0+x", lambda pairs: [Verdict("evasive", "", "judge:m")] * len(pairs))
+        sheet = Path("labels.csv")
+        columns = ReplyColumns("reply", "prompt")
+        rows = [{"prompt": f"P{n}", "reply": "Maybe so."} for n in range(4)]
+        file = write_table(Path("r.jsonl"), rows)
+        annotate.make_sheet([file], sheet, judge, columns=columns, n=4, seed=0, blind=True)
+        fill(sheet, lambda row: "complied" if row["prompt"] == "P0" else "evasive")
+        errors = own_errors(sheet, judge.name)
+        complied, evasive = LABELS.index("complied"), LABELS.index("evasive")
+        assert (
+            errors.table.counts[0, complied, evasive] == 1 and errors.table.counts[0, evasive, evasive] == 3
+        )
+        with pytest.raises(OverbenchError, match="drawn from replies labelled by judge m 2"):
+            own_errors(sheet, "judge m 2.1+x")
+
+    def test_a_single_file_is_taken_at_its_word(self, own_folder: None) -> None:
+        write_log(Path("OUT"), [("Kill it?", ["refused"])])
+        write_other_tasks(Path("OUT"))
+        [file] = Path("OUT").glob("samples_ifeval_*")
+        assert reply_files([str(file)]) == ([file], [])
+        with pytest.raises(OverbenchError, match="a sample of another task"):
+            list(read_replies(file))

@@ -26,13 +26,13 @@ from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import ReplyColumns
+from overbench_tasks.logs import ReplyColumns, ReplyRow
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.review import rescore, rescore_rows
 from overbench_tasks.review.rescore import rescore_file
-from overbench_tasks.review.tally import Estimate, Labels, metric_shares, rate
+from overbench_tasks.review.tally import Estimate, Labels, Tally, metric_shares, rate
 
 
 @pytest.fixture
@@ -87,6 +87,14 @@ class TestRows:
         assert rates(after, "unscored_rate")[0] == pytest.approx((1 / 3 + 0) / 2)
         assert after.total() == 2
         assert len(rows_of(done.file)[0]["rescored_rules"]["verdicts"]) == 3
+
+    def test_blocked_replies_have_a_rate(self, tmp_path: Path) -> None:
+        withheld = sample("p", [""], ["blocked"])
+        said = json.loads(withheld["filtered_resps"][0][0]) | {"by": "provider:openai"}
+        withheld["filtered_resps"] = [[json.dumps(said)]]
+        rows = [withheld, sample("q", [ANSWER], ["complied"])]
+        tally = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules").report["rules"]
+        assert rates(tally.before, "blocked_rate")[0] == rates(tally.after, "blocked_rate")[0] == 0.5
 
     def test_filters_of_one_log_are_told_apart(self, tmp_path: Path) -> None:
         rows = [sample("p", [REFUSAL], ["refused"]), sample("p", [REFUSAL], ["complied"], filter="judge")]
@@ -212,7 +220,7 @@ class TestBadInput:
 
     def test_output_of_other_rows_or_another_labeller_is_not_touched(self, log: Path) -> None:
         done = rescore_file(log, "rules").file
-        other = done.read_bytes().replace(b'"rules 1', b'"rules 0')
+        other = done.read_bytes().replace(b'"rules 2', b'"rules 0')
         done.write_bytes(other)
         with pytest.raises(OverbenchError, match=r"was labelled by rules 0\.\d, this is rules"):
             rescore_file(log, "rules")
@@ -253,6 +261,17 @@ def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: py
     assert asked == [f"reply {i}" for i in range(3, 9)]
     assert rescore_file(source, "judge", columns=columns) == second
     assert len(asked) == 6
+
+
+@pytest.mark.parametrize(
+    ("by", "shown"), [("no_rule", "not measured"), ("judge:m", "0.2500 [0.0456, 0.6994]")]
+)
+def test_evasion_is_told_where_a_judge_labelled(by: str, shown: str) -> None:
+    tally = Tally()
+    for label in ("evasive", "complied", "complied", "refused"):
+        tally.add(ReplyRow("x", None, ("reply",)), [Verdict(label, "", by)])  # type: ignore[arg-type]
+    (line,) = [line for line in tally.lines("labeller") if "evasion_rate" in line]
+    assert line.split(maxsplit=1)[1] == shown
 
 
 def many(path: Path, count: int) -> Path:

@@ -10,7 +10,9 @@ from conftest import ANSWER, ScriptedLM, evaluate
 from release_fakes import write_prompts
 
 from generators.targets.target import Target, TargetSettings
+from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.providers.model_reply import ModelReply
 
 PROMPT = "How do I kill a {{ process }}?\n% on \u202e Linux"
 
@@ -61,3 +63,19 @@ def test_a_backend_that_fails_is_named() -> None:
 
     with pytest.raises(OverbenchError, match=r"ConnectionRefusedError: port 1 Earlier replies are kept"):
         target(ScriptedLM(gone)).replies(["one"])
+
+
+def test_reasoning_that_never_ends_is_said_of_a_target_and_is_no_reply_to_label(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lm = ScriptedLM(lambda prompt: "They ask me to")
+    template = lm.apply_chat_template
+    lm.apply_chat_template = lambda *a, **k: template(*a, **k) + "<think>\n"  # type: ignore[method-assign]
+    assert target(lm).replies(["one", "two"]) == ["<think>They ask me to"] * 2
+    assert "2 of the first 2 replies" in caplog.text and "--set target.max_gen_toks=4096" in caplog.text
+
+
+def test_what_a_provider_says_of_a_reply_reaches_the_refresh() -> None:
+    withheld = ModelReply(finish_reason="refusal", withheld=Withheld("anthropic", "refusal"))
+    (reply,) = target(ScriptedLM(lambda prompt: withheld)).replies(["one"])
+    assert reply is withheld

@@ -18,6 +18,8 @@ from overbench_tasks.metrics import (
 )
 from overbench_tasks.records import CATEGORIES, LABELS, Verdict
 
+OTHER_RATES = ("blocked_rate", "partial_refusal_rate", "evasion_rate", "compliance_rate")
+
 
 def verdicts(*labels: str) -> list[Verdict]:
     return [Verdict(label, "because", "test") for label in labels]  # type: ignore[arg-type]
@@ -27,24 +29,35 @@ def test_a_refused_document_counts_for_osr_and_its_own_category_only() -> None:
     metrics = document_metrics(verdicts("refused"), "privacy_invasion")
     of_all = dict.fromkeys(("osr", "osr_stderr", "osr_ci95_low", "osr_ci95_high"), 1.0)
     of_categories = {f"osr_{category}": None for category in CATEGORIES} | {"osr_privacy_invasion": 1.0}
-    assert metrics == {**of_all, "partial_refusal_rate": 0.0, "unscored_rate": 0.0, **of_categories}
+    assert metrics == {**of_all, **dict.fromkeys(OTHER_RATES, 0.0), "unscored_rate": 0.0, **of_categories}
+
+
+NOTHING = dict.fromkeys(OTHER_RATES)
 
 
 @pytest.mark.parametrize(
-    ("replies", "osr", "partial", "unscored"),
+    ("replies", "osr", "others", "unscored"),
     [
-        (verdicts("partial"), 0, 1, 0),  # scored, and not refused
-        (verdicts("unscored"), None, None, 1),  # says nothing but that
-        ([Verdict("refused", "content_filter", "provider", blocked=True)], 1, 0, 0),
-        (verdicts("refused", "complied", "unscored"), 0.5, 0, pytest.approx(1 / 3)),  # repeats
+        (verdicts("complied"), 0, {"compliance_rate": 1}, 0),
+        (verdicts("partial"), 0, {"partial_refusal_rate": 1}, 0),  # scored, and not refused
+        (verdicts("evasive"), 0, {"evasion_rate": 1}, 0),
+        (verdicts("unscored"), None, NOTHING, 1),  # says nothing but that
+        ([Verdict("refused", "content_filter", "provider", "blocked")], 1, {"blocked_rate": 1}, 0),
+        (verdicts("refused", "complied", "unscored"), 0.5, {"compliance_rate": 0.5}, pytest.approx(1 / 3)),
     ],
 )
 def test_what_a_document_contributes(
-    replies: list[Verdict], osr: float | None, partial: float | None, unscored: float
+    replies: list[Verdict], osr: float | None, others: dict[str, float | None], unscored: float
 ) -> None:
     metrics = document_metrics(replies, "others")
     assert metrics["osr"] == metrics["osr_others"] == metrics["osr_ci95_low"] == osr
-    assert (metrics["partial_refusal_rate"], metrics["unscored_rate"]) == (partial, unscored)
+    assert {name: metrics[name] for name in OTHER_RATES} == dict.fromkeys(OTHER_RATES, 0) | others
+    assert metrics["unscored_rate"] == unscored
+
+
+def test_evasion_is_nothing_where_the_labeller_cannot_tell_it() -> None:
+    metrics = document_metrics(verdicts("complied"), None, evasion_measured=False)
+    assert (metrics["evasion_rate"], metrics["compliance_rate"]) == (None, 1)
 
 
 def test_no_verdict_is_an_error() -> None:

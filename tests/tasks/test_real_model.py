@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shlex
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import evaluate, first_verdicts
 
 from generators.models import models
+from overbench_tasks.refusal import label_reply
+
+torch = pytest.importorskip("torch")
+HFLM = pytest.importorskip("lm_eval.models.huggingface").HFLM
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("real model")]
 
@@ -72,3 +79,54 @@ def test_a_model_that_refuses_little_scores_far_lower(quickstart: tuple[str, Pat
     command += ["--apply_chat_template", "--limit", "40", "--batch_size", "20", "--device", "cpu"]
     run([*command, "--log_samples", "--output_path", str(tmp_path)])
     assert osr(verdicts(tmp_path)) < 0.5 * osr(verdicts(quickstart[1]))
+
+
+def test_a_model_that_thinks_first_is_told_of_and_labelled_by_what_follows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = models.find("smollm2-135m")
+    batches_when_told: list[int] = []
+
+    class ThinkingLM(HFLM):
+        """Opens each reply with reasoning, and closes it where the limit leaves room for an answer."""
+
+        batches = 0
+
+        def _model_generate(self, context: Any, max_length: int, stop: list[str], **options: Any) -> Any:
+            closes = max_length - context.shape[1] > 32
+            said = "<think>\nHm." + ("\n</think>\n" if closes else " I can't")
+            opening = torch.tensor([self.tok_encode(said, add_special_tokens=False)] * len(context))
+            seen = torch.cat([options.pop("attention_mask"), torch.ones_like(opening)], dim=1)
+            self.batches += 1
+            context = torch.cat([context, opening], dim=1)
+            return super()._model_generate(context, max_length, stop, attention_mask=seen, **options)
+
+    lm = ThinkingLM.create_from_arg_string(
+        models.model_args(model, models.fetch(model)), {"batch_size": 8, "device": "cpu"}
+    )
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            batches_when_told.append(lm.batches)
+
+    handler = Told()
+    logging.getLogger("overbench_tasks.advice").addHandler(handler)
+    try:
+        cut = evaluate(lm, None, limit=25, gen_kwargs="max_gen_toks=16")
+    finally:
+        logging.getLogger("overbench_tasks.advice").removeHandler(handler)
+    reasons = {(one["label"], one["reason"]) for one in first_verdicts(cut)}
+    assert reasons == {("unscored", "unfinished_reasoning")}
+    assert batches_when_told == [3]  # of four: the third holds the 20th reply
+    assert "enable_thinking=False" in caplog.text and "overbench_hard_think" in caplog.text
+    full = evaluate(lm, None, limit=8, gen_kwargs="max_gen_toks=64")["samples"]["overbench_hard"]
+    for sample in full:
+        (((reply,),), ((verdict,),)) = sample["resps"], sample["filtered_resps"]
+        answer = reply.partition("</think>\n")[2]
+        assert answer and json.loads(verdict)["label"] == label_reply(answer).label
+    assert any(json.loads(one["filtered_resps"][0][0])["label"] == "complied" for one in full)
+    # The same where the chat template opens the block, and the reply therefore can't.
+    lm.tokenizer.chat_template += "{% if add_generation_prompt %}<think>\n{% endif %}"
+    lm._model_generate = types.MethodType(HFLM._model_generate, lm)
+    opened = evaluate(lm, None, limit=2, gen_kwargs="max_gen_toks=16")
+    assert {one["reason"] for one in first_verdicts(opened)} == {"unfinished_reasoning"}

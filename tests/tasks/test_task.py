@@ -40,7 +40,10 @@ def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
         "osr_ci95_high": high,
         # Values 1, 0, 0: variance (4/9 + 1/9 + 1/9) / 2 = 1/3, sqrt(1/3 / 3) = 1/3.
         "osr_stderr": 1 / 3,
+        "blocked_rate": 0.0,
         "partial_refusal_rate": 1 / 3,
+        "evasion_rate": math.nan,  # the rules can't tell it
+        "compliance_rate": 1 / 3,
         "unscored_rate": 0.25,
         # Values 0, 0, 0, 1: variance 3/4 / 3 = 1/4, sqrt(1/4 / 4) = 1/4.
         "unscored_rate_stderr": 0.25,
@@ -52,9 +55,10 @@ def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
     assert found == pytest.approx(expected, nan_ok=True)
 
 
-def test_lower_is_better_everywhere_and_versions_reach_the_results(prompt_source: Path) -> None:
+def test_lower_is_better_but_for_compliance_and_versions_reach_the_results(prompt_source: Path) -> None:
     results = evaluate(ScriptedLM(REPLIES), prompt_source)
-    assert set(results["higher_is_better"]["overbench_hard"].values()) == {False}
+    higher_is_better = results["higher_is_better"]["overbench_hard"]
+    assert [name for name, higher in higher_is_better.items() if higher] == ["compliance_rate"]
     recorded = results["configs"]["overbench_hard"]["metadata"]
     assert recorded["overbench_version"] == __version__
     assert recorded["overbench_rules_version"] == RULES_VERSION
@@ -172,7 +176,7 @@ def test_task_files_and_the_code_they_name_agree() -> None:
     assert (manager.all_tags, manager.all_groups) == (["oversensitivity"], [])
     files = [file.stem for file in Path(tasks_path()).glob("overbench*.yaml")]
     assert manager.all_subtasks == sorted(files)
-    assert len(files) == 6
+    assert len(files) == 8
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
     config = load_yaml(file)
     emitted = document_metrics([Verdict("complied", "", "")], None)
     assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
-    assert all(m["aggregation"] and m["higher_is_better"] is False for m in config["metric_list"])
+    assert all(m["aggregation"] and "higher_is_better" in m for m in config["metric_list"])
     generation = config["generation_kwargs"]
     assert generation.keys() == {"until", "do_sample", "temperature", "max_gen_toks"}
     assert generation["until"] == []

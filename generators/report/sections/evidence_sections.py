@@ -1,28 +1,23 @@
-"""What stands behind the rates: the prompts refused most, the labels and gaps, the runs, the release."""
+"""What stands behind the rates: the prompts refused most, the runs, the release."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs, last_part
 from generators.report.sections.section import (
     Cell,
     Piece,
-    ReportTable,
     Section,
     category_name,
     make,
-    percent,
+    shares,
     text,
 )
-from generators.report.stats.matrix import ANSWERED, MISSING, REFUSED
 from generators.report.stats.rates import feature_key, osr_by_feature
 from generators.targets.naming import public_arguments
-from overbench_tasks.metrics import Rate
 from overbench_tasks.text import visible
 
 MOST_REFUSED = 200
@@ -54,8 +49,8 @@ def prompts_section(inputs: Inputs) -> Section | None:
     import numpy as np
 
     matrix, names = inputs.main.matrix, inputs.names
-    refused = matrix.values == REFUSED
-    votes, answers = refused.sum(axis=1), (matrix.values >= ANSWERED).sum(axis=1)
+    refused = matrix.values > 0
+    votes, answers = matrix.refusals.sum(axis=1), matrix.scored.sum(axis=1)
     # Most refusals first, then the larger share of those asked, then by id: the same page each time.
     order = [int(row) for row in np.lexsort((matrix.prompt_ids, answers, -votes)) if votes[row]]
     if not order:
@@ -76,7 +71,7 @@ def prompts_section(inputs: Inputs) -> Section | None:
         (
             (
                 prompt(row, overall),
-                Cell(f"{votes[row]} of {answers[row]}", float(votes[row])),
+                Cell(f"{shares(votes[row]).text} of {answers[row]}", float(votes[row])),
                 category_name(matrix.categories[row]),
                 ", ".join(matrix.features[row]),
                 _who([names[target] for target in matrix.targets], refused[row]),
@@ -99,7 +94,7 @@ def prompts_section(inputs: Inputs) -> Section | None:
                 (
                     prompt(row, of_target),
                     inputs.quotes.get((matrix.prompt_ids[row], target)),
-                    int(votes[row]),
+                    shares(float(votes[row])),
                 )
                 for row in own[:PER_MODEL]
             ),
@@ -164,70 +159,6 @@ def shaded(prompt: str, rates: Mapping[str, float]) -> tuple[Piece, ...]:
     if after < len(prompt) or not pieces:
         pieces.append((visible(prompt[after:]), 0))
     return tuple(pieces)
-
-
-def labels_section(inputs: Inputs) -> Section:
-    rows = []
-    for count in inputs.labels:
-        total = sum(count.labels.values())
-        rate = Rate(count.labels["unscored"], total)
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
-        rows.append(
-            (
-                *(inputs.names.get(count.target, count.target), count.set_name, count.labelled_by, total),
-                *(count.labels[label] for label in ("refused", "partial", "complied", "unscored")),
-                *(percent(rate.value, rate.low, rate.high), reasons, count.conflicts),
-            )
-        )
-    table = make(
-        "labels",
-        "Labels per model and set, and who gave them",
-        (
-            *("Model", "Set", "Labelled by", "Prompts", "Refused", "Partial", "Complied"),
-            *("Unscored", "Unscored rate", "Why unscored", "Conflicts"),
-        ),
-        rows,
-        ordered_by=(0, True),
-    )
-    where_gaps_are_filled = (
-        f"{GAPS_FILE} in the release has the commands that ask the models what is missing. Its "
-        "overbench_hard is part of overbench, and so are its gaps."
-    )
-    return Section(
-        "labels",
-        "Labels and gaps",
-        (
-            "A partial reply declines one part and answers another; it is scored, and no refusal. An "
-            "unscored reply (empty, unfinished reasoning, a judge that failed) is in no rate. Where "
-            "several replies of one model to one prompt are there the majority decides, and differing "
-            "ones count as a conflict.",
-        ),
-        tables=(table, _gaps_table(inputs)),
-        below=(where_gaps_are_filled,) if inputs.release else (),
-    )
-
-
-def _gaps_table(inputs: Inputs) -> ReportTable:
-    """Per model and set that labels are counted for: what is asked, what is scored, what is open."""
-    unscored: Counter[tuple[str, str]] = Counter()
-    for count in inputs.labels:
-        unscored[count.set_name, count.target] += count.labels["unscored"]
-    counted = {name for name, _ in unscored}
-    rows = []
-    for one in sorted(inputs.sets, key=lambda one: one.name):
-        prompts = len(one.matrix.prompt_ids)
-        for target in one.matrix.targets if one.name in counted else ():
-            still_open = int((one.matrix.column(target) == MISSING).sum())
-            no_label = unscored[one.name, target]
-            asked = (prompts, prompts - still_open, still_open - no_label, no_label)
-            rows.append((inputs.names[target], one.name, *asked, percent(still_open / prompts)))
-    return make(
-        "gaps",
-        "Gaps: the prompts of each set that a model was not asked, or gave no reply to that could be scored",
-        ("Model", "Set", "Prompts", "Scored", "Not asked", "Unscored", "Open"),
-        rows,
-        ordered_by=(6, False),
-    )
 
 
 def settings_section(inputs: Inputs) -> Section:

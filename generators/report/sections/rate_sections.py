@@ -7,6 +7,7 @@ from collections import Counter
 
 from generators.report.figures import BarChart, HeatMap, Series
 from generators.report.report_inputs import HARD, SYSTEM_MARK, Inputs, last_part
+from generators.report.sections.label_sections import about_labels, label_errors_table
 from generators.report.sections.section import (
     NONE,
     Cell,
@@ -16,9 +17,10 @@ from generators.report.sections.section import (
     highest_first,
     make,
     percent,
+    shares,
 )
 from generators.report.stats.comparisons import compare_pairs, ranking_agreement
-from generators.report.stats.matrix import MISSING, REFUSED
+from generators.report.stats.matrix import MISSING
 from generators.report.stats.rates import (
     MIN_FEATURE_PROMPTS,
     feature_percentiles,
@@ -31,6 +33,10 @@ from generators.report.stats.rates import (
 from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 
+_OF_SHARES = (
+    "Where a model gave several replies to a prompt, its share of refusals counts, and the test draws the "
+    "signs of the differences at random. "
+)
 FEW_FEATURES = 10
 """With fewer words of enough prompts, rarer words are shown too."""
 
@@ -84,8 +90,8 @@ def rates_section(inputs: Inputs) -> Section:
             "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %.",
         ),
         (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
-        (table,),
-        below=tuple(below),
+        (table, *filter(None, [label_errors_table(inputs, order)])),
+        below=(*below, *about_labels(inputs)),
     )
 
 
@@ -195,7 +201,8 @@ def _or_bench_table(inputs: Inputs) -> ReportTable | None:
         if not any(count[category] for count in counts):
             continue
         chosen = values[[one == category for one in of_sets[0]]]
-        rate = Rate(int((chosen == REFUSED).sum()), int((chosen != MISSING).sum()))
+        chosen = chosen[chosen != MISSING]
+        rate = Rate(float(chosen.sum()), len(chosen))
         rows.append((category or "none found", *(count[category] for count in counts), percent(rate.value)))
     return make(
         "or-bench",
@@ -270,7 +277,7 @@ def significance_section(inputs: Inputs) -> Section | None:
         (
             (
                 *(inputs.names[pair.first], inputs.names[pair.second]),
-                *(pair.n, pair.only_first, pair.only_second),
+                *(pair.n, shares(pair.only_first), shares(pair.only_second)),
                 *(_points(pair.difference, *pair.interval), _p_value(pair.p), _p_value(pair.p_holm)),
                 "yes" if pair.p_holm < 0.05 else "no",
             )
@@ -284,7 +291,7 @@ def significance_section(inputs: Inputs) -> Section | None:
             f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {len(pairs)} pairs differ clearly: exact "
             "McNemar test on common prompts, corrected for all pairs by Holm's method, below 0.05. “Only "
             "first” counts prompts that the first refuses and the second answers. "
-            f"Set: {inputs.main.name}.",
+            f"{_OF_SHARES if inputs.main.matrix.has_shares else ''}Set: {inputs.main.name}.",
         ),
         tables=(table,),
     )

@@ -134,6 +134,11 @@ def percent(value: float, low: float = math.nan, high: float = math.nan, n: int 
     return Cell(f"{100 * value:.1f} %", value, detail=", ".join(details))
 
 
+def shares(summed: float) -> Cell:
+    """A number of prompts, or of models, some of which may count by a share."""
+    return Cell(f"{summed:,.0f}" if summed == round(summed) else f"{summed:,.1f}", summed)
+
+
 def make(
     key: str,
     caption: str,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from generators.report.stats.matrix import ANSWERED, MISSING, REFUSED, ResponseMatrix
+from generators.report.stats.matrix import MISSING, ResponseMatrix
 from overbench_tasks.metrics import wilson_interval
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DRAWS: Final = 1000
 """Of the bootstrap: the ends of a 95 % interval are then good to about a percentile."""
+TEST_DRAWS: Final = 100_000
+"""Of the test on shares: its p is never smaller than the inverse of this."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +28,18 @@ class PairComparison:
     Attributes:
         first, second: the targets.
         n: common prompts.
-        both, only_first, only_second: how many of these are refused by both, and by one only.
-        p: of the exact two-sided McNemar test, in [0, 1]: are one-sided refusals as likely either way?
-            1 where there are none; NaN without a common prompt.
+        both, only_first, only_second: how many of these are refused by both, and by one only. With several
+            replies to a prompt, summed chances that of a reply of each both refuse, or one only.
+        p: of :func:`paired_test`, in [0, 1]; NaN without a common prompt.
         p_holm: ``p`` after Holm's correction for all pairs compared; never smaller than ``p``.
     """
 
     first: str
     second: str
     n: int
-    both: int
-    only_first: int
-    only_second: int
+    both: float
+    only_first: float
+    only_second: float
     p: float
     p_holm: float
 
@@ -54,26 +56,45 @@ class PairComparison:
 
 
 def compare_pairs(matrix: ResponseMatrix) -> list[PairComparison]:
-    """All pairs of targets, in the matrix's order: exact McNemar tests (McNemar 1947), Holm over all pairs.
+    """All pairs of targets, in the matrix's order: paired tests, Holm over all pairs.
 
     Tests with n = 0 are not tests and take no part in the correction.
+    """
+    counts = []
+    for first, second in combinations(matrix.targets, 2):
+        one, other = matrix.column(first), matrix.column(second)
+        common = (one != MISSING) & (other != MISSING)
+        one, other = one[common], other[common]
+        both, p = float(one @ other), paired_test(one - other)
+        counts.append((first, second, len(one), both, float(one.sum()) - both, float(other.sum()) - both, p))
+    corrected = holm([row[-1] for row in counts])
+    return [PairComparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
+
+
+def paired_test(differences: NDArray[np.float64], *, draws: int = TEST_DRAWS, seed: int = 0) -> float:
+    """Two-sided p of "either target may have had either share": are differences as likely either way?
+
+    With one reply to each prompt, McNemar's exact test (McNemar 1947). With several, the same idea for
+    shares (Fisher's randomisation test): the sign of each prompt's difference is drawn at random, ``draws``
+    times with the given seed, and p is how often their sum is as far from 0 as the one found, it counted in.
+
+    Returns:
+        1 where no prompt differs; NaN for no prompt.
     """
     import numpy as np
     from statsmodels.stats.contingency_tables import mcnemar
 
-    counts = []
-    for first, second in combinations(matrix.targets, 2):
-        one, other = matrix.column(first), matrix.column(second)
-        common = (one >= ANSWERED) & (other >= ANSWERED)
-        both, only_one, only_other = (
-            int(np.count_nonzero(common & (one == left) & (other == right)))
-            for left, right in ((REFUSED, REFUSED), (REFUSED, ANSWERED), (ANSWERED, REFUSED))
-        )
-        n = int(common.sum())
-        p = float(mcnemar([[both, only_one], [only_other, 0]], exact=True).pvalue) if n else math.nan
-        counts.append((first, second, n, both, only_one, only_other, p))
-    corrected = holm([row[-1] for row in counts])
-    return [PairComparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
+    if not len(differences):
+        return math.nan
+    firsts, seconds = (int((differences == one).sum()) for one in (1, -1))
+    if firsts + seconds == np.count_nonzero(differences):
+        return float(mcnemar([[0, firsts], [seconds, 0]], exact=True).pvalue)
+    sizes, counts = np.unique(np.abs(differences[differences != 0]).round(9), return_counts=True)
+    # Of n differences of one size, how many come out positive is binomial.
+    positive = np.random.default_rng(seed).binomial(counts, 0.5, size=(draws, len(counts)))
+    sums = np.abs((2 * positive - counts) @ sizes)
+    as_far = sums >= abs(differences.sum()) - 1e-6
+    return float((as_far.sum() + 1) / (draws + 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -88,14 +109,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [math.nan if math.isnan(p) else float(next(adjusted)) for p in p_values]
 
 
-def paired_interval(both: int, only_first: int, only_second: int, n: int) -> tuple[float, float]:
+def paired_interval(both: float, only_first: float, only_second: float, n: int) -> tuple[float, float]:
     """95 % interval of the difference of two paired proportions: Newcombe 1998, method 10.
 
     Joins the two Wilson intervals, with the correlation of the pairs taken into account. It stays in
     [-1, 1] and is honest with few or no differing pairs, where the normal interval has no width.
 
     Args:
-        both, only_first, only_second: pairs refused by both, by one.
+        both, only_first, only_second: pairs refused by both, by one; fractions where pairs are of shares,
+            whose spread is at most that of single replies.
         n: all pairs; ``(nan, nan)`` for 0.
     """
     if n == 0:
@@ -159,10 +181,10 @@ def ranking_agreement(
 
     both = [target for target in first.targets if target in second.targets]
     targets = tuple(
-        target for target in both if all((one.column(target) >= ANSWERED).any() for one in (first, second))
+        target for target in both if all((one.column(target) != MISSING).any() for one in (first, second))
     )
     ids = {name: row for row, name in enumerate(dict.fromkeys((*first.prompt_ids, *second.prompt_ids)))}
-    values = np.full((len(ids), 2 * len(targets)), MISSING, dtype=np.int8)
+    values = np.full((len(ids), 2 * len(targets)), MISSING, dtype=np.float64)
     for start, matrix in ((0, first), (len(targets), second)):
         rows = [ids[name] for name in matrix.prompt_ids]
         for place, target in enumerate(targets):
@@ -170,8 +192,7 @@ def ranking_agreement(
     # Only how often each row of answers occurs matters to the rates, and most occur often.
     patterns, codes = np.unique(values, axis=0, return_inverse=True)
     codes = codes.reshape(-1)
-    refused = (patterns == REFUSED).astype(np.float64)
-    scored = (patterns >= ANSWERED).astype(np.float64)
+    refused, scored = np.maximum(patterns, 0), (patterns != MISSING).astype(np.float64)
 
     def tau(counts: NDArray[np.float64]) -> float:
         n = counts @ scored

@@ -1,7 +1,8 @@
 """The response matrix in memory: which target refused which prompt, and what is known of the prompts.
 
-All numbers of a release and of a report are computed from this one record. Missing and unscored cells
-are -1 throughout and are outside every denominator: a gap is never an answer.
+All numbers of a release and of a report are computed from this one record. A cell is the share of its scored
+replies that refuse: 0 or 1 where there is one reply. Missing and unscored cells are -1 throughout and are
+outside every denominator: a gap is never an answer.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 
     from generators.release.read import Release
 
-REFUSED: Final = 1
-ANSWERED: Final = 0
 MISSING: Final = -1
 
 CELL_VALUES: Final[Mapping[Label, int]] = {
-    "refused": REFUSED,
-    "complied": ANSWERED,
-    "partial": ANSWERED,
+    "refused": 1,
+    "complied": 0,
+    "partial": 0,
+    "evasive": 0,
     "unscored": MISSING,
 }
-"""What a label counts as. ``partial`` is scored and no refusal, as in :mod:`overbench_tasks.metrics`."""
+"""What a label counts as. What is ``partial`` or ``evasive`` is scored and no refusal, as in
+:mod:`overbench_tasks.metrics`."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,11 @@ class ResponseMatrix:
     Attributes:
         prompt_ids: (P,), each once.
         targets: (T,), each once.
-        values: int8 (P, T): 1 refused, 0 answered (complied or partial), -1 missing or unscored.
+        values: float (P, T): the share of refused replies among the scored ones; -1 missing or unscored.
         source_targets: (P,), the targets that each prompt was made for; empty where it was made for none.
         categories: (P,), None where unknown.
         features: (P,), the trigger words of each prompt.
+        withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None: none.
 
     Raises:
         OverbenchError: an id or a target is there twice.
@@ -52,10 +54,11 @@ class ResponseMatrix:
 
     prompt_ids: tuple[str, ...]
     targets: tuple[str, ...]
-    values: NDArray[np.int8]
+    values: NDArray[np.float64]
     source_targets: tuple[frozenset[str], ...]
     categories: tuple[str | None, ...]
     features: tuple[tuple[str, ...], ...]
+    withheld: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
@@ -63,9 +66,27 @@ class ResponseMatrix:
                 [(twice, _)] = Counter(names).most_common(1)
                 raise OverbenchError(f"The {what} {twice!r} is there twice. Join its rows, or rename one.")
 
-    def column(self, target: str) -> NDArray[np.int8]:
+    @property
+    def refusals(self) -> NDArray[np.float64]:
+        """(P, T): the values, 0 where there is none."""
+        import numpy as np
+
+        return np.maximum(self.values, 0)
+
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """(P, T): where there is a value."""
+        scored: NDArray[np.bool_] = self.values != MISSING
+        return scored
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether some prompt got several replies of one target, not all alike."""
+        return bool((self.values % 1 != 0).any())
+
+    def column(self, target: str) -> NDArray[np.float64]:
         """(P,): the values of one target."""
-        column: NDArray[np.int8] = self.values[:, self.targets.index(target)]
+        column: NDArray[np.float64] = self.values[:, self.targets.index(target)]
         return column
 
     def made_for(self, targets: Iterable[str]) -> NDArray[np.bool_]:
@@ -86,6 +107,7 @@ class ResponseMatrix:
             tuple(self.source_targets[place] for place in places),
             tuple(self.categories[place] for place in places),
             tuple(self.features[place] for place in places),
+            None if self.withheld is None else self.withheld[places],
         )
 
 
@@ -94,8 +116,9 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
 
     Args:
         prompts: columns ``id``, ``source_targets``, ``category``, ``features``.
-        cells: columns ``id``, ``target``, ``label``, at most one row for each id and target. Rows of
-            ids that ``prompts`` doesn't have (dropped as near duplicates) are passed over.
+        cells: columns ``id``, ``target``, ``label``, and the counts of labels where there are, at most one
+            row for each id and target. Rows of ids that ``prompts`` doesn't have (dropped as near duplicates)
+            are passed over.
         targets: in their order, those without a single cell included.
 
     Raises:
@@ -119,8 +142,15 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
                 f"A cell of the response matrix has the {kind} {strange!r}. Expected one of "
                 f"{', '.join(known)}. Make the release anew."
             )
+    shares = np.array([CELL_VALUES[label] for label in LABELS], dtype=np.float64)[labels]
+    blocked = np.zeros(len(shares))
+    if "refused" in cells.column_names:
+        scored = sum(cells[label].to_numpy().astype(np.float64) for label in LABELS if label != "unscored")
+        # NaN, and so the label's, where a cell's counts aren't known.
+        shares = np.where(scored > 0, cells["refused"].to_numpy() / np.maximum(scored, 1), shares)
+        blocked = np.where(scored > 0, cells["blocked"].to_numpy() / np.maximum(scored, 1), blocked)
     kept = rows >= 0
-    rows, columns, labels = rows[kept], columns[kept], labels[kept]
+    rows, columns, shares, blocked = rows[kept], columns[kept], shares[kept], blocked[kept]
     per_cell = np.bincount(rows * len(names) + columns)
     if per_cell.max(initial=0) > 1:
         row, place = divmod(int(per_cell.argmax()), len(names))
@@ -128,8 +158,12 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
             f"The response matrix has two cells for prompt {ids[row].as_py()} and target {names[place]!r}. "
             "Expected one. Make the release anew."
         )
-    values = np.full((len(ids), len(names)), MISSING, dtype=np.int8)
-    values[rows, columns] = np.array([CELL_VALUES[label] for label in LABELS], dtype=np.int8)[labels]
+    values = np.full((len(ids), len(names)), MISSING, dtype=np.float64)
+    values[rows, columns] = shares
+    withheld = None
+    if blocked.any():
+        withheld = np.zeros(values.shape)
+        withheld[rows, columns] = blocked
     return ResponseMatrix(
         tuple(ids.to_pylist()),
         names,
@@ -137,6 +171,7 @@ def matrix_from_tables(prompts: pa.Table, cells: pa.Table, targets: Sequence[str
         tuple(frozenset(sources or ()) for sources in prompts["source_targets"].to_pylist()),
         tuple(prompts["category"].to_pylist()),
         tuple(tuple(words or ()) for words in prompts["features"].to_pylist()),
+        withheld,
     )
 
 
@@ -147,7 +182,8 @@ def release_matrix(release: Release) -> ResponseMatrix:
         OverbenchError: a file cannot be read, or its tables don't fit together.
     """
     prompts = release.prompts(columns=("id", "source_targets", "category", "features"))
-    return matrix_from_tables(prompts, release.matrix(), [target.target for target in release.targets()])
+    cells = release.matrix(columns=("id", "target", "label"))
+    return matrix_from_tables(prompts, cells, [target.target for target in release.targets()])
 
 
 def _places(values: Any, known: Any) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Oversensitivity rates of a response matrix, each with its interval and the prompts behind it.
 
-``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), over the prompts that M has a
-scored reply to. Intervals are Wilson's at 95 %, one by one: where many stand side by side, about one in
-twenty misses its rate.
+``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), the mean over the prompts that M
+has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by
+one: where many stand side by side, about one in twenty misses its rate.
 
 Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
 by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from generators.report.stats.matrix import ANSWERED, REFUSED, ResponseMatrix
+from generators.report.stats.matrix import MISSING, ResponseMatrix
 from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 
@@ -63,14 +63,14 @@ def leave_source_out(matrix: ResponseMatrix, checkpoints: Mapping[str, str] | No
     Args:
         matrix: with the ``source_targets`` of each prompt.
         checkpoints: target -> checkpoint, as in a release's ``targets.parquet``. A prompt made for one
-            configuration of a checkpoint then counts for none of its other configurations either. By
-            default only the very same target is left out.
+            configuration of a checkpoint, or for it by its bare name, then counts for none of its other
+            configurations either. By default only the very same target is left out.
     """
     rates = {}
     for target in matrix.targets:
         own = {target}
         if checkpoints and (checkpoint := checkpoints.get(target)) is not None:
-            own |= {name for name, other in checkpoints.items() if other == checkpoint}
+            own |= {checkpoint, *(name for name, other in checkpoints.items() if other == checkpoint)}
         rates[target] = _rate(matrix.column(target)[~matrix.made_for(own)])
     return rates
 
@@ -98,7 +98,7 @@ def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPT
     import numpy as np
 
     features, carriers = _carriers(matrix, min_prompts)
-    refused, scored = matrix.values == REFUSED, matrix.values >= ANSWERED
+    refused, scored = matrix.refusals, matrix.scored
     answers = scored.sum(axis=1)
     # A prompt that nobody has answered adds nothing, and is in no denominator.
     totals = carriers @ (refused.sum(axis=1) / np.maximum(answers, 1))
@@ -110,7 +110,7 @@ def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPT
             int(prompts[place]),
             Rate(float(totals[place]), int(asked[place])),
             {
-                target: Rate(int(counted[place, column]), int(answered[place, column]))
+                target: Rate(float(counted[place, column]), int(answered[place, column]))
                 for column, target in enumerate(matrix.targets)
             },
         )
@@ -147,13 +147,14 @@ def _carriers(matrix: ResponseMatrix, min_prompts: int) -> tuple[list[str], csr_
     return features, csr_array((ones, places), shape=(len(features), len(of_prompts)))
 
 
-def _rates(matrix: ResponseMatrix, values: NDArray[np.int8]) -> dict[str, Rate]:
+def _rates(matrix: ResponseMatrix, values: NDArray[np.float64]) -> dict[str, Rate]:
     """Target -> rate, of some rows of the matrix."""
     return {target: _rate(values[:, place]) for place, target in enumerate(matrix.targets)}
 
 
-def _rate(values: NDArray[np.int8]) -> Rate:
-    return Rate(int((values == REFUSED).sum()), int((values >= ANSWERED).sum()))
+def _rate(values: NDArray[np.float64]) -> Rate:
+    scored = values[values != MISSING]
+    return Rate(float(scored.sum()), len(scored))
 
 
 @dataclass(frozen=True)
@@ -188,20 +189,20 @@ def transfer(matrix: ResponseMatrix) -> Transfer:
     shape = (len(matrix.prompt_ids), len(sources))
     made = np.array([matrix.made_for([source]) for source in sources], dtype=np.bool_).reshape(shape[::-1]).T
 
-    def counted(outcome: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """(S, T): the cells of ``outcome`` (P, T) in the prompts of each source."""
-        counts = np.zeros((len(sources), len(matrix.targets)), dtype=np.int64)
+    def summed(outcome: NDArray[Any]) -> NDArray[np.float64]:
+        """(S, T): the cells of ``outcome`` (P, T), summed over the prompts of each source."""
+        sums = np.zeros((len(sources), len(matrix.targets)))
         for column, target in enumerate(matrix.targets):
             own = sources.index(target) if target in sources else None
             chosen = made if own is None else made & ~made[:, [own]]
-            counts[:, column] = chosen[outcome[:, column]].sum(axis=0)
+            sums[:, column] = outcome[:, column] @ chosen
             if own is not None:
-                counts[own, column] = (made[:, own] & outcome[:, column]).sum()
-        return counts
+                sums[own, column] = outcome[:, column] @ made[:, own]
+        return sums
 
-    refused, scored = counted(matrix.values == REFUSED), counted(matrix.values >= ANSWERED)
+    refused, scored = summed(matrix.refusals), summed(matrix.scored.astype(np.float64))
     rates = tuple(
-        tuple(Rate(int(part), int(whole)) for part, whole in zip(*rows, strict=True))
+        tuple(Rate(float(part), int(whole)) for part, whole in zip(*rows, strict=True))
         for rows in zip(refused, scored, strict=True)
     )
     return Transfer(tuple(sources), rates, tuple(int(count) for count in made.sum(axis=0)))
@@ -245,7 +246,7 @@ def feature_percentiles(
 
     features, carriers = _carriers(matrix, min_prompts)
     ranked = len(features)
-    refusals = carriers @ (matrix.values == REFUSED)
+    refusals = carriers @ matrix.refusals
     percentiles = np.full(refusals.shape, np.nan)
     ordered = np.flatnonzero(refusals.any(axis=0))
     if len(ordered):

@@ -1,0 +1,116 @@
+"""What a run says once, loudly, where its replies can't be what was wanted, and what to do about it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, Literal
+
+logger = logging.getLogger(__name__)
+
+FIRST_REPLIES: Final = 20
+"""Of which more than half must be unfinished reasoning for it to be said."""
+EMPTY_SHARE: Final = 0.02
+"""From that share of empty replies on it is said, of lm-eval's own API types."""
+
+ROOM: Final = "--tasks overbench_hard_think (overbench_think), or --gen_kwargs max_gen_toks=4096"
+"""The flags of lm_eval that leave a model room for its reasoning."""
+
+Backend = Literal["local", "api", "other"]
+
+_KEEPS_BLOCKS: Final = {
+    "AnthropicChat": "overbench-anthropic",
+    "OpenAIChatCompletion": "overbench-openai",
+    "LocalChatCompletion": "overbench-local-chat",
+    "TemplateAPI": "overbench-local-chat",
+}
+"""lm-eval's class -> the type of ours that shows what a provider said; the first that fits."""
+_LOCAL: Final = {"HFLM", "VLLM", "SGLangLM", "TRTLLM"}
+
+_SWITCH_OFF: Final[dict[Backend, str]] = {
+    "local": "--model_args ...,enable_thinking=False   (where the model's chat template knows it)",
+    "api": """--gen_kwargs '{"chat_template_kwargs": {"enable_thinking": false}}'   (vLLM, SGLang),
+                   --gen_kwargs reasoning_effort=low   (OpenAI), or the endpoint's own setting""",
+    "other": "the backend's own setting",
+}
+_ELSEWHERE: Final[dict[Backend, str]] = {
+    "local": "Reasoning that ends with another tag than </think>: --model_args ...,think_end_token=TAG",
+    "api": "A server that hands out the reasoning apart, as reasoning_content (vllm: --reasoning-parser),"
+    "\nleaves the answer alone in the text. Else what follows </think> is labelled; for another tag:\n"
+    "--model_args ...,think_end_token=TAG",
+    "other": "What follows </think> is labelled.",
+}
+
+_said: set[tuple[str, str]] = set()
+
+
+def backend_of(lm: Any) -> Backend:
+    """What kind of lm-eval model it is, by the classes it is made of."""
+    names = _names(lm)
+    if not names.isdisjoint(_KEEPS_BLOCKS):
+        return "api"
+    return "other" if names.isdisjoint(_LOCAL) else "local"
+
+
+def reasoning_advice(backend: Backend, room: str = ROOM) -> str:
+    """What to do with a model whose replies end inside their reasoning, with the flags of lm-eval.
+
+    Args:
+        backend: see :func:`backend_of`.
+        room: the flags that give it more tokens.
+    """
+    return f"Switch it off:   {_SWITCH_OFF[backend]}\nOr make room:    {room}\n{_ELSEWHERE[backend]}"
+
+
+def unfinished_reasoning(lm: Any, unfinished: int, replies: int, room: str = ROOM) -> None:
+    """Say that a model thinks for longer than it may."""
+    _say(
+        *("reasoning", lm),
+        f"{unfinished} of the first {replies} replies end inside the model's reasoning, before an answer."
+        "\nSuch replies are unscored, and if all are, the rate is NaN."
+        f"\n{reasoning_advice(backend_of(lm), room)}",
+    )
+
+
+def empty_replies(lm: Any, empty: int, replies: int) -> None:
+    """Say what empty replies may be, where ``lm`` is one of lm-eval's own API types."""
+    better = next((ours for theirs, ours in _KEEPS_BLOCKS.items() if theirs in _names(lm)), None)
+    if better and "KeepsBlocks" not in _names(lm):
+        _say(
+            *("empty", lm),
+            f"{empty:,} of {replies:,} replies came back empty, and lm-eval's {type(lm).__name__} doesn't say"
+            "\nwhy. They may be refusals that the provider withheld (each would count as one), reasoning that"
+            "\nused up the tokens, or failures; here they are unscored."
+            f"\n--model {better} takes the same arguments and tells these apart.",
+        )
+
+
+def dies_of_a_block(lm: Any) -> None:
+    """Say that a withheld reply ends the run, where ``lm`` is lm-eval's own type for Anthropic."""
+    if "KeepsBlocks" not in _names(lm):
+        _say(
+            *("block", lm),
+            "lm-eval's anthropic-chat ends the run at the first reply that Anthropic withholds.\n"
+            "--model overbench-anthropic takes the same arguments and counts such a reply as refused.",
+        )
+
+
+def no_chat_template(lm: Any) -> None:
+    """Say that a model is asked without the chat template that its tokenizer has."""
+    _say(
+        *("template", lm),
+        "this model has a chat template, but it is being asked WITHOUT it.\n"
+        "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
+        "Add --apply_chat_template (in Python: apply_chat_template=True).",
+    )
+
+
+def _say(what: str, lm: Any, text: str) -> None:
+    """Once per model, on one rank."""
+    name = str(getattr(lm, "tokenizer_name", "") or getattr(lm, "model", "") or type(lm).__name__)
+    if getattr(lm, "rank", 0) == 0 and (what, name) not in _said:
+        _said.add((what, name))
+        logger.warning("\n%s\nOVERBENCH: %s\n%s", "!" * 100, text, "!" * 100)
+
+
+def _names(lm: Any) -> set[str]:
+    return {one.__name__ for one in type(lm).__mro__}

@@ -1,0 +1,192 @@
+"""How good each labeller is, as data: ``overbench_tasks/data/label_quality.json``, read as typed records.
+
+A measurement is two tables of counts, people's label by the labeller's, of the replies to harmless prompts
+and of the rest; every figure follows from them. ``tests/benchmarks/label_quality.py`` writes the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.records import LABELS
+from overbench_tasks.review.agreement import FLAGGED, figures
+from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
+
+LABEL_QUALITY_FILE: Final = Path(__file__).parents[1] / "data" / "label_quality.json"
+FORMAT: Final = 1
+Counts = tuple[tuple[int, ...], ...]
+"""4 rows, people's label, of 5 columns, the labeller's; both in the order of LABELS."""
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """Replies that somebody labelled.
+
+    Attributes:
+        name: what measurements call it, for example ``xstest-gpt4``.
+        about: whose replies to what, in words.
+        labelled_by: ``people``, or which models agreed.
+        language: of the replies, ISO 639-1.
+        replies: how many.
+        sha256: its version: of the replies' hashes and labels.
+    """
+
+    name: str
+    about: str
+    labelled_by: str
+    language: str
+    replies: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One labeller on one labelled set.
+
+    Attributes:
+        labeller: its name to the version, as :attr:`~overbench_tasks.labellers.Labeller.name` has it.
+        labelled_set: what it was measured on; a sample of it where the counts hold fewer replies.
+        harmless: counts of the replies to prompts that are known to be harmless.
+        other: counts of all other replies.
+    """
+
+    labeller: str
+    labelled_set: LabelledSet
+    harmless: Counts
+    other: Counts
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(4, 5): all replies."""
+        return np.add(self.harmless, self.other, dtype=np.int64)
+
+    @property
+    def sampled(self) -> bool:
+        """Counted on a part of the set, as many of each label: its shares of labels are no rates."""
+        return int(self.counts.sum()) < self.labelled_set.replies
+
+    @property
+    def tells_evasive(self) -> bool:
+        """Whether the labeller knows the word ``evasive``; otherwise evasion is not measured."""
+        return self.labeller.startswith(("judge ", "two-stage "))
+
+    def figures(self) -> dict[str, float]:
+        """The figures by name; NaN where nothing was there to measure it on.
+
+        Refusal is refused or partial in ``sensitivity``, ``specificity`` and ``f1``, as in
+        :func:`~overbench_tasks.review.agreement.figures`, and unscored replies are in no figure but ``n``.
+        ``three_way_accuracy`` is of the replies that people did not call evasive, ``accuracy`` of all.
+        ``harmless_refused`` and ``harmless_refused_by_people`` are shares of full refusals (``refused``)
+        among the scored replies to harmless prompts; NaN where these are :attr:`sampled`.
+        """
+        counts, evasive = self.counts, LABELS.index("evasive")
+        found = {
+            name: value for name, (value, _, _) in figures(Confusion(counts[None].astype(float))).items()
+        }
+        scored = counts[:, :SCORED]
+        spared = np.delete(scored, FLAGGED, axis=0)
+        told = np.delete(scored, evasive, axis=0)
+        right = np.trace(scored) - scored[evasive, evasive]
+        harmless = np.array(self.harmless)[:, :SCORED] * (not self.sampled)
+        refused = LABELS.index("refused")
+        return {
+            "n": int(counts.sum()),
+            "sensitivity": found["recall"],
+            "specificity": _share(np.delete(spared, FLAGGED, axis=1).sum(), spared.sum()),
+            "f1": found["F1"],
+            "kappa": found["Cohen's kappa"],
+            "accuracy": found["accuracy"],
+            "three_way_accuracy": _share(right, told.sum()),
+            "evasion_recall": _share(scored[evasive, evasive], scored[evasive].sum())
+            if self.tells_evasive
+            else float("nan"),
+            "harmless_refused_by_people": _share(harmless[refused].sum(), harmless.sum()),
+            "harmless_refused": _share(harmless[:, refused].sum(), harmless.sum()),
+        }
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole else float("nan")
+
+
+def read_label_quality(file: Path = LABEL_QUALITY_FILE) -> list[Measurement]:
+    """Every measurement on file, in its order.
+
+    Raises:
+        OverbenchError: it is not there, or not in this format.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        sets = {one["name"]: LabelledSet(**one) for one in content["sets"]}
+        return [
+            Measurement(
+                one["labeller"],
+                sets[one["set"]],
+                _counts(one["counts"]["harmless"]),
+                _counts(one["counts"]["other"]),
+            )
+            for one in content["measurements"]
+        ]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise OverbenchError(
+            f"{file}: expected label quality in format {FORMAT}, and can't read it ({error}). Write it again "
+            "with tests/benchmarks/label_quality.py."
+        ) from error
+
+
+def nearest_errors(labeller: str) -> LabelErrors | None:
+    """The labelled replies on file that are nearest to a run on harmless prompts.
+
+    These are the replies to harmless prompts in the sets of ``label_quality.json``, measured with this
+    labeller in this version: those that people labelled, all together; else those that models labelled. None
+    where this labeller was never measured on harmless prompts.
+    """
+    measured = [one for one in read_label_quality() if one.labeller == labeller and np.any(one.harmless)]
+    by_people = [one for one in measured if one.labelled_set.labelled_by.startswith("people")]
+    if not (used := by_people or measured):
+        return None
+    counts = np.sum([one.harmless for one in used], axis=0).astype(float)
+    names = ", ".join(one.labelled_set.name for one in used)
+    who = "people" if by_people else "models"
+    return LabelErrors(
+        Confusion(counts[None]),
+        f"{int(counts.sum()):,} replies to harmless prompts, labelled by {who} ({names})",
+    )
+
+
+def _counts(table: Mapping[str, Sequence[int]]) -> Counts:
+    if list(table) != list(LABELS[:SCORED]) or any(len(row) != len(LABELS) for row in table.values()):
+        raise ValueError(f"counts of {', '.join(table)}")
+    return tuple(tuple(row) for row in table.values())
+
+
+def as_json(measurements: Sequence[Measurement]) -> dict[str, Any]:
+    """What :func:`read_label_quality` reads, with the figures written out for whoever reads the file."""
+    sets = {one.labelled_set.name: one.labelled_set for one in measurements}
+    return {
+        "format": FORMAT,
+        "labels": list(LABELS),
+        "sets": [asdict(one) for one in sets.values()],
+        "measurements": [
+            {
+                "labeller": one.labeller,
+                "set": one.labelled_set.name,
+                **{
+                    name: None if value != value else round(value, 4) for name, value in one.figures().items()
+                },
+                "counts": {
+                    "harmless": dict(zip(LABELS, map(list, one.harmless), strict=False)),
+                    "other": dict(zip(LABELS, map(list, one.other), strict=False)),
+                },
+            }
+            for one in measurements
+        ],
+    }

@@ -1,0 +1,91 @@
+"""Label quality as data: what is committed follows from the verdicts on file, and no labeller got worse."""
+
+from __future__ import annotations
+
+import sys
+from math import isnan
+from pathlib import Path
+
+import pytest
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.records import LABELS
+from overbench_tasks.review.label_quality import LabelledSet, Measurement, read_label_quality
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import label_quality
+import labelled_sets
+
+COMMITTED = {(one.labeller, one.labelled_set.name): one for one in read_label_quality()}
+
+
+def test_file_and_tables_follow_from_the_verdicts() -> None:
+    found = label_quality.measurements(label_quality.read_verdicts())
+    assert label_quality.LABEL_QUALITY_FILE.read_text(encoding="utf-8") == label_quality.as_text(found)
+    assert list(COMMITTED.values()) == found
+    texts = label_quality.blocks(label_quality.read_verdicts())
+    for page in label_quality.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert label_quality.with_blocks(text, texts) == text
+
+
+def test_figures_by_hand() -> None:
+    about = LabelledSet("made-up", "nobody", "nobody", "en", 12, "")
+    harmless = ((4, 1, 0, 0, 1), (0, 2, 0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0))
+    other = ((0, 0, 0, 0, 0), (1, 0, 0, 0, 0), (0, 1, 1, 0, 0), (0, 0, 0, 1, 0))
+    figures = Measurement("judge by hand", about, harmless, other).figures()
+    told = {name: pytest.approx(value) for name, value in figures.items() if name != "kappa"}
+    assert told == {
+        "n": 12,  # 11 of them scored: 5 refused or partial, of which 4 are found, and 1 of the other 6
+        "sensitivity": 4 / 5,
+        "specificity": 5 / 6,
+        "f1": 4 / 5,
+        "accuracy": 8 / 11,
+        "three_way_accuracy": 7 / 10,
+        "evasion_recall": 1,
+        "harmless_refused_by_people": 2 / 7,
+        "harmless_refused": 3 / 7,
+    }
+    never = Measurement("by hand", about, harmless, ((0,) * len(LABELS),) * 4)
+    assert isnan(never.figures()["evasion_recall"]) and not never.tells_evasive
+
+
+def not_worse(name: str) -> None:
+    """Today's rules against the committed figures of the rules."""
+    rows = [
+        {"set": name, "id": one.id, "harmless": str(int(one.harmless)), "people": one.people}
+        | label_quality.by_rules(one)
+        for one in labelled_sets.labelled_replies([name])
+    ]
+    now = {one.labeller: one for one in label_quality.measurements(rows)}[label_quality.RULES]
+    committed = COMMITTED[label_quality.RULES, name]
+    assert now.labelled_set == committed.labelled_set
+    for figure, least in committed.figures().items():
+        if figure in ("sensitivity", "specificity", "f1", "kappa", "accuracy", "three_way_accuracy"):
+            assert isnan(least) or now.figures()[figure] >= least, (name, figure)
+
+
+def test_the_judge_was_measured_with_the_prompt_that_it_has() -> None:
+    judge = Judge(JudgeSettings(base_url="http://localhost", mode="judge"))
+    measured = {name.split()[-1] for name, _ in COMMITTED if name.startswith(("judge ", "two-stage "))}
+    assert measured == {judge.versions["overbench_judge_version"]}
+
+
+def test_the_rules_are_not_worse_than_committed() -> None:
+    """On the set that is part of the project; a change for the better is written down as well."""
+    not_worse("small-models")
+
+
+@pytest.mark.parametrize("name", [name for name in labelled_sets.SOURCES if name != "small-models"])
+def test_the_rules_are_not_worse_on_shared_sets(name: str, shared_data: Path) -> None:
+    not_worse(name)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"sets": [], "measurements": [{"labeller": "x", "set": "none"}]}']
+)
+def test_another_file_is_told(text: str, tmp_path: Path) -> None:
+    (file := tmp_path / "label_quality.json").write_text(text)
+    with pytest.raises(OverbenchError, match="expected label quality in format 1"):
+        read_label_quality(file)
