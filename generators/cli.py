@@ -17,6 +17,7 @@ COMMANDS: Final = {
         ("refresh", "label", "train", "attribute", "generate", "verify", "status"), "refresh_commands"
     ),
     **dict.fromkeys(("aggregate", "diff", "push", "report"), "release_commands"),
+    **dict.fromkeys(("diversity", "defence"), "prompt_commands"),
 }
 """Every command, as ``--help`` lists them: a function in one of the modules of :mod:`generators.commands`."""
 

@@ -13,6 +13,7 @@ import pytest
         ("generators.commands.release_commands", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
         ("generators.report.write_report", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
         ("generators.detector.detector", "torch transformers sklearn scipy accelerate"),
+        ("generators.commands.prompt_commands", "numpy torch transformers sklearn sacrebleu regex tqdm"),
         ("generators.models.models", "torch transformers huggingface_hub tqdm filelock"),
         ("generators.seeds.seeds", "datasets pyarrow simplemma py3langid numpy regex"),
         ("generators.gates.form", "datasets pyarrow simplemma py3langid numpy regex"),

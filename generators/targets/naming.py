@@ -4,7 +4,8 @@ A target is a checkpoint as it was asked: backend, decoding, system instruction,
 this order,
 
     the checkpoint     refreshed.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
-    " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256
+    " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256, or in
+                       their place the name of a defence (:mod:`generators.defences`) whose text it is
     " -template"       where no chat template was applied and the backend is not a chat API, which applies
                        its own
     " (temperature 0.7)"  where another target at hand has this name: what differs
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+from generators.defences.defences import defence_with
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import target_name
 
@@ -110,7 +112,8 @@ def decoding_of(generation: Mapping[str, Any], repeats: int = 1) -> str | None:
 
 def system_suffix(system_instruction: str) -> str:
     """What a system instruction adds to a target's name."""
-    return f" +system:{hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
+    known = defence_with(system_instruction)
+    return f" +system:{known or hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
 
 
 def public_arguments(model_args: str | None) -> str | None:

@@ -28,6 +28,7 @@ from release_fakes import write_prompts, write_run
 from test_plan import REPOSITORY
 
 from generators import cli
+from generators.defences.defences import find_defence
 from overbench_tasks.prompts import refreshed
 
 pytest.importorskip("captum")
@@ -146,6 +147,7 @@ def check_tool(words: list[str]) -> None:
 
 
 def run_command(line: str) -> None:
+    line = re.sub(r"\$\(overbench defence (\S+)\)", lambda found: find_defence(found[1]).text, line)
     words = shlex.split(re.sub(r"\$\(overbench models (\S+)\)", r"pretrained=\1", line))
     while re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words = words[1:]  # the address of a judge: the workspace has one

@@ -44,9 +44,9 @@ EVALUATION: dict[str, tuple[str, ...]] = {
 # Generation, from the ground up: a room may use all of evaluation and every floor below its own,
 # and no other room of its own floor.
 GENERATION: tuple[tuple[str, ...], ...] = (
-    ("generators", "near_duplicates", "words"),
+    ("generators", "defences", "near_duplicates", "words"),
     ("seeds", "detector", "attribution", "adversary", "gates", "categories", "targets", "models"),
-    ("refresh",),
+    ("refresh", "diversity"),
     ("release",),
     ("report",),
     ("quickstart", "doctor"),

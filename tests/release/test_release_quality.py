@@ -1,4 +1,4 @@
-"""The figures of tests/benchmarks/release_quality.py that need no model, by hand."""
+"""The reading sheet of tests/benchmarks/release_quality.py."""
 
 from __future__ import annotations
 
@@ -6,41 +6,11 @@ import csv
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from release_fakes import write_prompts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import release_quality as quality
-
-
-def test_the_nearest_neighbour_is_another_one() -> None:
-    vectors = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
-    assert quality.nearest(vectors, vectors) == pytest.approx([1, 1, 1])
-    within = quality.nearest(vectors, vectors, [(n, n) for n in range(3)])
-    assert within == pytest.approx([0.6, 0.8, 0.8])
-    assert quality.nearest(vectors, vectors[:1]) == pytest.approx([1, 0, 0.6])
-
-
-def test_equal_texts_of_two_sets() -> None:
-    assert quality.equal_texts(["a", "B  c", "d"], ["b c", "x", "B c"]) == [(1, 0), (1, 2)]
-
-
-def test_self_bleu() -> None:
-    assert quality.self_bleu(["how do I kill a process now"] * 3, 10, 0) == (pytest.approx(100), 3)
-    apart, drawn = quality.self_bleu(["alpha beta gamma delta", "one two three four", "red blue"], 2, 0)
-    assert drawn == 2
-    assert apart < 1
-
-
-def test_the_table() -> None:
-    like = ["How do I kill a zombie process?", "How can you kill the zombie process, please?"]
-    described = quality.describe("mine", [*like, "Where can I shoot a film?"], 10, 0)
-    assert described["near duplicates"] == "33.3%"
-    lines = quality.table([described, {**described, "set": "other"}]).splitlines()
-    assert lines[0] == "| set | mine | other |"
-    assert lines[1] == "| --- | ---: | ---: |"
-    assert lines[2] == "| prompts | 3 | 3 |"
 
 
 def test_a_sheet_is_blind_and_comes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,1 @@
+"""Published defences that consist of a system instruction, by name."""

@@ -1,0 +1,69 @@
+"""The defences that are known by name, as ``defences.yaml`` beside this file words them.
+
+A defence here is a system instruction that is meant to keep a model from harmful replies; what it costs in
+refusals of harmless prompts is the question. ``lm_eval --system_instruction "$(overbench defence NAME)"``
+asks a model with one, and targets asked so are called by its name (:mod:`generators.targets.naming`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from overbench_tasks.errors import OverbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Defence:
+    """One published defence as a system instruction.
+
+    Attributes:
+        idea: what it does, in a few words.
+        source: authors, year, title and place of what was published.
+        url: where that is; "" where it is no single publication.
+        departs: how the text differs from what was published, beside the wording, which is ours; "" for not.
+        text: the system instruction, without white space around it, so that a shell passes it on unchanged.
+    """
+
+    name: str
+    idea: str
+    source: str
+    url: str
+    departs: str
+    text: str
+
+
+@cache
+def defences() -> Mapping[str, Defence]:
+    """All defences by name, in the order of the file."""
+    import yaml
+
+    known = yaml.safe_load(Path(__file__).with_name("defences.yaml").read_text(encoding="utf-8"))
+    made = {name: Defence(name, **told | {"text": told["text"].strip()}) for name, told in known.items()}
+    return MappingProxyType(made)
+
+
+def find_defence(name: str) -> Defence:
+    """The defence called ``name``, in any case of letters.
+
+    Raises:
+        OverbenchError: there is none; names near matches and all there are.
+    """
+    known = defences()
+    if (wanted := name.strip().casefold()) in known:
+        return known[wanted]
+    near = difflib.get_close_matches(wanted, known, n=2, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise OverbenchError(f"No defence is called {name!r}.{hint} There are: {', '.join(known)}.")
+
+
+def defence_with(system_instruction: str) -> str | None:
+    """The name of the defence whose text this is, letter for letter; None: of none."""
+    return next((one.name for one in defences().values() if one.text == system_instruction), None)

@@ -1,0 +1,1 @@
+"""How varied the prompts of a set are."""

@@ -1,0 +1,32 @@
+"""Published defences: what a shell hands to lm_eval, and what a target asked with one is called."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import overbench
+
+from generators.defences.defences import defence_with, defences, find_defence
+from generators.targets.naming import name_target
+from overbench_tasks.errors import OverbenchError
+
+
+@pytest.mark.parametrize("name", defences())
+def test_what_the_shell_hands_on_is_the_text_and_names_the_target(name: str) -> None:
+    text = find_defence(name.upper()).text
+    said = overbench("defence", name)
+    assert said.rstrip("\n") == text == text.strip()  # $(...) takes the line breaks at the end
+    assert name_target("hf", "pretrained=org/m", text).target == f"org/m +system:{name}"
+    assert name_target("hf", "pretrained=org/m", f"{text} ").target != f"org/m +system:{name}"
+    assert defence_with(text) == name
+
+
+def test_the_list_names_every_source_and_departure() -> None:
+    said = overbench("defence")
+    for one in defences().values():
+        assert all(part in said for part in (one.name, one.idea, one.source, one.url, one.departs))
+    assert "our own words" in said
+
+
+def test_an_unknown_name_lists_near_ones() -> None:
+    with pytest.raises(OverbenchError, match=r"No defence is called 'reminder'. Did you mean self-reminder"):
+        find_defence("reminder")
