@@ -140,10 +140,11 @@ class DiversityReport:
             texts = (f"{cell:{'>' if place else '<'}{widths[place]}}" for place, cell in enumerate(row))
             yield f"| {' | '.join(texts)} |"
         yield ""
+        settings = self.settings
         yield (
-            f"Drawn by seed {self.settings.seed}. Lower is more varied, but for distinct-n. Neighbours by "
-            f"cosine similarity ({self.settings.encoder}), near duplicates from a Jaccard similarity of "
-            f"{THRESHOLD} on."
+            f"Drawn by seed {settings.seed}. Lower is more varied, but for distinct-n. Neighbours by cosine "
+            f"similarity ({settings.encoder}), near duplicates from a Jaccard similarity of {THRESHOLD} on, "
+            f"BERTScore by {settings.bert_score_model or settings.encoder}."
         )
         yield from map(printable, self.notes)
 
