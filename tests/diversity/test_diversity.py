@@ -116,13 +116,13 @@ def test_bert_score_compares_each_drawn_prompt_with_the_next(
 
 @given(st.lists(st.text(), min_size=1, max_size=6), st.text())
 def test_any_texts_make_a_table(prompts: list[str], name: str) -> None:
-    report = describe({name: prompts, "other": ["How do I kill a process?"]}, WORDS_ALONE)
+    report = describe({f"mine {name}": prompts, "other": ["How do I kill a process?"]}, WORDS_ALONE)
     for one in report.sets:
         assert all(math.isnan(value) or 0 <= value <= 1 for value in (*one.distinct, one.near_duplicates))
         assert math.isnan(one.self_bleu) or 0 <= one.self_bleu <= 100.001
     table = [line for line in report.lines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {4}
-    assert "NaN" not in json.dumps(report.to_json())
+    assert json.loads(json.dumps(report.to_json(), allow_nan=False))
 
 
 def test_the_command_reads_files_and_releases_by_name(
