@@ -49,21 +49,26 @@ def install() -> None:
     """
     if not is_enabled():
         return
+    waiting = {getattr(finder, "waits_for", None) for finder in sys.meta_path}
     for name, amend in AMENDED.items():
         if name in sys.modules:
             amend(sys.modules[name])
-    if not any(isinstance(finder, _AmendingFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _AmendingFinder())
+        elif name not in waiting:
+            sys.meta_path.insert(0, _AmendingFinder(name))
 
 
 class _AmendingFinder:
-    """Finds nothing itself: lets the other finders find lm-eval's modules, then amends them."""
+    """Finds nothing itself: lets the other finders find one module of lm-eval's, then amends that."""
+
+    def __init__(self, name) -> None:
+        self.waits_for = name
 
     def find_spec(self, name, path=None, target=None):
-        if name not in AMENDED:
+        if name != self.waits_for:
             return None
+        sys.meta_path.remove(self)
         for finder in sys.meta_path:
-            find_spec = None if finder is self else getattr(finder, "find_spec", None)
+            find_spec = getattr(finder, "find_spec", None)
             spec = find_spec(name, path, target) if find_spec else None
             if spec is not None:
                 _amend_after_exec(spec, AMENDED[name])

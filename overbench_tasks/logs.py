@@ -1,4 +1,4 @@
-"""Saved replies: lm-eval's output as runs and rows, and any other table with a column of replies.
+"""lm-eval's output as runs: which sample logs there are, and how each was made.
 
     FOLDER/<model>/results_<date>.json            the run: model, arguments, versions
     FOLDER/<model>/samples_<task>_<date>.jsonl    one line per filter and prompt, with the verdicts; also .gz
@@ -10,158 +10,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.providers.model_reply import from_backend
-from overbench_tasks.records import LabelReplies, Verdict
+from overbench_tasks.reply_rows import SAMPLES, ReplyColumns, read_replies, reply_row
 from overbench_tasks.tables import matching_files, read_table
 
-BATCH: Final = 1000
-"""Rows that are labelled at once."""
-
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz)?$")
-
 
 _LABELLERS: Final = {
     "overbench_judge": ("{} {} {}", ["judge_mode", "judge_model", "judge_version"]),
     "overbench_classifier": ("classifier:{}", ["classifier"]),
 }
 """Filter that labels -> its labeller's name, and the keys of the task's metadata that make it up."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyColumns:
-    """Where a row keeps its texts. Without ``reply``, rows are lm-eval's samples of our tasks."""
-
-    reply: str | None = None
-    prompt: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.prompt is not None and self.reply is None:
-            raise OverbenchError("--prompt without --reply. Name the column of the replies too.")
-
-
-SAMPLES: Final = ReplyColumns()
-"""Of lm-eval's sample logs."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyRow:
-    """One prompt with the replies to it.
-
-    Attributes:
-        id: the prompt's id in a sample log, else the row's own ``id``; "" where there is none.
-        prompt: None where it is not known.
-        replies: at least one; more than one where the run had repeats.
-        logged: the verdicts that the file holds, one per reply; None where it holds none.
-        filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
-    """
-
-    id: str
-    prompt: str | None
-    replies: tuple[str, ...]
-    logged: tuple[Verdict, ...] | None = None
-    filter: str = ""
-
-    def standing(self) -> list[Verdict | None]:
-        """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
-        logged = self.logged or [None] * len(self.replies)
-        return [verdict if verdict and from_backend(verdict) else None for verdict in logged]
-
-
-def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> ReplyRow:
-    """Read one row.
-
-    Args:
-        raw: the row by column.
-        columns: where its texts are.
-        where: file and row, for messages.
-
-    Raises:
-        OverbenchError: not a sample of one of our tasks, or a named column is missing or no text.
-    """
-    if columns.reply is None:
-        return _sample(raw, where)
-    reply = _text(raw, columns.reply, where)
-    prompt = None if columns.prompt is None else _text(raw, columns.prompt, where)
-    return ReplyRow(str(raw.get("id") or ""), prompt, (reply,))
-
-
-def _text(raw: Mapping[str, Any], name: str, where: str) -> str:
-    if name not in raw:
-        raise OverbenchError(f"{where}: no column {name!r}. The row has {', '.join(map(repr, raw))}.")
-    value = raw[name]
-    if value is None:
-        return ""  # a reply that never came
-    if not isinstance(value, str):
-        raise OverbenchError(f"{where}: expected text in {name!r}, got {type(value).__name__}.")
-    return value
-
-
-def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
-    missing = [key for key in ("doc", "resps", "filtered_resps", "filter") if key not in raw]
-    if missing:
-        raise OverbenchError(
-            f"{where}: no sample of an lm-eval run, it has no {', '.join(missing)}. For other files name "
-            "the columns: --reply COLUMN and, if there is one, --prompt COLUMN."
-        )
-    try:
-        prompt, (replies,), (logged,) = raw["doc"]["prompt"], raw["resps"], raw["filtered_resps"]
-        verdicts = tuple(map(_logged_verdict, logged))
-        sound = isinstance(prompt, str) and all(isinstance(reply, str) for reply in replies)
-        if not sound or not replies or len(verdicts) != len(replies):
-            raise ValueError
-    except (TypeError, ValueError, KeyError, RecursionError):
-        raise OverbenchError(
-            f"{where}: a sample of another task, not of OVERBENCH: expected a prompt under 'doc' and one "
-            "verdict per reply under 'filtered_resps'. Leave this file out."
-        ) from None
-    return ReplyRow(str(raw["doc"].get("id", "")), prompt, tuple(replies), verdicts, str(raw["filter"]))
-
-
-def _logged_verdict(text: str) -> Verdict:
-    return Verdict.from_json({"reason": "", "by": "", **json.loads(text)})
-
-
-def read_replies(path: Path, columns: ReplyColumns = SAMPLES) -> Iterator[ReplyRow]:
-    """All rows of a file; of a sample log with several filters, those of the first filter.
-
-    Raises:
-        OverbenchError: as :func:`~overbench_tasks.tables.read_table` and :func:`reply_row`.
-    """
-    first: str | None = None
-    for where, raw in read_table(path):
-        row = reply_row(raw, columns, where)
-        first = row.filter if first is None else first
-        if row.filter == first:
-            yield row
-
-
-def label_rows(
-    rows: Iterable[ReplyRow], label: LabelReplies
-) -> Iterator[tuple[ReplyRow, tuple[Verdict, ...]]]:
-    """Each row with new verdicts on its replies; labelled a batch at a time."""
-    rows = iter(rows)
-    while batch := list(islice(rows, BATCH)):
-        yield from zip(batch, label_batch(batch, label), strict=True)
-
-
-def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Verdict, ...]]:
-    """Per row new verdicts on its replies; what the backend said of one stands."""
-    standing = [row.standing() for row in rows]
-    pairs = [
-        (row.prompt, reply)
-        for row, verdicts in zip(rows, standing, strict=True)
-        for reply, verdict in zip(row.replies, verdicts, strict=True)
-        if verdict is None
-    ]
-    new = iter(label(pairs))
-    return [tuple(verdict or next(new) for verdict in verdicts) for verdicts in standing]
 
 
 @dataclass(frozen=True)
@@ -285,7 +149,7 @@ def _other_task(file: Path) -> str | None:
         return None
     for where, raw in read_table(file):
         try:
-            _sample(raw, where)
+            reply_row(raw, SAMPLES, where)
             return None
         except OverbenchError:
             break

@@ -12,7 +12,8 @@ import typer
 from tqdm import tqdm
 
 from overbench_tasks.labellers import by_name
-from overbench_tasks.logs import SAMPLES, ReplyColumns, left_out, reply_files
+from overbench_tasks.logs import left_out, reply_files
+from overbench_tasks.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 

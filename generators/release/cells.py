@@ -23,9 +23,9 @@ from generators.release.build import BATCH, Say, Workspace, chunks
 from generators.release.read import COUNT_COLUMNS, MATRIX_FILE
 from generators.release.release_inputs import Log, PromptSource
 from overbench_tasks.labellers import label_by_rules
-from overbench_tasks.logs import ReplyRow, label_batch, read_replies
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS, Pair
+from overbench_tasks.reply_rows import ReplyRow, label_batch, read_replies
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.text import encodable
 

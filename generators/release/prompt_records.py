@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 from generators.release.release_inputs import Log, PromptSource
 from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import SAMPLES, reply_row
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.providers.model_reply import PROVIDER
 from overbench_tasks.records import CATEGORIES, LABELS
+from overbench_tasks.reply_rows import SAMPLES, reply_row
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from generators.release.aggregate import LoggedRelease, release_of_logs
 from generators.release.read import MATRIX_FILE, Release, is_release, read_release, share_sql
@@ -25,9 +25,9 @@ from generators.targets.ways_of_asking import as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.agreement import own_errors
-from overbench_tasks.review.correction import LabelErrors
-from overbench_tasks.review.label_quality import nearest_errors
+
+if TYPE_CHECKING:
+    from overbench_tasks.review.correction import LabelErrors
 
 ALL, HARD = "overbench", "overbench_hard"
 
@@ -255,6 +255,9 @@ def _label_counts(name: str, made: LoggedRelease) -> list[LabelCount]:
 
 
 def _label_errors(labellers: Iterable[str], people: Path | None) -> dict[str, LabelErrors]:
+    from overbench_tasks.review.agreement import own_errors
+    from overbench_tasks.review.label_quality import nearest_errors
+
     if people is not None:
         return {labeller: own_errors(people, labeller) for labeller in labellers}
     nearest = {labeller: nearest_errors(labeller) for labeller in labellers}

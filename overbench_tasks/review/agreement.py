@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name
-from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
+from overbench_tasks.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.review.annotate import KEY_COLUMN, LABEL_COLUMN, guarded, read_key, read_sheet, unguarded
 from overbench_tasks.review.correction import SCORED, Array, Confusion, LabelErrors, effective_size
 from overbench_tasks.review.tally import Change, Estimate, interval

@@ -20,8 +20,8 @@ from typing import Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import ReplyColumns, ReplyRow, label_rows, read_replies
 from overbench_tasks.records import Label, Verdict
+from overbench_tasks.reply_rows import ReplyColumns, ReplyRow, label_rows, read_replies
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable, printable
 

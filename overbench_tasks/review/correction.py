@@ -13,9 +13,19 @@ from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import label_rows, read_replies, tells_evasion
+from overbench_tasks.logs import tells_evasion
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.tally import BLOCKED, Change, Labels, interval, labels_of, metric_shares, rate
+from overbench_tasks.reply_rows import label_rows, read_replies
+from overbench_tasks.review.tally import (
+    BLOCKED,
+    NOT_TOLD_FROM_ZERO,
+    Change,
+    Labels,
+    interval,
+    labels_of,
+    metric_shares,
+    rate,
+)
 
 Array = NDArray[np.float64]
 SCORED: Final = len(LABELS) - 1
@@ -83,9 +93,6 @@ class Corrected:
     def told_from_zero(self) -> bool:
         """False where the labeller's errors alone may have given this rate."""
         return self.low > 0
-
-
-NOT_TOLD_FROM_ZERO: Final = "not told from zero"
 
 
 @dataclass(frozen=True)

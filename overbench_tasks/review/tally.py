@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from overbench_tasks.logs import ReplyRow
 from overbench_tasks.metrics import Rate, document_metrics
 from overbench_tasks.records import Verdict
+from overbench_tasks.reply_rows import ReplyRow
 from overbench_tasks.text import printable
 
 EXAMPLES = 5
@@ -16,6 +16,8 @@ SHOWN_CHARS = 100
 RATES = ("osr", "blocked_rate", "partial_refusal_rate", "evasion_rate", "unscored_rate")
 BLOCKED = " blocked"
 """Follows the label of a reply that the provider withheld."""
+NOT_TOLD_FROM_ZERO = "not told from zero"
+"""Of a rate that the labeller's errors alone may have given."""
 
 Estimate = tuple[float, float, float]
 """(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""

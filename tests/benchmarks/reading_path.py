@@ -16,7 +16,8 @@ judge are a server on the loopback interface, the encoder is a BERT with random 
 Of a round, the loop's own path is told apart from that of the models it asks: target, labeller, detector,
 attribution, adversary, moderation and the chat client, each behind a protocol of one or two methods. What
 lies in their rooms, or is entered from there alone, is theirs: tests put fakes in their place, and who
-changes the loop need not open them.
+changes the loop need not open them. Of a report likewise, what its sections pass through: each is a function
+from the inputs to a section, in a table, and none knows another.
 """
 
 from __future__ import annotations
@@ -47,23 +48,25 @@ THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor",
 MODELS = ("targets", "labellers", "refusal", "detector", "attribution", "adversary", "chat", "moderation")
 """The rooms, and the gate, in which a round's models are asked."""
 
+SECTIONS = ("sections", "stats", "figures")
+"""Where a report's sections are made: from which numbers, with which figures."""
 
 Passed = tuple[list[str], list[str]]
-"""The files of a job's own path, and what else its models pass; in the order of the first call."""
+"""The files of a job's own path, and what else its models or sections pass; by the first call."""
 
 
-def passed(job: Callable[[], object], models: Sequence[str] = ()) -> Passed:
-    """The files of ours with a function that ``job`` enters; those of ``models`` apart."""
+def passed(job: Callable[[], object], apart: Sequence[str] = ()) -> Passed:
+    """The files of ours with a function that ``job`` enters; what the rooms ``apart`` pass apart."""
     own: dict[str, None] = {}
-    of_models: dict[str, None] = {}
+    theirs: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
         if event == "call" and file.startswith(ROOTS) and file not in own:
             callers = list(called(frame))
             if not any(code.co_name == "<module>" for code in callers):
-                asked = any(not places(code).isdisjoint(models) for code in callers)
-                (of_models if asked else own)[file] = None
+                asked = any(not places(code).isdisjoint(apart) for code in callers)
+                (theirs if asked else own)[file] = None
 
     threading.settrace(note)
     sys.settrace(note)
@@ -72,7 +75,7 @@ def passed(job: Callable[[], object], models: Sequence[str] = ()) -> Passed:
     finally:
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
-    return relative(own), relative(file for file in of_models if file not in own)
+    return relative(own), relative(file for file in theirs if file not in own)
 
 
 def called(frame: FrameType | None) -> Iterator[CodeType]:
@@ -84,9 +87,9 @@ def called(frame: FrameType | None) -> Iterator[CodeType]:
 
 
 def places(code: CodeType) -> set[str]:
-    """The room that a function lies in, and its module's first word."""
+    """The folders that a function lies in, and its module's first word."""
     file = Path(code.co_filename).relative_to(REPOSITORY)
-    return {file.parts[1].removesuffix(".py"), file.stem.partition("_")[0]}
+    return {*file.parts[1:-1], file.stem.partition("_")[0]}
 
 
 def relative(files: Iterable[str]) -> list[str]:
@@ -215,7 +218,7 @@ def aggregate_and_report(folder: Path) -> Passed:
         command("aggregate", prompts, "--responses", logs, "--out", release, "--min_rejections", 1)
         command("report", release, logs, "--out", folder / "report.html")
 
-    return passed(job)
+    return passed(job, SECTIONS)
 
 
 JOBS: dict[str, tuple[Callable[[Path], Passed], int]] = {
@@ -225,16 +228,19 @@ JOBS: dict[str, tuple[Callable[[Path], Passed], int]] = {
 }
 """Each job and the most files that its own path may have."""
 
+APART = {"a refresh round": "the models it asks", "aggregate and report": "the sections it shows"}
+"""What else a job passes, and is counted by itself."""
+
 
 def table(folder: Path) -> Iterator[str]:
     """Markdown: the number of files of each job, and the files by folder in the order of their first call."""
     yield "| job | files | aim | in the order of their first call |"
     yield "| --- | ---: | ---: | --- |"
     for name, (job, most) in JOBS.items():
-        own, of_models = job(folder)
+        own, theirs = job(folder)
         yield f"| {name} | {len(own)} | {most} | {listed(own)} |"
-        if of_models:
-            yield f"| the models it asks | {len(of_models)} | | {listed(of_models)} |"
+        if theirs:
+            yield f"| {APART[name]} | {len(theirs)} | | {listed(theirs)} |"
 
 
 def listed(files: list[str]) -> str:

@@ -34,8 +34,11 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "judge": ("chat", "errors", "records", "refusal", "text"),
     "classifier": ("errors", "records", "refusal"),
     "labellers": ("classifier", "errors", "judge", "records", "refusal"),
-    "logs": ("errors", "providers", "records", "tables", "text"),
-    "review": ("errors", "labellers", "logs", "metrics", "records", "refusal", "tables", "text"),
+    "reply_rows": ("errors", "providers", "records", "tables"),
+    "logs": ("errors", "reply_rows", "tables"),
+    "review": (
+        *("errors", "labellers", "logs", "metrics", "records", "refusal", "reply_rows", "tables", "text"),
+    ),
     "harness": (),
     "filters": ("judge", "labellers", "providers", "records", "refusal"),
     "advice": (),

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs, PromptSet
@@ -14,12 +15,10 @@ from generators.report.stats.matrix import MISSING
 from generators.report.stats.rates import osr
 from overbench_tasks.logs import tells_evasion
 from overbench_tasks.metrics import Rate
-from overbench_tasks.review.correction import (
-    NOT_TOLD_FROM_ZERO,
-    CorrectionError,
-    LabelErrors,
-    corrected_rate,
-)
+from overbench_tasks.review.tally import NOT_TOLD_FROM_ZERO
+
+if TYPE_CHECKING:
+    from overbench_tasks.review.correction import Corrected, LabelErrors
 
 
 def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> ReportTable | None:
@@ -56,9 +55,8 @@ def _mended(inputs: Inputs, one: PromptSet, target: str) -> Cell:
         # What was cut off and gave something is partial, and no refusal.
         of_target = one.matrix.withheld[:, one.matrix.targets.index(target)]
         withheld = float(of_target.clip(max=values)[scored].mean())
-    try:
-        mended = corrected_rate(errors.table, Counter(values[scored].tolist()), withheld=withheld)
-    except CorrectionError:  # no scored reply, or a labeller no better than chance
+    mended = _corrected(errors, Counter(values[scored].tolist()), withheld)
+    if isinstance(mended, str):  # no scored reply, or a labeller no better than chance
         return Cell(NONE, math.nan)
     cell = percent(mended.value, mended.low, mended.high)
     return cell if mended.told_from_zero else replace(cell, detail=f"{cell.detail}, {NOT_TOLD_FROM_ZERO}")
@@ -72,7 +70,7 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
                 f"How often {labeller} errs is not known here, and no interval carries it. Label some of the "
                 "replies (overbench annotate) and give the sheet with --labels."
             )
-        elif problem := _uncorrectable(errors):
+        elif isinstance(problem := _corrected(errors, Counter({0.0: 1})), str):
             yield f"How often {labeller} errs cannot be told from {errors.source}. {problem}"
         else:
             yield (
@@ -85,13 +83,14 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
             yield f"Labelled by {labeller}: evasion not measured."
 
 
-def _uncorrectable(errors: LabelErrors) -> str:
-    """Why no rate can be corrected by these labels; "" where one can."""
+def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) -> Corrected | str:
+    """See :func:`~overbench_tasks.review.correction.corrected_rate`; why there is none, in its words."""
+    from overbench_tasks.review.correction import CorrectionError, corrected_rate
+
     try:
-        corrected_rate(errors.table, Counter({0.0: 1}))
+        return corrected_rate(errors.table, run, withheld=withheld)
     except CorrectionError as error:
         return str(error)
-    return ""
 
 
 def labels_section(inputs: Inputs) -> Section:
