@@ -20,9 +20,9 @@ INDEX_MODULE = "lm_eval.tasks._index"
 MODELS_MODULE = "lm_eval.models"
 
 MODEL_TYPES = {
-    "overbench-openai": "overbench_tasks.backends:OverbenchOpenAI",
-    "overbench-local-chat": "overbench_tasks.backends:OverbenchLocalChat",
-    "overbench-anthropic": "overbench_tasks.backends:OverbenchAnthropic",
+    "overbench-openai": "overbench_tasks.providers.backends:OverbenchOpenAI",
+    "overbench-local-chat": "overbench_tasks.providers.backends:OverbenchLocalChat",
+    "overbench-anthropic": "overbench_tasks.providers.backends:OverbenchAnthropic",
 }
 """Name for ``--model`` -> the class, which lm-eval imports when it is asked for."""
 

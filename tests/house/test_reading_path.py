@@ -12,7 +12,7 @@ from test_plan import REPOSITORY
 
 pytest.importorskip("captum")
 pytest.importorskip("duckdb")
-pytestmark = pytest.mark.xdist_group("reading path")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("reading path")]
 
 
 def counts(table: list[str]) -> dict[str, int]:
