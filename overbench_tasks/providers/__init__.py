@@ -1,1 +1,1 @@
-"""What a provider says of a reply beside its text. :mod:`overbench_tasks.providers.backends` asks; this room reads."""
+"""Ask a provider, and keep what it says of a reply beside its text."""
