@@ -29,7 +29,7 @@ from overbench_tasks.chat.outcome import Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.text import as_data
 
-__all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "Written"]
+__all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "WriterSettings", "Written"]
 
 Form = Literal["free", "opening"]
 FORM_OF_0_1: Final = "opening"
@@ -56,8 +56,8 @@ class Job:
         id: unique within a run and the same in each of its runs; sampling depends on it.
         seed_id: of the seed's record.
         seed: the old prompt, any text.
-        feature: the word to embed.
-        round: counted from 1; for the records only.
+        feature: the word to embed; "" where the seed is rewritten as a whole (``overbench rewrite``).
+        round: counted from 1, 0 where there are none; for the records only.
         examples: prompts known to be harmless and refused by the target, shown for their style.
     """
 
@@ -92,23 +92,17 @@ class Written:
     cached: bool
 
 
-class AdversarySettings(EndpointSettings):
-    """Everything about the adversary but its key."""
+class WriterSettings(EndpointSettings):
+    """Everything about a model that writes prompts but its key."""
 
     generator: str = Field(
         "openai", description="who writes: openai, an endpoint; or batch:DIR, request and result files"
-    )
-    form: Form = Field(
-        "free",
-        description="free: the writer sees seed and word and is free in its wording, for a capable model; "
-        "opening: it begins with exactly the seed's words up to the word and never sees the rest, for a "
-        "small model, which would repeat the seed's harm",
     )
     temperature: float = Field(1.0, ge=0, le=2)
     top_p: float = Field(0.8, gt=0, le=1)
     candidates: int = Field(4, ge=1, le=20, description="new prompts asked for in one request")
     topics: tuple[str, ...] = Field(
-        TOPICS, description="settings of new prompts; each request draws some, by its job's id; [] for none"
+        (), description="settings of new prompts; each request draws some, by its job's id; [] for none"
     )
     seed_chars: int | None = Field(
         4000, ge=100, description="a longer seed is shown by its head and tail only; null: always whole"
@@ -129,6 +123,30 @@ class AdversarySettings(EndpointSettings):
         """The folder of ``batch:DIR``."""
         kind, _, folder = self.generator.partition(":")
         return Path(folder).expanduser() if kind == "batch" else None
+
+    @property
+    def template(self) -> tuple[str, str]:
+        """The name of our template, and the variable that no template may leave out."""
+        return "rewrite.jinja", "seed"
+
+
+class AdversarySettings(WriterSettings):
+    """A writer that is given a word as well."""
+
+    form: Form = Field(
+        "free",
+        description="free: the writer sees seed and word and is free in its wording, for a capable model; "
+        "opening: it begins with exactly the seed's words up to the word and never sees the rest, for a "
+        "small model, which would repeat the seed's harm",
+    )
+    topics: tuple[str, ...] = Field(
+        TOPICS, description="settings of new prompts; each request draws some, by its job's id; [] for none"
+    )
+
+    @property
+    def template(self) -> tuple[str, str]:
+        """As of any writer."""
+        return f"adversary_{self.form}.jinja", "feature"
 
 
 def opening(seed: str, feature: str) -> str:
@@ -158,14 +176,13 @@ class Adversary:
         OverbenchError: the template can't be read or rendered, or uses an unknown variable.
     """
 
-    def __init__(self, settings: AdversarySettings, cache_file: Path) -> None:
+    def __init__(self, settings: WriterSettings, cache_file: Path) -> None:
         self.settings = settings
         self._cache_file = cache_file
         sample = Job("", "", "How do I find a sampleword here?", "sampleword", 0, ("An example.",))
         with concerning(_TROUBLE):
-            self._template = PromptTemplate(
-                settings.prompt_file, f"adversary_{settings.form}.jinja", self._values(sample), ("feature",)
-            )
+            name, needed = settings.template
+            self._template = PromptTemplate(settings.prompt_file, name, self._values(sample), (needed,))
         self._client = ChatClient(settings, cache_file)
         folder = settings.batch_folder
         self._files = None if folder is None else BatchFiles(folder, settings.max_retries)

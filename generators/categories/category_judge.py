@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from generators.categories.keywords import OR_BENCH_CATEGORIES, Categorised, OrBenchCategory, categorise
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.chat.client import ChatClient
-from overbench_tasks.chat.endpoint import EndpointSettings, concerning
+from overbench_tasks.chat.endpoint import EndpointSettings, concerning, settings_from_words
 from overbench_tasks.chat.outcome import Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
@@ -41,24 +41,7 @@ def read_settings(text: str) -> CategoryJudgeSettings:
         OverbenchError: an unknown setting or a value that it does not take. No value is repeated, since
             one may be a key that does not belong here.
     """
-    from lm_eval.utils import simple_parse_args_string
-
-    values = simple_parse_args_string(text)
-    if "model" in values:
-        values["model"] = str(values["model"])  # lm-eval reads "4" as a number
-    known = CategoryJudgeSettings.model_fields
-    try:
-        return CategoryJudgeSettings.model_validate(values)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        name = problem["loc"][0]
-        said = (
-            f"{name} can't be used: {problem['msg']}. Mend it. Settings: {', '.join(known)}."
-            if name in known
-            else f"expected SETTING=VALUE,... with settings out of {', '.join(known)}, got another. The key "
-            "comes from the environment alone (api_key_variable names the variable)."
-        )
-        raise OverbenchError(f"--category_judge: {said}") from None
+    return settings_from_words(CategoryJudgeSettings, text, "--category_judge")
 
 
 def public_settings(settings: CategoryJudgeSettings) -> dict[str, Any]:

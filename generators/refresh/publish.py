@@ -47,8 +47,8 @@ def publish(run: Run) -> Published:
     for folder in (own, tasks):
         for name, rows in ((ACCEPTED_NAME, accepted), (REFRESHED_NAME, verified)):
             if rows:
-                _write_lines(folder / name, rows)
-    _write_lines(own / "rejections.jsonl", run.store.rejections())
+                write_lines(folder / name, rows)
+    write_lines(own / "rejections.jsonl", run.store.rejections())
     return Published(len(accepted), len(verified), tasks)
 
 
@@ -80,7 +80,12 @@ def _columns(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
-def _write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """A whole JSONL file.
+
+    Raises:
+        OverbenchError: it cannot be written.
+    """
     try:
         with whole_file(file) as lines:
             lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

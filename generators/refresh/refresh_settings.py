@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -23,6 +23,8 @@ from generators.refresh.presets import PRESETS, sections
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 
 class _Section(BaseModel):
@@ -133,14 +135,23 @@ def load(
     """
     if preset not in PRESETS:
         raise OverbenchError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
-    merged = merge({"target": {}, **PRESETS[preset]}, {} if file is None else _renamed(_read(file)))
-    merged = merge(merged, overrides)
+    merged = merge({"target": {}, **PRESETS[preset]}, {} if file is None else _renamed(read_settings(file)))
+    return checked(RefreshSettings, merge(merge(merged, overrides), _renamed(assigned(assignments))))
+
+
+def assigned(assignments: Sequence[str]) -> dict[str, Any]:
+    """The sections that ``section.name=value`` words make; values are YAML.
+
+    Raises:
+        OverbenchError: a word of another form.
+    """
+    merged: dict[str, Any] = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
             raise OverbenchError(f"Expected --set section.name=value, got {assignment!r}.")
-        merged = merge(merged, _renamed(sections({path.strip(): yaml.safe_load(text)})))
-    return _checked(merged)
+        merged = merge(merged, sections({path.strip(): yaml.safe_load(text)}))
+    return merged
 
 
 def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
@@ -150,7 +161,7 @@ def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
         OverbenchError: they are those of a version that this one does not know.
     """
     whose = f"The run in {folder} was begun by a version with other settings. "
-    return _checked(merge({"adversary": {"form": FORM_OF_0_1}}, _renamed(used)), whose)
+    return checked(RefreshSettings, merge({"adversary": {"form": FORM_OF_0_1}}, _renamed(used)), whose)
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +176,12 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_settings(file: Path) -> dict[str, Any]:
+    """The sections of a YAML file.
+
+    Raises:
+        OverbenchError: it can't be read, or holds something else.
+    """
     try:
         settings = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -188,9 +204,15 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _checked(settings: Mapping[str, Any], whose: str = "") -> RefreshSettings:
+def checked(kind: type[Settings], settings: Mapping[str, Any], whose: str = "") -> Settings:
+    """The settings as a model of them.
+
+    Raises:
+        OverbenchError: names each setting that can't be used, what was expected and what came; ``whose``
+            stands before it.
+    """
     try:
-        return RefreshSettings.model_validate(settings)
+        return kind.model_validate(settings)
     except ValidationError as error:
         lines = [f"{whose}The settings cannot be used."]
         for problem in error.errors(include_url=False):

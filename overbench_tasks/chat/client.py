@@ -231,7 +231,7 @@ async def _check_model(settings: EndpointSettings) -> None:
         logger.warning(
             "%s does not list its models, so it is not known yet whether it has %r.", url, settings.model
         )
-    elif settings.model not in listed and f"{settings.model}:latest" not in listed:
+    elif not {settings.model, f"{settings.model}:latest", f"models/{settings.model}"}.intersection(listed):
         near = difflib.get_close_matches(settings.model, listed, n=5, cutoff=0.3) or listed[:5]
         raise OverbenchError(
             f"{url} has no model {settings.model!r}. It lists {', '.join(near)}"

@@ -12,10 +12,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from overbench_tasks.errors import OverbenchError
 
@@ -131,6 +140,41 @@ class EndpointSettings(BaseModel):
         data = json.dumps({name: value for name, value in body.items() if value is not None}, sort_keys=True)
         key = hashlib.sha256(f"{self.url()}/chat/completions\n{data}".encode()).hexdigest()
         return Request(key, data.encode())
+
+
+Endpoint = TypeVar("Endpoint", bound=EndpointSettings)
+
+
+def settings_from_words(kind: type[Endpoint], text: str, flag: str) -> Endpoint:
+    """Settings as the command line has them: ``model=NAME,base_url=URL``, as lm-eval's arguments.
+
+    Args:
+        kind: the settings' class.
+        text: also a model's name alone.
+        flag: the option, for the message.
+
+    Raises:
+        OverbenchError: an unknown setting or a value that it does not take. No value is repeated, since
+            one may be a key that does not belong here.
+    """
+    from lm_eval.utils import simple_parse_args_string
+
+    values = simple_parse_args_string(text) if "=" in text else {"model": text.strip()}
+    if "model" in values:
+        values["model"] = str(values["model"])  # lm-eval reads "4" as a number
+    known = kind.model_fields
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = problem["loc"][0]
+        said = (
+            f"{name} can't be used: {problem['msg']}. Mend it. Settings: {', '.join(known)}."
+            if name in known
+            else f"expected SETTING=VALUE,... with settings out of {', '.join(known)}, got another. The key "
+            "comes from the environment alone (api_key_variable names the variable)."
+        )
+        raise OverbenchError(f"{flag}: {said}") from None
 
 
 def plain_url(url: str) -> str:

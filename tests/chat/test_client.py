@@ -489,9 +489,12 @@ class TestCheck:
         assert server.asked == []
         assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
-    def test_a_model_must_be_listed_and_ollamas_tag_is_understood(self, server: FaultServer) -> None:
-        server.models = ["gpt-4o", "gpt-4o-mini-2024-07-18", "llama3:latest"]
-        client(server, model="llama3").check()
+    def test_a_model_must_be_listed_and_ollamas_tag_and_googles_prefix_are_understood(
+        self, server: FaultServer
+    ) -> None:
+        server.models = ["gpt-4o", "gpt-4o-mini-2024-07-18", "llama3:latest", "models/gemini-2.5"]
+        for name in ("llama3", "gemini-2.5"):
+            client(server, model=name).check()
         message = "has no model 'gpt-4o-mini'. It lists gpt-4o, gpt-4o-mini-2024-07-18 and others"
         with pytest.raises(OverbenchError, match=message):
             client(server).check()
