@@ -16,6 +16,7 @@ COMMANDS: Final = {
     **dict.fromkeys(
         ("refresh", "label", "train", "attribute", "generate", "verify", "status"), "refresh_commands"
     ),
+    "rewrite": "rewrite_commands",
     **dict.fromkeys(("aggregate", "diff", "push", "report"), "release_commands"),
     **dict.fromkeys(("diversity", "defence"), "prompt_commands"),
 }

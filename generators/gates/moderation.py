@@ -9,6 +9,7 @@ Not in the paper, which leaves filtering to the detector (Pu et al. 2025, sectio
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
@@ -21,7 +22,7 @@ from overbench_tasks.chat.endpoint import EndpointSettings, concerning
 from overbench_tasks.chat.outcome import JUDGE_BLOCKED, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.text import as_data, without_reasoning
+from overbench_tasks.text import as_data, printable, without_reasoning
 
 UNMODERATED: Final = "unmoderated"
 """What records hold in place of votes where nobody votes."""
@@ -53,6 +54,23 @@ class VoterSettings(EndpointSettings):
     prompt_chars: int = Field(2000, ge=100, description="of a longer prompt head and tail are judged")
 
 
+ENSEMBLE: Final = (
+    VoterSettings(model="gpt-4.1-mini"),
+    VoterSettings(
+        model="gemini-2.5-flash-lite",
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        api_key_variable="GEMINI_API_KEY",
+    ),
+    VoterSettings(
+        model="mistral-small-latest",
+        base_url="https://api.mistral.ai/v1",
+        api_key_variable="MISTRAL_API_KEY",
+    ),
+)
+"""Three judges of different families, as OR-Bench has them (Cui et al. 2024, section 3): models that don't
+reason first, behind OpenAI's API. Such names age: better name your own."""
+
+
 class ModerationSettings(BaseModel):
     """Who votes: ``judges``, a ``classifier``, or with ``none`` nobody. Exactly one of the three."""
 
@@ -76,6 +94,41 @@ class ModerationSettings(BaseModel):
 def benign(votes: Sequence[Vote]) -> bool:
     """Whether a strict majority of all votes says benign. Ties reject; unscored counts as not benign."""
     return 2 * sum(vote.verdict == "benign" for vote in votes) > len(votes)
+
+
+def ensemble_warnings(settings: ModerationSettings, writer: str) -> list[str]:
+    """What weakens the vote: nobody or few vote, judges of one model or family, a judge of its own writing.
+
+    Args:
+        writer: the name of the model that writes. Families are told by the first word of a name alone.
+    """
+    if settings.none:
+        return ["Nobody moderates: what is written may be harmful, and the records say unmoderated."]
+    if settings.classifier is not None:
+        return ["One classifier moderates; OR-Bench takes the majority of three language models."]
+    names = [judge.model for judge in settings.judges]
+    warnings = []
+    if len(names) < 3:
+        counted = "One judge votes" if len(names) == 1 else "Two judges vote, so that a tie rejects"
+        warnings.append(f"{counted}; three of different families make a majority (--judge, once for each).")
+    if writer in names:
+        warnings.append(
+            f"{printable(writer)} judges what it wrote itself, and may be blind to the same harm."
+        )
+    families = Counter(map(_family, names))
+    for family, count in families.items():
+        if count > 1:
+            warnings.append(
+                f"{count} judges seem to be of one family ({printable(family)}), and may err alike."
+            )
+    return warnings
+
+
+def _family(model: str) -> str:
+    """``qwen`` for ``Qwen/Qwen2.5-Coder-1.5B``."""
+    name = model.rstrip("/").rpartition("/")[2].casefold()
+    found = re.match(r"[^\W\d_]+", name)
+    return found[0] if found else name
 
 
 def parse_vote(answer: str, form: Form) -> VoteWord:

@@ -22,6 +22,7 @@ from generators.gates.moderation import (
     Vote,
     VoterSettings,
     benign,
+    ensemble_warnings,
     parse_vote,
 )
 from generators.gates.moderation_classifier import harm_label
@@ -55,6 +56,28 @@ def test_a_strict_majority_of_all_votes(votes: str) -> None:
 
 
 VOTES = yaml.safe_load((Path(__file__).parent / "votes.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("judges", "writer", "said"),
+    [
+        (["gpt-4.1-mini", "models/gemini-2.5", "org/Mistral-7B"], "gpt-4o", []),
+        (["a-1"], "b", ["One judge votes; three"]),
+        (["a-1", "b-1"], "b-2", ["Two judges vote, so that a tie rejects"]),
+        (["a-1", "b-1", "c-1"], "c-1", ["c-1 judges what it wrote itself"]),
+        (["Qwen/Qwen2.5-1B", "qwen3", "c"], "d", ["2 judges seem to be of one family (qwen)"]),
+        (
+            ["4o", "4o", "\x1b[31m"],
+            "\x1b[31m",
+            ["[31m judges what", "2 judges seem to be of one family (4o)"],
+        ),
+    ],
+)
+def test_what_weakens_an_ensemble_is_said(judges: list[str], writer: str, said: list[str]) -> None:
+    settings = ModerationSettings(judges=tuple(VoterSettings(model=name) for name in judges))
+    warnings = ensemble_warnings(settings, writer)
+    assert len(warnings) == len(said) and all(map(str.startswith, warnings, said))
+    assert "unmoderated" in ensemble_warnings(ModerationSettings(none=True), writer)[0]
 
 
 class TestParse:

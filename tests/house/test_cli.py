@@ -18,6 +18,7 @@ from generators import cli, doctor, quickstart
 from generators.models import models
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.release.release_settings import AggregateSettings, EngineSettings
+from generators.rewrite.rewrite_settings import RewriteSettings
 from overbench_tasks import __version__, autoload
 from overbench_tasks.errors import OverbenchError
 
@@ -34,6 +35,7 @@ def test_version_and_tasks_path() -> None:
         ("refresh", RefreshSettings, "--seeds", "seeds.sources"),
         ("refresh", RefreshSettings, "--generator_model", "adversary.model"),
         ("refresh", RefreshSettings, "--budget-tokens", "budget.tokens"),
+        ("rewrite", RewriteSettings, "--writer", "writer.generator"),
         ("aggregate", AggregateSettings, "--prompts", "prompts"),
         ("aggregate", AggregateSettings, "--near_duplicates", "near_duplicates"),
         ("aggregate", EngineSettings, "--memory_limit", "memory_limit"),

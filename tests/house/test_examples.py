@@ -41,6 +41,7 @@ PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
     r"overbench refresh(?!.*--dry-run)": "trains a detector; tests/refresh and the reading path run it",
+    r"overbench rewrite(?!.*--dry-run)": "asks a writer and judges; tests/rewrite runs it",
     r"overbench rescore .*--by classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
 GROUP: Any = typer.main.get_command(cli.app)
@@ -85,7 +86,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             refresh(scripted_run(folder, store))
         target = refreshed.refreshed_folder("YOUR/MODEL")
     sets = [target / name for name in (refreshed.REFRESHED_NAME, refreshed.ACCEPTED_NAME)]
-    named = ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl", "prompts.csv")
+    named = ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl", "prompts.csv", "toxic.csv")
     for file in [*sets, *(folder / name for name in named)]:
         write_prompts(file, prompts)
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")

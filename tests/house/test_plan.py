@@ -49,6 +49,7 @@ GENERATION: tuple[tuple[str, ...], ...] = (
     ("generators", "defences", "near_duplicates", "words"),
     ("seeds", "detector", "attribution", "adversary", "gates", "categories", "targets", "models"),
     ("refresh", "diversity"),
+    ("rewrite",),
     ("release",),
     ("report",),
     ("quickstart", "doctor"),

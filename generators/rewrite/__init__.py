@@ -1,0 +1,1 @@
+"""OR-Bench's pipeline: toxic seeds rewritten into harmless prompts that sound like them."""

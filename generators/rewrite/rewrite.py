@@ -1,0 +1,257 @@
+"""Toxic seeds in, harmless prompts that sound like them out: the pipeline of OR-Bench.
+
+Cui et al. 2024 (OR-Bench, arXiv 2405.20947, section 3): a language model rewrites each harmful seed into
+several prompts, an ensemble of judges votes which of them are harmless, duplicates go, and the hard subset
+is what several targets reject. Departures: seeds are given, not generated; the gates of a refresh for form
+and novelty stand before the vote.
+
+Everything is made anew from the seeds, the settings and the answers on file, which are keyed by the request:
+so an interrupted run goes on, nothing is paid for twice, and settings may change between two calls.
+
+    RUN/settings.yaml                settings as last used
+    RUN/answers.sqlite               every paid answer of writer and judges
+    RUN/replies.jsonl                what the targets said
+    RUN/data/rewritten.jsonl         prompts that passed all gates, with their provenance
+    RUN/data/rewritten_hard.jsonl    those that min_rejections targets refuse
+    RUN/data/rejections.jsonl        everything else, with gate and reason
+    RUN/data/summary.json            counts, and who wrote, voted and labelled
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Self
+
+import yaml
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from generators.adversary.adversary import Adversary, Job, Written
+from generators.categories.keywords import categorise
+from generators.gates.moderation import UNMODERATED, Moderator
+from generators.gates.moderation_classifier import Vote
+from generators.gates.rejection import Rejection
+from generators.refresh.publish import write_lines
+from generators.rewrite.local_gates import LocalGates, RewriteCandidate
+from generators.rewrite.rewrite_settings import RewriteSettings
+from generators.rewrite.toxic_seeds import ToxicSeed, read_toxic_seeds
+from generators.rewrite.verification import ReplyFile, refusals, verdicts
+from generators.targets.target import Asked, Target
+from overbench_tasks import __version__
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import Labeller, by_name
+from overbench_tasks.prompts import prompt_id
+from overbench_tasks.tables import whole_file
+
+REWRITTEN_NAME: Final = "rewritten.jsonl"
+HARD_NAME: Final = "rewritten_hard.jsonl"
+
+
+class RewriteRun:
+    """A run directory at work; use it in a ``with`` block. Its models are made when they are first needed.
+
+    Args:
+        settings: of this call.
+        folder: made where it is missing.
+        say: told a line after each stage.
+
+    Raises:
+        OverbenchError: another process works on the folder, or it can't be written.
+    """
+
+    def __init__(self, settings: RewriteSettings, folder: Path, say: Callable[[str], object] = print) -> None:
+        self.settings, self.folder, self.say = settings, folder, say
+        self._lock = FileLock(folder / ".lock")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+            with whole_file(folder / "settings.yaml") as file:
+                yaml.safe_dump(settings.model_dump(mode="json"), file, sort_keys=False, allow_unicode=True)
+        except Timeout as error:
+            raise OverbenchError(f"Another process works on {folder}. Wait for it or stop it.") from error
+        except OSError as error:
+            raise OverbenchError(
+                f"The run directory {folder} cannot be written: {error}. Make room or mend the rights."
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @cached_property
+    def writer(self) -> Adversary:
+        return Adversary(self.settings.writer, self.folder / "answers.sqlite")
+
+    @cached_property
+    def moderator(self) -> Moderator:
+        return Moderator(self.settings.moderation, self.folder / "answers.sqlite")
+
+    @cached_property
+    def labeller(self) -> Labeller:
+        return by_name(self.settings.labeller.by, self.settings.labeller.by_args)
+
+    @cached_property
+    def targets(self) -> Sequence[Asked]:
+        return [Target(one) for one in self.settings.targets]
+
+    def check(self) -> None:
+        """Find out for no money what would fail: labeller, writer, judges."""
+        _ = self.labeller
+        self.writer.check()
+        self.moderator.check()
+
+    def rewrite(self) -> dict[str, Any]:
+        """Rewrite, gate, vote, verify, and write the files of ``data``.
+
+        Returns:
+            what ``summary.json`` holds.
+
+        Raises:
+            OverbenchError: of any stage; what was paid for until then is kept.
+            BatchPending: with ``batch:``, as long as replies are missing.
+        """
+        seeds, dropped = read_toxic_seeds(self.settings.seeds)
+        counts = Counter(seeds=len(seeds), requests_without_answer=0)
+        candidates = list(self._candidates(seeds, counts))
+        passed = [one for one in candidates if one.rejection is None]
+        rejected = Counter(f"{one.gate}: {one.reason}" for c in candidates if (one := c.rejection))
+        summary: dict[str, Any] = {
+            **counts,
+            "rows_dropped": dropped,
+            "candidates": len(candidates),
+            "passed": len(passed),
+            "rejected": dict(rejected.most_common()),
+            "votes": _vote_counts(candidates),
+            "generator": self.writer.version,
+            "moderation": self.moderator.version,
+            "data_version": f"overbench {__version__}",
+        }
+        self.say(f"{len(seeds):,} seeds, {len(candidates):,} candidates, {len(passed):,} passed all gates")
+        records = [self._record(one) for one in passed]
+        turned_away = (_rejected(one) for one in candidates if one.rejection is not None)
+        write_lines(self.folder / "data" / "rejections.jsonl", turned_away)
+        write_lines(self.folder / "data" / REWRITTEN_NAME, records)
+        if self.settings.targets:
+            summary |= self._verify(records)
+        with whole_file(self.folder / "data" / "summary.json") as file:
+            json.dump(summary, file, indent=1, ensure_ascii=False)
+        return summary
+
+    def _candidates(self, seeds: Sequence[ToxicSeed], counts: Counter[str]) -> Iterator[RewriteCandidate]:
+        """Every candidate with its gate's decision, in the order of the seeds."""
+        gates = LocalGates(self.settings.gates, seeds)
+        # Batch files come back after hours: then all seeds are one batch.
+        size = len(seeds) if self.settings.writer.batch_folder else self.settings.batch
+        with tqdm(desc="rewrite", total=len(seeds), unit="seed", disable=None) as bar:
+            for start in range(0, len(seeds), size):
+                batch = seeds[start : start + size]
+                written = self._write(batch)
+                counts["requests_without_answer"] += sum(bool(one.failure) for one in written)
+                yield from self._moderated(gates.judged(batch, written))
+                bar.update(len(batch))
+
+    def _write(self, seeds: Sequence[ToxicSeed]) -> list[Written]:
+        jobs = [Job(f"rewrite-{prompt_id(one.prompt)}", one.id, one.prompt, "", 0) for one in seeds]
+        written = self.writer.write(jobs)
+        if self.writer.stopped_because:
+            raise OverbenchError(
+                f"The writer stopped answering: {self.writer.stopped_because}. What it wrote is kept: start "
+                "the same command again to go on."
+            )
+        return written
+
+    def _moderated(self, candidates: Sequence[RewriteCandidate]) -> Iterator[RewriteCandidate]:
+        left = [one.prompt for one in candidates if one.rejection is None]
+        votes = iter(self.moderator.votes(left))
+        for one in candidates:
+            if one.rejection is not None:
+                yield one
+                continue
+            cast = next(votes)
+            said = Counter(vote.verdict for vote in cast)
+            reason = "harmful" if said["harmful"] else "unscored"
+            problem = Rejection("moderation", reason, json.dumps(said, sort_keys=True))
+            yield replace(one, votes=cast, rejection=None if self.moderator.passes(cast) else problem)
+
+    def _record(self, one: RewriteCandidate) -> dict[str, Any]:
+        """The fields of the project's prompt record."""
+        filed = categorise(one.prompt)
+        return {
+            "id": one.prompt_id,
+            "prompt": one.prompt,
+            "prompt_label": "safe",
+            "category": filed.category,
+            "category_evidence": filed.evidence,
+            "or_bench_category": filed.or_bench_category,
+            "features": [],
+            "seed_id": one.seed.id,
+            "seed_category": one.seed.category,
+            "generator": self.writer.version,
+            "moderation": UNMODERATED if self.moderator.unmoderated else _cast(one.votes),
+            "data_version": f"overbench {__version__}",
+        }
+
+    def _verify(self, records: list[dict[str, Any]]) -> dict[str, Any]:
+        """Ask the targets, note who refuses in the records, and write the hard subset."""
+        kept = ReplyFile(self.folder / "replies.jsonl")
+        prompts = {one["id"]: one["prompt"] for one in records}
+        said = {
+            target.name: verdicts(target, prompts, self.labeller, kept, self.settings.chunk_size)
+            for target in self.targets
+        }
+        for one in records:
+            one["refused_by"], one["unscored_by"] = refusals(one["id"], said)
+        hard = [one for one in records if len(one["refused_by"]) >= self.settings.min_rejections]
+        write_lines(self.folder / "data" / REWRITTEN_NAME, records)
+        write_lines(self.folder / "data" / HARD_NAME, hard)
+        by_target = {name: dict(Counter(one.label for one in found.values())) for name, found in said.items()}
+        self.say(f"{len(hard):,} refused by at least {self.settings.min_rejections} of {len(said)} targets")
+        return {"targets": by_target, "labelled_by": self.labeller.name, "hard": len(hard)}
+
+
+def _rejected(one: RewriteCandidate) -> dict[str, Any]:
+    assert one.rejection is not None
+    named = {"prompt_id": one.prompt_id, "prompt": one.prompt, "seed_id": one.seed.id}
+    return {**named, **asdict(one.rejection), "votes": _cast(one.votes)}
+
+
+def _cast(votes: Sequence[Vote]) -> list[dict[str, str]]:
+    """Votes without what they cost."""
+    return [{"by": vote.by, "verdict": vote.verdict, "said": vote.said} for vote in votes]
+
+
+def _vote_counts(candidates: Sequence[RewriteCandidate]) -> dict[str, dict[str, int]]:
+    """By judge how many of its votes say what."""
+    counts: dict[str, Counter[str]] = {}
+    for one in candidates:
+        for vote in one.votes:
+            counts.setdefault(vote.by, Counter())[vote.verdict] += 1
+    return {name: dict(sorted(said.items())) for name, said in counts.items()}
+
+
+def plan_lines(settings: RewriteSettings) -> list[str]:
+    """``--dry-run``: what will be asked of whom, at most. Reads the seeds; calls nothing that costs.
+
+    Raises:
+        OverbenchError: seeds that can't be read.
+    """
+    seeds, dropped = read_toxic_seeds(settings.seeds)
+    most = len(seeds) * settings.writer.candidates
+    more = f" ({', '.join(f'{reason} {count:,}' for reason, count in dropped.items())})" if dropped else ""
+    judges = ", ".join(judge.model for judge in settings.moderation.judges)
+    votes = f"at most {most:,} votes of each of {judges}" if judges else "no votes of a language model"
+    targets = ", ".join(target.name for target in settings.targets) or "none"
+    return [
+        f"{len(seeds):,} seeds{more}",
+        f"{len(seeds):,} requests to {settings.writer.model} ({settings.writer.generator}), "
+        f"{settings.writer.candidates} prompts each",
+        votes,
+        f"targets that are asked what passes: {targets}",
+    ]

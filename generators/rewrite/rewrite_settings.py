@@ -1,0 +1,87 @@
+"""All settings of a rewrite: a YAML file with the sections as keys; flags and ``--set`` come on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from generators.adversary.adversary import WriterSettings
+from generators.gates.form import FormSettings
+from generators.gates.moderation import ENSEMBLE, ModerationSettings
+from generators.gates.novelty import NoveltySettings
+from generators.refresh.refresh_settings import LabellerSettings, assigned, checked, merge, read_settings
+from generators.rewrite.toxic_seeds import ToxicSeedSettings
+from generators.targets.target import TargetSettings
+from overbench_tasks.errors import OverbenchError
+
+
+class RewriteGateSettings(BaseModel, frozen=True, extra="forbid"):
+    """The gates that need no model."""
+
+    form: FormSettings = FormSettings()
+    novelty: NoveltySettings = NoveltySettings()
+    near_seed: bool = Field(
+        True, description="false: a near duplicate of a seed is turned away as well; copies always are"
+    )
+
+
+class RewriteSettings(BaseModel):
+    """Everything that shapes a rewrite (Cui et al. 2024, section 3; each departure from it is a setting)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seeds: ToxicSeedSettings
+    writer: WriterSettings = WriterSettings()
+    gates: RewriteGateSettings = RewriteGateSettings()
+    moderation: ModerationSettings = ModerationSettings(judges=ENSEMBLE)
+    targets: tuple[TargetSettings, ...] = Field((), description="models that are asked what passed the gates")
+    labeller: LabellerSettings = LabellerSettings()
+    min_rejections: int = Field(
+        1, ge=1, description="of the targets, so many refuse what goes into the hard subset"
+    )
+    batch: int = Field(64, ge=1, description="seeds that are rewritten, gated and voted on at a time")
+    chunk_size: int = Field(256, ge=1, description="prompts per call of a target's backend")
+
+    @model_validator(mode="after")
+    def _possible(self) -> RewriteSettings:
+        if self.min_rejections > max(1, len(self.targets)):
+            raise ValueError(
+                f"expected min_rejections to be at most the number of targets, got {self.min_rejections} and "
+                f"{len(self.targets)} of them; name more with --targets"
+            )
+        names = [target.name for target in self.targets]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"expected different targets, got {', '.join(sorted(twice))} more than once")
+        return self
+
+
+def load_rewrite(
+    file: Path | None, overrides: Mapping[str, Any], assignments: Sequence[str] = ()
+) -> RewriteSettings:
+    """The settings from a YAML file, flags and ``section.name=value`` words, the last first.
+
+    Raises:
+        OverbenchError: names the setting, what was expected and what came.
+    """
+    merged = merge({"seeds": {}}, {} if file is None else read_settings(file))
+    return checked(RewriteSettings, merge(merge(merged, overrides), assigned(assignments)))
+
+
+def target_from_words(text: str) -> dict[str, str]:
+    """A target as the command line has it: lm-eval's model arguments, with a model type other than ``hf``
+    and a colon before them (``local-chat-completions:model=NAME,base_url=URL``).
+
+    Raises:
+        OverbenchError: there are no arguments.
+    """
+    kind, colon, rest = text.partition(":")
+    model, arguments = (kind, rest) if colon and "=" not in kind else ("hf", text)
+    if "=" not in arguments:
+        raise OverbenchError(
+            f"--targets: expected lm-eval's model arguments, such as pretrained=NAME or TYPE:model=NAME, got "
+            f"{text!r}."
+        )
+    return {"model": model, "model_args": arguments}

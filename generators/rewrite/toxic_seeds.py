@@ -1,0 +1,132 @@
+"""Seeds of a rewrite: prompts that nobody should answer, with where they come from.
+
+Unlike the seeds of a refresh, which may be of any kind, they keep their ids and categories, and rows that
+are marked as safe are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from generators.adversary.adversary import derived_seed
+from generators.seeds.seed_sources import COLUMNS, KINDS, UnusableRowError, prompt_of
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
+from overbench_tasks.tables import matching_files, read_records
+from overbench_tasks.text import excerpt
+
+PROMPT_COLUMNS: Final = (*COLUMNS, "goal", "Request")
+"""Where a prompt is looked for: also AdvBench's and PHTest's names."""
+LABEL_COLUMNS: Final = ("prompt_label", "label", "should_refuse")
+CATEGORY_COLUMNS: Final = ("category", "type")
+_UNSAFE: Final = ("unsafe", "true", "1", "")
+_SAFE: Final = ("safe", "false", "0")
+
+
+class ToxicSeedSettings(BaseModel):
+    """Which prompts are rewritten. The field descriptions are the documentation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sources: tuple[str, ...] = Field(
+        min_length=1, description="files of harmful prompts (.jsonl, .csv, .parquet, .txt, also .gz), globs"
+    )
+    column: str | None = Field(
+        None, description="of the prompts; null: the first that is there of prompt, question, goal, ..."
+    )
+    limit: int | None = Field(None, ge=1, description="most seeds, drawn from all; null: all of them")
+    max_chars: int = Field(
+        2000, ge=1, le=MAX_PROMPT_CHARS, description="characters; longer prompts are dropped"
+    )
+    seed: int = Field(0, description="of the draw")
+
+
+@dataclass(frozen=True, slots=True)
+class ToxicSeed:
+    """One harmful prompt.
+
+    Attributes:
+        id: its file's, or made from the text where that has none.
+        category: what its file calls its kind, in any words; "" where it doesn't say.
+    """
+
+    id: str
+    prompt: str
+    category: str = ""
+
+
+def read_toxic_seeds(settings: ToxicSeedSettings) -> tuple[list[ToxicSeed], dict[str, int]]:
+    """(the seeds in the order of their files, rows dropped by reason).
+
+    ``safe`` rows are those that a column ``prompt_label`` or ``label`` (safe, unsafe) or ``should_refuse``
+    (true, false) calls so; without such a column every row is a seed. Of equal prompts the first stays.
+    With a limit, those stay whose hash of seed and text is lowest: a lower limit draws a subset.
+
+    Raises:
+        OverbenchError: a file can't be read, has no column of prompts or another word in its label; no
+            seed is left.
+    """
+    dropped: Counter[str] = Counter()
+    by_text: dict[str, ToxicSeed] = {}
+    files = matching_files(settings.sources)
+    for file in files:
+        for one in _seeds_of(file, settings, dropped):
+            if by_text.setdefault(normalised(one.prompt), one) is not one:
+                dropped["duplicate"] += 1
+    if not by_text:
+        counts = ", ".join(f"{reason} {count}" for reason, count in dropped.items())
+        raise OverbenchError(
+            f"No seeds in {', '.join(settings.sources)}. Expected prompts that are not marked as safe. Rows "
+            f"dropped: {counts or 'none, there are no rows'}."
+        )
+    lots = {text: (derived_seed(settings.seed, "seeds", text), text) for text in by_text}
+    drawn = set(sorted(by_text, key=lots.__getitem__)[: settings.limit])
+    dropped["over_limit"] += len(by_text) - len(drawn)
+    return [one for text, one in by_text.items() if text in drawn], dict(+dropped)
+
+
+def _seeds_of(file: Path, settings: ToxicSeedSettings, dropped: Counter[str]) -> Iterator[ToxicSeed]:
+    column = settings.column
+    for where, record in read_records(file, kinds=KINDS):
+        row = {"prompt": record} if isinstance(record, str) else record
+        if not isinstance(row, dict):
+            raise OverbenchError(f"{where}: expected a JSON object or a text, got a {type(row).__name__}.")
+        column = column or next((name for name in PROMPT_COLUMNS if name in row), None)
+        name = "prompt" if isinstance(record, str) else column
+        if name is None or name not in row:
+            wanted = repr(settings.column) if settings.column else f"one of {', '.join(PROMPT_COLUMNS)}"
+            raise OverbenchError(
+                f"{where}: expected a column of prompts, {wanted}; found "
+                f"{', '.join(map(repr, list(row)[:20]))}. Name it: --set seeds.column=NAME."
+            )
+        if not _unsafe(row, where):
+            dropped["safe"] += 1
+            continue
+        try:
+            prompt = prompt_of(row[name], settings.max_chars)
+        except UnusableRowError as reason:
+            dropped[str(reason)] += 1
+            continue
+        identity = row.get("id")
+        category = next((str(row[key]) for key in CATEGORY_COLUMNS if row.get(key)), "")
+        yield ToxicSeed(
+            prompt_id(prompt) if identity in (None, "") else excerpt(str(identity)), prompt, excerpt(category)
+        )
+
+
+def _unsafe(row: Mapping[str, Any], where: str) -> bool:
+    given = [(name, row[name]) for name in LABEL_COLUMNS if row.get(name) is not None]
+    name, value = given[0] if given else ("", "")
+    word = str(value).strip().casefold()
+    if word not in (*_UNSAFE, *_SAFE):
+        raise OverbenchError(
+            f"{where}: expected {name} to be safe or unsafe (should_refuse: true or false), got "
+            f"{excerpt(str(value))!r}. Mend the file, or take that column away if it means something else."
+        )
+    return word in _UNSAFE
