@@ -23,6 +23,9 @@ from overbench_tasks.records import LABELS, Label
 VALIDATION_SHARE_OF_NEW = 0.25
 """Of the prompts answered in a round, the share that goes into the validation split, by seed."""
 
+MOST_FAILED = 0.05
+"""A larger share of failed requests is an outage: the stage is not finished without them."""
+
 
 def read_and_split(run: Run, round_number: int) -> Summary:
     """Read the seed prompts, split them, and record the split."""
@@ -63,7 +66,8 @@ def label_seeds(run: Run, round_number: int) -> Summary:
 def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[str, Label]:
     """The labels of the target's replies by prompt id; what is not known yet is asked, in chunks.
 
-    Every chunk's replies are kept before the next is asked. Larger chunks pad less; a crash loses one.
+    Every chunk's replies are kept before the next is asked. Larger chunks pad less; a crash loses one. What
+    failed for good is asked again by the next start, and unscored where that is :data:`MOST_FAILED` at most.
     """
     store, asking, size = run.store, run.asking, run.settings.rounds.chunk_size
     known = store.answered(asking)
@@ -72,21 +76,39 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
         (one for one in prompts if one.id not in known), key=lambda one: (-len(one.prompt), one.id)
     )
     done = len(prompts) - len(missing)
+    failed: dict[str, ModelReply] = {}
+
+    def keep(answers: Mapping[str, str]) -> None:
+        # What the provider said of a reply is not in its text: such verdicts are kept with it.
+        said = {
+            key: verdict
+            for key, reply in answers.items()
+            if isinstance(reply, ModelReply) and (verdict := settled(reply))
+        }
+        with store.transaction():
+            store.add_answers(asking, answers)
+            store.add_labels(asking, said)
+
     with tqdm(desc=name, total=len(prompts), initial=done, disable=None) as bar:
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
             replies = run.target.replies([one.prompt for one in chunk])
             answers = {one.id: reply for one, reply in zip(chunk, replies, strict=True)}
-            # What the provider said of a reply is not in its text: such verdicts are kept with it.
-            said = {
-                key: verdict
+            failures = {
+                key: reply
                 for key, reply in answers.items()
-                if isinstance(reply, ModelReply) and (verdict := settled(reply))
+                if isinstance(reply, ModelReply) and reply.failure is not None
             }
-            with store.transaction():
-                store.add_answers(asking, answers)
-                store.add_labels(asking, said)
+            keep({key: reply for key, reply in answers.items() if key not in failures})
+            failed |= failures
             bar.update(len(chunk))
+    if len(failed) > MOST_FAILED * len(prompts):
+        raise OverbenchError(
+            f"{len(failed):,} of {len(prompts):,} requests to the target failed for good, the last with "
+            f"{failed.popitem()[1].failure}. The other replies are kept: start the same command again to ask "
+            "the rest."
+        )
+    keep(failed)
     unlabelled = store.unlabelled(asking)
     verdicts = zip(unlabelled, run.labeller.label(list(unlabelled.values())), strict=True)
     # An outage of a judge is no label: the next start asks it again.

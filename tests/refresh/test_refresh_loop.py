@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -363,24 +364,39 @@ class TestInterruptions:
         assert verified(run, before=9)
 
 
-def test_a_reply_that_the_provider_withheld_is_a_refusal_of_the_run(begin: Begin) -> None:
-    class Withholding(FakeTarget):
-        def replies(self, prompts: Sequence[str]) -> list[str]:
-            said = super().replies(prompts)
-            blocked = ModelReply(withheld=Withheld("google", "SAFETY"))
-            failed = ModelReply(failure="HTTP 500")
-            by_prompt = zip(prompts, said, strict=True)
-            return [
-                blocked if refuses(one) else failed if "wash" in one else reply for one, reply in by_prompt
-            ]
+class Withholding(FakeTarget):
+    """Withholds what it refuses, and fails on prompts with ``failing`` in them."""
 
+    failing = "kitchen stove"
+
+    def replies(self, prompts: Sequence[str]) -> list[str]:
+        blocked = ModelReply(withheld=Withheld("google", "SAFETY"))
+        failed = ModelReply(failure="HTTP 500")
+        return [
+            failed if self.failing in one else blocked if refuses(one) else reply
+            for one, reply in zip(prompts, super().replies(prompts), strict=True)
+        ]
+
+
+def test_a_reply_that_the_provider_withheld_is_a_refusal_of_the_run(begin: Begin) -> None:
     run = begin({"target": Withholding()})
     refresh(run, until="label")
     prompts = {one.id: one.prompt for one in run.store.prompts()}
     labels = run.store.labels(run.asking)
-    assert labels and {"refused", "unscored", "complied"} == set(labels.values())
-    for key, label in labels.items():
-        expected = (
-            "refused" if refuses(prompts[key]) else "unscored" if "wash" in prompts[key] else "complied"
-        )
-        assert label == expected
+    assert labels and set(labels.values()) == {"refused", "complied"}
+    assert all((label == "refused") == refuses(prompts[key]) for key, label in labels.items())
+
+
+def test_failed_requests_are_asked_again_and_few_of_them_are_unscored(begin: Begin) -> None:
+    target = Withholding()
+    target.failing = "wash"
+    with pytest.raises(OverbenchError, match="failed for good, the last with HTTP 500"):
+        refresh(begin({"target": target}), until="label")
+    asked, target.asked = target.asked, []
+    few = sorted(one for one in asked if "wash" in one)
+    target.failing = few[0]
+    run = begin({"target": target})
+    refresh(run, until="label")
+    assert sorted(target.asked) == few  # nothing that was answered
+    reasons = Counter(run.store.labels(run.asking).values())
+    assert reasons["unscored"] == 1 and reasons.total() == len(asked)
