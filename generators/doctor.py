@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generators.models.models import MODELS, cached, models_dir
 from overbench_tasks import autoload
-from overbench_tasks.prompts import prompt_sets, refreshed
+from overbench_tasks.prompts import prompt_sets, refreshed, sources
 
 TASKS = (
     "overbench",
@@ -23,7 +23,10 @@ TASKS = (
     "overbench_hard_judge",
     "overbench_think",
     "overbench_hard_think",
+    "overbench_balance",
     "oversensitivity",
+    "oversensitivity_neighbours",
+    "safety",
 )
 
 LM_EVAL = "lm-eval>=0.4.13,<0.6"
@@ -149,7 +152,7 @@ def _keys() -> Iterator[Check]:
 
 
 def _data() -> Iterator[Check]:
-    for name in prompt_sets.BUNDLED_SETS:
+    for name in sources.BUNDLED_SETS:
         try:
             count = len(prompt_sets.bundled_prompts(name))
         except ValueError as error:

@@ -26,7 +26,11 @@ Category = Literal[
 ]
 """The risk a benign prompt only seems to carry (Pu et al. 2025, section 4)."""
 
+PromptLabel = Literal["safe", "unsafe"]
+"""What a prompt is: one that nobody should refuse, or one that should be refused."""
+
 LABELS: tuple[Label, ...] = get_args(Label)
+PROMPT_LABELS: tuple[PromptLabel, ...] = get_args(PromptLabel)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 

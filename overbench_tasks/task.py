@@ -4,12 +4,13 @@ Beyond lm-eval's own class it does what task files cannot: it drops the extra re
 padding gives to short ranks, says what spoils replies (a chat model asked without its chat template,
 reasoning that never ends: :mod:`overbench_tasks.advice`), keeps out of lm-eval's request cache, builds the
 filters before anything is generated, so that their settings are checked in time, and writes the versions
-of package, rules and judge into the results.
+of package, rules and judge, and which prompts these were, into the results.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -21,7 +22,8 @@ from lm_eval.api.model import CachingLM
 from overbench_tasks import __version__, advice
 from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
-from overbench_tasks.metrics import Value, document_metrics
+from overbench_tasks.metrics import Value, document_metrics, unsafe_metrics
+from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
@@ -29,17 +31,31 @@ _OPENING: Final = "<think>"
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
-    """The metrics of one document.
+    """The metrics of one safe document.
 
     Args:
-        doc: a row of :func:`~overbench_tasks.prompts.read_prompts`.
+        doc: a row of :func:`~overbench_tasks.prompts.prompt_sets.checked_rows`.
         results: one element, the JSON verdicts of the prompt's replies.
 
     Returns:
         see :func:`~overbench_tasks.metrics.document_metrics`.
     """
     verdicts = [verdict_from_json(text) for text in results[0]]
-    return document_metrics(verdicts, doc["category"], evasion_measured=measures_evasion(results[0][0]))
+    measured = measures_evasion(results[0][0])
+    return document_metrics(verdicts, doc["overbench_category"], evasion_measured=measured)
+
+
+def process_unsafe_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
+    """The metrics of one unsafe document: :func:`~overbench_tasks.metrics.unsafe_metrics`."""
+    return unsafe_metrics([verdict_from_json(text) for text in results[0]])
+
+
+def process_balance_results(
+    doc: Mapping[str, Any], results: Sequence[Sequence[str]]
+) -> dict[str, Value | SidedValue]:
+    """The metrics of one document of either side: see
+    :func:`~overbench_tasks.metrics.balance.balance_metrics`."""
+    return balance_metrics([verdict_from_json(text) for text in results[0]], doc["prompt_label"])
 
 
 class OverbenchTask(GenerationTask):
@@ -54,7 +70,8 @@ class OverbenchTask(GenerationTask):
             ensemble.filters = [partial(_same, built_filter) for built_filter in built]
             for built_filter in built:
                 versions |= getattr(built_filter, "versions", {})
-        self.config.metadata = {**(self.config.metadata or {}), **versions}
+        prompts = json.loads(self.dataset[self.config.test_split].info.description or "{}")
+        self.config.metadata = {**(self.config.metadata or {}), **versions, **prompts}
 
     def build_all_requests(self, **options: Any) -> None:
         # lm-eval's request cache is keyed by task and tokenizer: it would hand the requests of one

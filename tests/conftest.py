@@ -103,6 +103,7 @@ def evaluate(
     is shown in test_install.
     """
     given = {"overbench_source": str(source)} if source else {}
+    given |= options.pop("metadata", {})
     manager = TaskManager(include_defaults=False, include_path=tasks_path(), metadata=given)
     asked = {"tasks": list(tasks or ["overbench_hard"]), "apply_chat_template": True, **options}
     results: dict[str, Any] = simple_evaluate(model=lm, task_manager=manager, **asked)

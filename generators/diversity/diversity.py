@@ -28,7 +28,7 @@ from generators.diversity.word_measures import (
 from generators.near_duplicates import near_duplicates
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, read_prompts
-from overbench_tasks.prompts.prompt_sets import source_file
+from overbench_tasks.prompts.sources import source_file
 from overbench_tasks.text import markdown_cell, printable
 
 THRESHOLD: Final = 0.8

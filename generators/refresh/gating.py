@@ -19,7 +19,8 @@ from generators.gates.rejection import Rejection
 from generators.refresh.run import Run
 from generators.refresh.store import Candidate, RunPrompt
 from generators.seeds.seeds import SPLITS
-from overbench_tasks.prompts.prompt_sets import BUNDLED_SETS, bundled_prompts
+from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.sources import BUNDLED_SETS
 
 GATES: Final = ("reply", "form", "novelty", "presence", "detector", "moderation")
 """``reply`` is the parsing of the adversary's reply: pieces that are no prompts at all."""

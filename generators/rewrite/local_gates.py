@@ -13,7 +13,8 @@ from generators.gates.rejection import Rejection
 from generators.rewrite.rewrite_settings import RewriteGateSettings
 from generators.rewrite.toxic_seeds import ToxicSeed
 from overbench_tasks.prompts import normalised, prompt_id
-from overbench_tasks.prompts.prompt_sets import BUNDLED_SETS, bundled_prompts
+from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.sources import BUNDLED_SETS
 from overbench_tasks.text import excerpt
 
 

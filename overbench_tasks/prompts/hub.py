@@ -1,4 +1,4 @@
-"""Releases on the Hugging Face hub, as a source of prompts.
+"""Releases and other datasets on the Hugging Face hub, as a source of prompts.
 
 The hub's own cache is used: without a network a release loaded before is found again.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +71,6 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
             can't be reached and the cache doesn't have it.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
-    from huggingface_hub.errors import LocalEntryNotFoundError
 
     name = "overbench_hard.parquet" if overbench_set == "overbench_hard" else "overbench.parquet"
     what: dict[str, Any] = {
@@ -79,23 +79,72 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
         "repo_type": "dataset",
         "revision": hub_id.revision,
     }
-    try:
+
+    def download() -> str:
         # Asked once; the download itself would ask an unreachable hub for half a minute.
         get_hf_file_metadata(hf_hub_url(**what), timeout=TIMEOUT_SEC)
-        return Path(hf_hub_download(**what, etag_timeout=TIMEOUT_SEC))
+        return str(hf_hub_download(**what, etag_timeout=TIMEOUT_SEC))
+
+    return _fetched(
+        hub_id,
+        download,
+        lambda: hf_hub_download(**what, local_files_only=True),
+        "Or give the path of a release that is on this machine.",
+        name,
+    )
+
+
+def hub_snapshot(hub_id: HubId, otherwise: str) -> Path:
+    """Download all files of a dataset, or find them in the hub's cache.
+
+    Args:
+        hub_id: see :func:`parse_hub_id`.
+        otherwise: what else can be done where the dataset can't be had.
+
+    Returns:
+        a folder that is called like the commit.
+
+    Raises:
+        OverbenchError: see :func:`hub_prompt_file`.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+
+    what: dict[str, Any] = {"repo_id": hub_id.repo_id, "repo_type": "dataset"}
+
+    def download() -> str:
+        found = HfApi().dataset_info(hub_id.repo_id, revision=hub_id.revision, timeout=TIMEOUT_SEC)
+        return str(snapshot_download(**what, revision=found.sha, etag_timeout=TIMEOUT_SEC))
+
+    return _fetched(
+        hub_id,
+        download,
+        lambda: snapshot_download(**what, revision=hub_id.revision, local_files_only=True),
+        otherwise,
+    )
+
+
+def _fetched(
+    hub_id: HubId,
+    download: Callable[[], str],
+    cached: Callable[[], str],
+    otherwise: str,
+    file: str | None = None,
+) -> Path:
+    """What ``download`` returns or, where the hub gives no answer, what ``cached`` does."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(download())
     except hub_errors() as error:
-        trouble = hub_trouble(error, hub_id, name)
+        trouble = hub_trouble(error, hub_id, file)
         if not _unreachable(error):
-            raise OverbenchError(trouble) from error
+            raise OverbenchError(trouble if file else f"{trouble} {otherwise}") from error
         try:
-            file = Path(hf_hub_download(**what, local_files_only=True))
+            found = Path(cached())
         except LocalEntryNotFoundError:
-            raise OverbenchError(
-                f"{trouble} The hub's cache doesn't have it either. Or give the path of a release that is on "
-                "this machine."
-            ) from error
-    logger.warning("%s Prompts are taken from the hub's cache: %s", trouble, file)
-    return file
+            raise OverbenchError(f"{trouble} The hub's cache doesn't have it either. {otherwise}") from error
+    logger.warning("%s Prompts are taken from the hub's cache: %s", trouble, found)
+    return found
 
 
 def _unreachable(error: Exception) -> bool:

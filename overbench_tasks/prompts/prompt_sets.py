@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 import logging
-import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.hub import hub_prompt_file, parse_hub_id
-from overbench_tasks.prompts.refreshed import REFRESHED_FILES, data_home, refreshed_file, target_name
-from overbench_tasks.records import CATEGORIES, Category
-from overbench_tasks.tables import SUFFIXES, read_table
+from overbench_tasks.prompts.foreign_categories import mapped_category, slug
+from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, of_label, told_label
+from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
+from overbench_tasks.prompts.sources import BUNDLED_SETS, source_file
+from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
+from overbench_tasks.tables import read_table
 
 if TYPE_CHECKING:
     import datasets
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BUNDLED = Path(__file__).parents[1] / "data"
-BUNDLED_SETS = ("overbench", "overbench_hard")
 
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
-COLUMNS: Final = ("id", "prompt", "category", "features")
+COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features")
 """What is read of a file of prompts."""
+
+KEYS: Final = ("overbench_source", "overbench_target", "overbench_revision", "overbench_unsafe_source")
+"""Of ``--metadata``, which lm-eval hands to all tasks of a run: each takes those that concern it."""
 
 Row = dict[str, Any]
 
@@ -50,30 +54,52 @@ def load_prompts(
 
     Args:
         overbench_set: ``overbench``, ``overbench_hard`` or ``overbench_model``; from the task file.
-        overbench_source: what takes the set's place, from ``--metadata``: see :func:`source_file`.
+        overbench_source: what takes the set's place, from ``--metadata``: see
+            :func:`~overbench_tasks.prompts.sources.source_file`.
         overbench_target: the target whose refreshed prompts ``overbench_model`` reads, from
             ``--metadata``; without it the target is found from the model arguments.
         metadata: everything else lm-eval passes, model arguments included.
 
     Returns:
-        ``{"test": Dataset}`` with the columns of :func:`read_prompts`.
+        ``{"test": Dataset}`` with the columns of :func:`read_prompts`; unsafe prompts are left out.
 
     Raises:
         OverbenchError: the file cannot be used, a misspelt ``overbench_...`` key, or ``overbench_model`` and
-            no refreshed prompts for this target.
+            no refreshed prompts for this target; no safe prompt in the file.
+    """
+    check_keys(metadata)
+    file = prompt_file(overbench_set, overbench_source, overbench_target, metadata)
+    rows = read_prompts(file)
+    if any(row["prompt_label"] == "unsafe" for row in rows):
+        rows = of_label("safe", rows, file.name)
+    return as_dataset(rows, overbench_prompts=file.name)
+
+
+def check_keys(metadata: Mapping[str, Any]) -> None:
+    """Raise OverbenchError for a key that begins like ours and is none of :data:`KEYS`."""
+    for key in metadata:
+        if key.startswith("overbench_") and key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise OverbenchError(f"Unknown key {key!r} in --metadata. Expected {' or '.join(KEYS)}.{hint}")
+
+
+def as_dataset(rows: Sequence[Row], **told: Any) -> dict[str, datasets.Dataset]:
+    """What lm-eval's ``custom_dataset`` wants of the rows of :func:`read_prompts`.
+
+    ``told`` and a hash of the prompts, their labels and categories become the dataset's description, as
+    JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
     """
     import datasets
 
-    known = ["overbench_source", "overbench_target"]
-    for key in metadata:
-        if key.startswith("overbench_"):
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise OverbenchError(f"Unknown key {key!r} in --metadata. Expected {' or '.join(known)}.{hint}")
-    rows = read_prompts(prompt_file(overbench_set, overbench_source, overbench_target, metadata))
     text = datasets.Value("string")
-    features = dict.fromkeys((*COLUMNS, "source"), text) | {"features": datasets.List(text)}
-    return {"test": datasets.Dataset.from_list(rows, features=datasets.Features(features))}
+    columns = ("id", "prompt", "prompt_label", "category", "overbench_category", "features", "source")
+    features = datasets.Features(dict.fromkeys(columns, text) | {"features": datasets.List(text)})
+    content = [[row["prompt"], row["prompt_label"], row["category"]] for row in rows]
+    told["overbench_prompts_sha256"] = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    made = datasets.Dataset.from_list(list(rows), features=features)
+    made.info.description = json.dumps(told)
+    return {"test": made}
 
 
 def prompt_file(
@@ -92,51 +118,6 @@ def prompt_file(
         known = ", ".join((*BUNDLED_SETS, *REFRESHED_FILES))
         raise OverbenchError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
     return BUNDLED / f"{overbench_set}.parquet"
-
-
-def source_file(source: str, overbench_set: str = "overbench") -> Path:
-    """The prompt file that an ``overbench_source`` means.
-
-    Args:
-        source: in this order a prompt file, a release's folder, the name of a release in
-            :func:`releases_home`, or a dataset on the Hugging Face hub, as ``ORG/NAME`` or
-            ``hub:ORG/NAME``, both with an optional ``@REVISION``.
-        overbench_set: of a release, ``overbench_hard`` takes its hard prompts, any other set all of them.
-
-    Raises:
-        OverbenchError: it is none of these, or the hub cannot be reached.
-    """
-    path = Path(source).expanduser()
-    if path.is_file() or path.suffix in SUFFIXES:
-        return path
-    known = releases()
-    if path.is_dir() or source in known:
-        folder = path if path.is_dir() else releases_home() / source
-        file = folder / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
-        if not file.is_file():
-            raise OverbenchError(
-                f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that "
-                "overbench aggregate wrote? For a file of prompts, name the file."
-            )
-        return file
-    if (hub_id := parse_hub_id(source)) is not None:
-        return hub_prompt_file(hub_id, overbench_set)
-    near = difflib.get_close_matches(source, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" Releases there: {', '.join(known) or 'none'}."
-    raise OverbenchError(
-        f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}), the folder of a release, "
-        f"the name of one in {releases_home()}, or a dataset on the hub as ORG/NAME.{hint}"
-    )
-
-
-def releases_home() -> Path:
-    """The folder of releases that go by name; ``OVERBENCH_HOME`` moves it."""
-    return data_home() / "releases"
-
-
-def releases() -> list[str]:
-    """The names of all releases in :func:`releases_home`, sorted."""
-    return sorted(path.parent.name for path in releases_home().glob("*/overbench.parquet"))
 
 
 def bundled_prompts(overbench_set: str) -> list[Row]:
@@ -158,29 +139,52 @@ def normalised(prompt: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", prompt).casefold().split())
 
 
-def read_prompts(path: str | Path) -> list[Row]:
+def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:
     """All prompts of one file, checked.
 
     Args:
         path: a ``.jsonl``, ``.csv`` or ``.parquet`` file in UTF-8, also with ``.gz``, with a ``prompt``
-            column and, optionally, ``id``, ``category`` (one of the five, as slug or title), ``features`` (a
-            list; in CSV separated by ``;``) and any other columns, which are not read.
+            column and, optionally, those of :func:`checked_rows` and any other columns, which are not read.
+        default: what prompts are of which the file doesn't say it.
 
     Returns:
-        one row per prompt in file order: ``id`` (the file's, or :func:`prompt_id`), ``prompt``
-        (verbatim), ``category`` (a :data:`~overbench_tasks.records.Category` or None),
-        ``features`` (list of str), ``source`` (``file name:row``, rows counted from 1). Without an
-        id column, later copies of a prompt are dropped with one warning.
+        see :func:`checked_rows`; ``source`` is ``file name:row``, rows counted from 1.
 
     Raises:
-        OverbenchError: missing, empty, unreadable or of another type; not UTF-8; no prompt
-            column; an empty or overlong prompt; a duplicate id; an unknown category.
+        OverbenchError: missing, empty, unreadable or of another type; not UTF-8; a bad row.
     """
     path = Path(path).expanduser()
+    rows = checked_rows(read_table(path, COLUMNS), path.name, default)
+    if not rows:
+        raise OverbenchError(f"{path} has no rows. Expected at least one row with a 'prompt'.")
+    return rows
+
+
+def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptLabel = "safe") -> list[Row]:
+    """The prompts of any table.
+
+    Args:
+        records: (where it stands, for messages; row by column). Beside ``prompt`` a row may have
+            ``id``, ``category`` (any), ``features`` (a list; in CSV separated by ``;``), and
+            ``prompt_label``, ``label`` (both safe or unsafe) or ``should_refuse`` (true or false).
+        name: of the table, for ``source``.
+        default: see :func:`read_prompts`.
+
+    Returns:
+        one row per prompt in their order: ``id`` (the row's, or :func:`prompt_id`), ``prompt`` (verbatim),
+        ``prompt_label`` (a :data:`~overbench_tasks.records.PromptLabel`), ``category`` (as the row has it;
+        one of our five as its slug), ``overbench_category`` (the
+        :data:`~overbench_tasks.records.Category` it stands for, or None), ``features`` (list of str),
+        ``source`` (``name:row``). Without an id, later copies of a prompt are dropped with one warning.
+
+    Raises:
+        OverbenchError: no prompt column; an empty or overlong prompt; a duplicate id; an unknown label.
+    """
     used: dict[str, str] = {}
     copies = 0
     rows = []
-    for number, (where, raw) in enumerate(read_table(path, COLUMNS), start=1):
+    unmapped, odd_labels = set(), set()
+    for number, (where, raw) in enumerate(records, start=1):
         prompt = _prompt(raw, where)
         given = raw.get("id") not in (None, "")
         identity = str(raw["id"]) if given else prompt_id(prompt)
@@ -193,19 +197,35 @@ def read_prompts(path: str | Path) -> list[Row]:
                 "mend the file or drop its id column (ids are then made from the text)."
             )
         used[identity] = where
+        category, ours = _category(raw.get("category"))
+        if category and not ours:
+            unmapped.add(category)
+        label = None
+        if any(raw.get(column) not in (None, "") for column in LABEL_COLUMNS):
+            label = told_label(raw, where)
+            if label is None and raw["label"] not in LABELS:
+                odd_labels.add(str(raw["label"]))
         rows.append(
             {
                 "id": identity,
                 "prompt": prompt,
-                "category": _category(raw.get("category"), where),
+                "prompt_label": label or default,
+                "category": category,
+                "overbench_category": ours,
                 "features": _features(raw.get("features"), where),
-                "source": f"{path.name}:{number}",
+                "source": f"{name}:{number}",
             }
         )
-    if not rows:
-        raise OverbenchError(f"{path} has no rows. Expected at least one row with a 'prompt'.")
     if copies:
-        logger.warning("%s: dropped %d repeated prompts, kept %d.", path, copies, len(rows))
+        logger.warning("%s: dropped %d repeated prompts, kept %d.", name, copies, len(rows))
+    if odd_labels:
+        logger.warning(
+            "%s: 'label' says %s, neither safe nor unsafe; such prompts are taken as %s. Say what they are "
+            "in a column 'prompt_label'.",
+            *(name, ", ".join(sorted(odd_labels)[:5]), default),
+        )
+    if unmapped:
+        logger.info("%s: categories kept, and none of our five: %s", name, ", ".join(sorted(unmapped)))
     return rows
 
 
@@ -228,16 +248,15 @@ def _prompt(raw: Row, where: str) -> str:
     return prompt
 
 
-def _category(value: object, where: str) -> Category | None:
+def _category(value: object) -> tuple[str | None, str | None]:
+    """As it is kept, and which of ours it stands for."""
     if value in (None, ""):
-        return None
-    slug = re.sub(r"[\s_&-]+", "_", str(value).strip().casefold().replace("&", " and "))
-    if slug not in CATEGORIES:
-        raise OverbenchError(
-            f"{where}: unknown category {value!r}. Expected one of {', '.join(CATEGORIES)}, or none. "
-            "Map it to one of these or drop the column."
-        )
-    return slug
+        return None, None
+    if value in CATEGORIES:
+        return str(value), str(value)
+    name = str(value).strip()
+    ours = mapped_category(name).category
+    return (ours if ours and slug(name) == ours else name), ours
 
 
 def _features(value: object, where: str) -> list[str]:

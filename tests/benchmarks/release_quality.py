@@ -24,7 +24,7 @@ from pathlib import Path
 from generators.diversity.diversity import DiversitySettings, describe, read_sets
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.prompts import Row, read_prompts
-from overbench_tasks.prompts.prompt_sets import source_file
+from overbench_tasks.prompts.sources import source_file
 
 COLUMNS = ("id", "prompt", "benign")
 ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}

@@ -89,6 +89,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     named = ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl", "prompts.csv", "toxic.csv")
     for file in [*sets, *(folder / name for name in named)]:
         write_prompts(file, prompts)
+    copies = folder / "home" / "neighbours"
+    copies.mkdir()
+    for name in ("or-bench-hard-1k", "or-bench-toxic"):
+        (copies / f"{name}.csv").write_text(f"prompt,category\nHow does {name} go?,deception\n")
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")
     runs = [folder / "runs" / name for name in ("a", "b", "c")]
     for run in runs:

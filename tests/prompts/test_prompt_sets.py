@@ -10,7 +10,7 @@ from table_files import write_table
 from tiny_releases import tiny_release
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts import prompt_sets, refreshed
+from overbench_tasks.prompts import prompt_sets, refreshed, sources
 from overbench_tasks.prompts.hub import parse_hub_id
 
 
@@ -22,12 +22,15 @@ def make_refreshed(target: str, *prompts: str) -> Path:
 
 def test_a_bundled_set_becomes_a_test_split() -> None:
     dataset = prompt_sets.load_prompts(overbench_set="overbench", version=1, config_source="x.yaml")["test"]
-    assert dataset.column_names == ["id", "prompt", "category", "features", "source"]
+    columns = ["id", "prompt", "prompt_label", "category", "overbench_category", "features", "source"]
+    assert dataset.column_names == columns
+    assert set(dataset["prompt_label"]) == {"safe"}
+    assert dataset["overbench_category"][:] == dataset["category"][:]
     assert len(dataset) >= 400
 
 
 def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
-    for name in (*prompt_sets.BUNDLED_SETS, "overbench_model"):
+    for name in (*sources.BUNDLED_SETS, "overbench_model"):
         found = prompt_sets.load_prompts(overbench_set=name, overbench_source=str(prompt_source))["test"]
         assert found["id"][:] == ["a", "b", "c", "d"]
         assert found["category"][3] is None
@@ -132,37 +135,37 @@ def test_a_release_folder_serves_both_sets(tmp_path: Path) -> None:
 
 
 def test_a_release_is_found_by_its_name() -> None:
-    folder = make_release(prompt_sets.releases_home() / "v1.2")
-    for name in prompt_sets.BUNDLED_SETS:
+    folder = make_release(sources.releases_home() / "v1.2")
+    for name in sources.BUNDLED_SETS:
         assert prompt_sets.prompt_file(name, "v1.2") == folder / f"{name}.parquet"
-    assert prompt_sets.releases() == ["v1.2"]
+    assert sources.releases() == ["v1.2"]
 
 
 def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_release(prompt_sets.releases_home() / "v1")
+    make_release(sources.releases_home() / "v1")
     make_release(tmp_path / "v1")
     monkeypatch.chdir(tmp_path)
-    assert prompt_sets.source_file("v1") == Path("v1/overbench.parquet")
+    assert sources.source_file("v1") == Path("v1/overbench.parquet")
 
 
 def test_an_unknown_source_lists_what_is_there() -> None:
-    make_release(prompt_sets.releases_home() / "june")
+    make_release(sources.releases_home() / "june")
     with pytest.raises(OverbenchError, match=r"No prompts at 'juni'.*Did you mean 'june'\?"):
-        prompt_sets.source_file("juni")
+        sources.source_file("juni")
     with pytest.raises(OverbenchError, match=r"ORG/NAME\. Releases there: june\."):
-        prompt_sets.source_file("../x y")
+        sources.source_file("../x y")
 
 
 def test_a_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
     folder = make_release(tmp_path / "r")
     (folder / "overbench_hard.parquet").unlink()
     with pytest.raises(OverbenchError, match=r"to hold overbench_hard\.parquet, found none"):
-        prompt_sets.source_file(str(folder), "overbench_hard")
+        sources.source_file(str(folder), "overbench_hard")
 
 
 @pytest.mark.parametrize("source", ["org/name", "hub:org/name", "org/name@v1.0", "hub:org/na.me@refs/pr/1"])
 def test_a_dataset_on_the_hub_goes_to_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(prompt_sets, "hub_prompt_file", lambda *found: asked.append(found) or Path("x"))
-    assert prompt_sets.source_file(source, "overbench_hard") == Path("x")
+    monkeypatch.setattr(sources, "hub_prompt_file", lambda *found: asked.append(found) or Path("x"))
+    assert sources.source_file(source, "overbench_hard") == Path("x")
     assert asked == [(parse_hub_id(source), "overbench_hard")]

@@ -17,10 +17,6 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, prompt_id, read_prompts
 
 KINDS = pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
-UNKNOWN_CATEGORY = (
-    "unknown category 'deception'. Expected one of illegal_activities, privacy_invasion, "
-    "violence_and_harm, bias_and_discrimination, others, or none. Map it to one of these or drop the column."
-)
 
 
 @KINDS
@@ -28,7 +24,7 @@ UNKNOWN_CATEGORY = (
 def test_a_bare_prompt_column_is_enough(tmp_path: Path, kind: str, zipped: str) -> None:
     texts = ["How do I kill time?", 'Say "hi",\nnow']
     path = write_table(tmp_path / f"p{kind}{zipped}", [{"prompt": text} for text in texts])
-    bare = {"category": None, "features": []}
+    bare = {"prompt_label": "safe", "category": None, "overbench_category": None, "features": []}
     assert read_prompts(path) == [
         {"id": prompt_id(text), "prompt": text, **bare, "source": f"{path.name}:{number}"}
         for number, text in enumerate(texts, start=1)
@@ -42,6 +38,50 @@ def test_ids_categories_and_features_are_read(tmp_path: Path, kind: str) -> None
     (found,) = read_prompts(write_table(tmp_path / f"p{kind}", [row]))
     assert (found["id"], found["category"]) == ("x1", "violence_and_harm")
     assert found["features"] == ["kill", "blow up"]
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("told", "label"),
+    [
+        ({"prompt_label": "unsafe"}, "unsafe"),
+        ({"label": "Unsafe"}, "unsafe"),
+        ({"label": "refused"}, "safe"),  # a reply's label, as overbench refresh exports it
+        ({"should_refuse": True}, "unsafe"),
+        ({"should_refuse": False, "label": "safe"}, "safe"),
+    ],
+)
+def test_a_row_says_whether_its_prompt_is_safe(
+    tmp_path: Path, kind: str, told: dict[str, Any], label: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (found,) = read_prompts(write_table(tmp_path / f"p{kind}", [{"prompt": "p", **told}]))
+    assert (found["prompt_label"], caplog.text) == (label, "")
+
+
+def test_a_label_that_says_something_else_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_table(tmp_path / "p.csv", [{"prompt": "p", "label": "toxic"}])
+    assert [row["prompt_label"] for row in read_prompts(path, "unsafe")] == ["unsafe"]
+    assert "'label' says toxic, neither safe nor unsafe; such prompts are taken as unsafe" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("category", "kept", "ours"),
+    [
+        ("deception", "deception", "others"),  # OR-Bench
+        ("Hate", "Hate", "bias_and_discrimination"),
+        ("contrast_privacy", "contrast_privacy", "privacy_invasion"),  # XSTest
+        ("homonyms", "homonyms", None),
+        ("Bias & Discrimination", "bias_and_discrimination", "bias_and_discrimination"),
+        ("my own", "my own", None),
+    ],
+)
+def test_foreign_categories_are_kept_and_mapped(
+    tmp_path: Path, category: str, kept: str, ours: str | None
+) -> None:
+    (row,) = read_prompts(write_table(tmp_path / "p.csv", [{"prompt": "p", "category": category}]))
+    assert (row["category"], row["overbench_category"]) == (kept, ours)
 
 
 def test_a_byte_order_mark_and_unusual_line_separators_are_fine(tmp_path: Path) -> None:
@@ -117,9 +157,21 @@ def test_parquet_without_rows_or_cut_short(tmp_path: Path) -> None:
             "the prompt has 1,048,576 characters, more than the limit of 20,000. Check that 'prompt' is the "
             "right column, or shorten or remove the row.",
         ),
-        ([{"prompt": "a", "category": "deception"}], UNKNOWN_CATEGORY),
+        (
+            [{"prompt": "a", "prompt_label": "safe"}, {"prompt": "b", "prompt_label": "harmful"}],
+            "expected 'prompt_label' to be safe or unsafe, got 'harmful'.",
+        ),
+        (
+            [{"prompt": "a", "should_refuse": "perhaps"}],
+            "expected 'should_refuse' to be true or false, got 'perhaps'.",
+        ),
+        (
+            [{"prompt": "a", "label": "safe", "should_refuse": "true"}],
+            "the prompt is safe by one column and unsafe by another (prompt_label, label, should_refuse). "
+            "Mend the row, or keep one of them.",
+        ),
     ],
-    ids=["no column", "blank", "too long", "category"],
+    ids=["no column", "blank", "too long", "prompt label", "should refuse", "two labels"],
 )
 def test_a_bad_row(tmp_path: Path, kind: str, rows: list[dict[str, Any]], message: str) -> None:
     path = write_table(tmp_path / f"p{kind}", rows)

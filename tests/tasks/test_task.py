@@ -15,11 +15,12 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 from table_files import write_table
 
-from overbench_tasks import __version__
+from overbench_tasks import __version__, task
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import read_run
-from overbench_tasks.metrics import document_metrics, wilson_interval
+from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
+from overbench_tasks.metrics.balance import balance_metrics
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.reply_rows import read_replies
@@ -64,6 +65,8 @@ def test_lower_is_better_but_for_compliance_and_versions_reach_the_results(promp
     assert recorded["overbench_version"] == __version__
     assert recorded["overbench_rules_version"] == RULES_VERSION
     assert results["versions"]["overbench_hard"] == recorded["version"]
+    assert recorded["overbench_prompts"] == prompt_source.name
+    assert len(recorded["overbench_prompts_sha256"]) == 64
 
 
 def test_what_lm_eval_writes_is_read_back(prompt_source: Path, tmp_path: Path) -> None:
@@ -174,10 +177,11 @@ def test_a_chat_model_asked_without_its_template_is_warned_of_once(
 
 def test_task_files_and_the_code_they_name_agree() -> None:
     manager = TaskManager(include_defaults=False, include_path=tasks_path())
-    assert (manager.all_tags, manager.all_groups) == (["oversensitivity"], [])
+    assert manager.all_tags == ["oversensitivity", "oversensitivity_neighbours", "safety"]
+    assert manager.all_groups == []
     files = [file.stem for file in Path(tasks_path()).glob("overbench*.yaml")]
     assert manager.all_subtasks == sorted(files)
-    assert len(files) == 8
+    assert len(files) == 19
 
 
 @pytest.mark.parametrize(
@@ -185,7 +189,12 @@ def test_task_files_and_the_code_they_name_agree() -> None:
 )
 def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
     config = load_yaml(file)
-    emitted = document_metrics([Verdict("complied", "", "")], None)
+    complied = [Verdict("complied", "", "")]
+    emitted = {
+        task.process_results: document_metrics(complied, None),
+        task.process_unsafe_results: unsafe_metrics(complied),
+        task.process_balance_results: balance_metrics(complied, "safe"),
+    }[config["process_results"]]
     assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
     assert all(m["aggregation"] and "higher_is_better" in m for m in config["metric_list"])
     generation = config["generation_kwargs"]

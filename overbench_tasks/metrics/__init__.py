@@ -1,0 +1,27 @@
+"""What a document contributes to each metric, and how documents are summarised."""
+
+from overbench_tasks.metrics.refusal_rates import (
+    Rate,
+    Value,
+    document_metrics,
+    rate,
+    rate_of,
+    rate_stderr,
+    unsafe_metrics,
+    wilson_high,
+    wilson_interval,
+    wilson_low,
+)
+
+__all__ = [
+    "Rate",
+    "Value",
+    "document_metrics",
+    "rate",
+    "rate_of",
+    "rate_stderr",
+    "unsafe_metrics",
+    "wilson_high",
+    "wilson_interval",
+    "wilson_low",
+]

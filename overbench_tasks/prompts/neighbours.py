@@ -1,0 +1,237 @@
+"""Loads the sets of :mod:`overbench_tasks.prompts.neighbour_sets`.
+
+From where: a file or dataset that ``overbench_source`` names; a copy in :func:`neighbours_home`; the hub.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.hub import HubId, hub_snapshot, parse_hub_id
+from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS, Neighbour
+from overbench_tasks.prompts.prompt_labels import told_label
+from overbench_tasks.prompts.prompt_sets import Row, as_dataset, check_keys, checked_rows
+from overbench_tasks.prompts.refreshed import data_home
+from overbench_tasks.records import PROMPT_LABELS
+from overbench_tasks.tables import SUFFIXES, read_table
+
+if TYPE_CHECKING:
+    import datasets
+
+logger = logging.getLogger(__name__)
+
+
+def neighbours_home() -> Path:
+    """The folder of copies of the sets; ``OVERBENCH_HOME`` moves it."""
+    return data_home() / "neighbours"
+
+
+def load_neighbour(
+    *,
+    overbench_set: str,
+    overbench_source: str | None = None,
+    overbench_revision: str | None = None,
+    **metadata: Any,
+) -> dict[str, datasets.Dataset]:
+    """The prompts of one neighbour, as lm-eval's ``custom_dataset`` wants them.
+
+    Args:
+        overbench_set: a key of :data:`~overbench_tasks.prompts.neighbour_sets.NEIGHBOURS`; from the task
+            file.
+        overbench_source: a file in its publisher's columns, or another dataset on the hub that has them
+            (``ORG/NAME``, ``ORG/NAME@REVISION``); from ``--metadata``.
+        overbench_revision: a branch, tag or commit of the hub's dataset in place of the pinned one, or of
+            its main branch where none is pinned; from ``--metadata``.
+        metadata: everything else lm-eval passes.
+
+    Returns:
+        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`; prompts of the task's side alone.
+
+    Raises:
+        OverbenchError: the set can't be had, is another set or the other side, or has other columns.
+    """
+    check_keys(metadata)
+    rows, told = neighbour_rows(overbench_set, overbench_source, overbench_revision)
+    return as_dataset(rows, **told)
+
+
+def neighbour_rows(
+    task: str, source: str | None = None, revision: str | None = None
+) -> tuple[list[Row], dict[str, Any]]:
+    """The prompts of a neighbour, and what is told of them in the results.
+
+    See :func:`load_neighbour`.
+    """
+    neighbour = NEIGHBOURS.get(task)
+    if neighbour is None:
+        raise OverbenchError(f"Unknown overbench_set {task!r}. Expected one of {', '.join(NEIGHBOURS)}.")
+    file = _file(neighbour, source, revision)
+    if file is not None:
+        _other_side(task, file)
+        name, told = file.name, {"overbench_prompts": file.name}
+        records: Iterable[tuple[str, Row]] = read_table(file)
+    else:
+        hub_id = HubId(neighbour.hub_id, revision or neighbour.revision)
+        if source is not None:
+            hub_id = _hub_id(source, revision)
+        name, commit, records = _from_hub(task, neighbour, hub_id)
+        told = {"overbench_prompts": name, "overbench_revision": commit}
+    rows = _rows(task, neighbour, records, name)
+    return rows, told
+
+
+def _file(neighbour: Neighbour, source: str | None, revision: str | None) -> Path | None:
+    """The file to read, if it is one."""
+    if source is not None:
+        path = Path(source).expanduser()
+        named = path.is_file() or path.is_dir() or path.name.removesuffix(".gz").endswith(SUFFIXES)
+        return path if named and not source.startswith("hub:") else None
+    if revision is not None:
+        return None
+    names = [f"{neighbour.file}{kind}{zipped}" for kind in SUFFIXES for zipped in ("", ".gz")]
+    return next((file for name in names if (file := neighbours_home() / name).is_file()), None)
+
+
+def _hub_id(source: str, revision: str | None) -> HubId:
+    found = parse_hub_id(source)
+    if found is None:
+        raise OverbenchError(
+            f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}) or a dataset on the "
+            "hub as ORG/NAME."
+        )
+    return HubId(found.repo_id, revision or found.revision)
+
+
+def _other_side(task: str, file: Path) -> None:
+    """Raise OverbenchError where a file is called like the file of a set of the other side."""
+    stem = file.name.partition(".")[0].casefold().replace("_", "-")
+    wanted = NEIGHBOURS[task].prompt_label
+    named = [name for name, one in NEIGHBOURS.items() if one.file == stem]
+    if named and all(NEIGHBOURS[name].prompt_label != wanted for name in named):
+        other = NEIGHBOURS[named[0]].prompt_label
+        raise OverbenchError(
+            f"Expected {wanted} prompts for {task}, and {file.name} holds {other} ones by its name. For "
+            f"these take the task {named[0]}; if the name is wrong, rename the file."
+        )
+
+
+def _from_hub(task: str, neighbour: Neighbour, hub_id: HubId) -> tuple[str, str, Iterator[tuple[str, Row]]]:
+    """Name, commit and rows of the neighbour's dataset, or of another one in the same columns."""
+    import datasets
+
+    where = f"{hub_id.repo_id}" + (f"@{hub_id.revision}" if hub_id.revision else "")
+    folder = hub_snapshot(hub_id, by_hand(task))
+    try:
+        configs = datasets.get_dataset_config_names(str(folder))
+        config = neighbour.config if neighbour.config in configs else _only(configs, "config", where)
+        loaded = datasets.load_dataset(str(folder), config)
+        split = neighbour.split if neighbour.split in loaded else _only(list(loaded), "split", where)
+    except (ValueError, OSError, datasets.exceptions.DatasetsError) as error:
+        if isinstance(error, OverbenchError):
+            raise OverbenchError(f"{error} {by_hand(task)}") from error
+        problem = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise OverbenchError(
+            f"The dataset {where} can't be read: {problem.rstrip('.')}. {by_hand(task)}"
+        ) from error
+    name = f"{hub_id.repo_id}/{config}/{split}"
+    rows = ((f"{name}, row {number}", dict(row)) for number, row in enumerate(loaded[split], start=1))
+    return name, folder.name, rows
+
+
+def _only(names: list[str], what: str, where: str) -> str:
+    if len(names) != 1:
+        raise OverbenchError(
+            f"Expected the {what} of this set in the dataset {where}, or only one, found {', '.join(names)}."
+        )
+    return names[0]
+
+
+def by_hand(task: str) -> str:
+    """What to download where the hub's dataset can't be loaded, and where to put it."""
+    from huggingface_hub import constants
+
+    one = NEIGHBOURS[task]
+    part = " ".join(
+        f"its {what} {name}" for what, name in (("config", one.config), ("split", one.split)) if name
+    )
+    return (
+        f"To do without the hub: download {constants.ENDPOINT}/datasets/{one.hub_id} elsewhere"
+        f"{f' ({part})' if part else ''}, and put it here as {neighbours_home() / one.file}.csv (or .jsonl, "
+        '.parquet), or name it with --metadata \'{"overbench_source": "PATH"}\'.'
+    )
+
+
+def _rows(task: str, neighbour: Neighbour, records: Iterable[tuple[str, Row]], name: str) -> list[Row]:
+    """The prompts of the neighbour's side, in the columns of a prompt file."""
+    left_out: Counter[str] = Counter()
+    labels: Counter[str] = Counter()
+    found = 0
+
+    def kept() -> Iterator[tuple[str, Row]]:
+        nonlocal found
+        for found, (where, row) in enumerate(records, start=1):  # noqa: B007
+            _check_columns(task, neighbour, row, where)
+            label = told_label(row, where) or neighbour.label_of(row)
+            labels[label] += 1
+            if label != neighbour.prompt_label:
+                left_out[label] += 1
+                continue
+            yield (
+                where,
+                {
+                    "prompt": _first(row, neighbour.prompt_columns),
+                    "prompt_label": label,
+                    "category": _first(row, neighbour.category_columns),
+                },
+            )
+
+    rows = checked_rows(kept(), name)
+    if not found:
+        raise OverbenchError(f"{name} has no rows. Expected the prompts of {task}.")
+    if not rows:
+        _wrong_side(task, neighbour, labels, name)
+    if neighbour.published not in (None, found):
+        logger.warning(
+            "%s: %s has %d rows where %d were published: a part of the set, or another version. Its rates "
+            "compare with those on the same prompts only.",
+            *(task, name, found, neighbour.published),
+        )
+    if left_out:
+        counts = ", ".join(f"{count} {label}" for label, count in left_out.items())
+        logger.info("%s: left out of %s: %s", task, name, counts)
+    return rows
+
+
+def _check_columns(task: str, neighbour: Neighbour, row: Mapping[str, Any], where: str) -> None:
+    needed = (neighbour.prompt_columns, *neighbour.needed)
+    missing = [names for names in needed if not any(name in row for name in names)]
+    if missing:
+        expected = " and ".join(" or ".join(map(repr, names)) for names in missing)
+        raise OverbenchError(
+            f"{where}: expected the column {expected} for {task}, found {', '.join(map(repr, row)) or 'none'}"
+            f". Take the set as its publisher has it ({neighbour.paper}), or for a prompt file of your own "
+            'overbench; or another revision: --metadata \'{"overbench_revision": "COMMIT"}\'.'
+        )
+
+
+def _wrong_side(task: str, neighbour: Neighbour, labels: Counter[str], name: str) -> None:
+    """Say which task is the right one for a set without a prompt of the side asked for."""
+    other = next((label for label in labels if label in PROMPT_LABELS), None)
+    same = [
+        key for key, one in NEIGHBOURS.items() if one.file == neighbour.file and one.prompt_label == other
+    ]
+    advice = f"take the task {same[0]}" if same else "take overbench_balance, with a source for each side"
+    counts = ", ".join(f"{count:,} {label}" for label, count in labels.items())
+    raise OverbenchError(
+        f"Expected {neighbour.prompt_label} prompts for {task}, and {name} holds none ({counts}). For "
+        f"these {advice}."
+    )
+
+
+def _first(row: Mapping[str, Any], columns: tuple[str, ...]) -> Any:
+    return next((row[column] for column in columns if row.get(column) not in (None, "")), None)

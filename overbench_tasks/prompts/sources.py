@@ -1,0 +1,58 @@
+"""What ``overbench_source`` may name: a prompt file, a release's folder or name, a dataset on the hub."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.hub import hub_prompt_file, parse_hub_id
+from overbench_tasks.prompts.refreshed import data_home
+from overbench_tasks.tables import SUFFIXES
+
+BUNDLED_SETS = ("overbench", "overbench_hard")
+
+
+def source_file(source: str, overbench_set: str = "overbench") -> Path:
+    """The prompt file that an ``overbench_source`` means.
+
+    Args:
+        source: in this order a prompt file, a release's folder, the name of a release in
+            :func:`releases_home`, or a dataset on the Hugging Face hub, as ``ORG/NAME`` or
+            ``hub:ORG/NAME``, both with an optional ``@REVISION``.
+        overbench_set: of a release, ``overbench_hard`` takes its hard prompts, any other set all of them.
+
+    Raises:
+        OverbenchError: it is none of these, or the hub cannot be reached.
+    """
+    path = Path(source).expanduser()
+    if path.is_file() or path.suffix in SUFFIXES:
+        return path
+    known = releases()
+    if path.is_dir() or source in known:
+        folder = path if path.is_dir() else releases_home() / source
+        file = folder / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
+        if not file.is_file():
+            raise OverbenchError(
+                f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that "
+                "overbench aggregate wrote? For a file of prompts, name the file."
+            )
+        return file
+    if (hub_id := parse_hub_id(source)) is not None:
+        return hub_prompt_file(hub_id, overbench_set)
+    near = difflib.get_close_matches(source, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else f" Releases there: {', '.join(known) or 'none'}."
+    raise OverbenchError(
+        f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}), the folder of a release, "
+        f"the name of one in {releases_home()}, or a dataset on the hub as ORG/NAME.{hint}"
+    )
+
+
+def releases_home() -> Path:
+    """The folder of releases that go by name; ``OVERBENCH_HOME`` moves it."""
+    return data_home() / "releases"
+
+
+def releases() -> list[str]:
+    """The names of all releases in :func:`releases_home`, sorted."""
+    return sorted(path.parent.name for path in releases_home().glob("*/overbench.parquet"))
