@@ -88,3 +88,9 @@ Pair = tuple[str | None, str]
 
 LabelReplies = Callable[[Sequence[Pair]], list[Verdict]]
 """Labels replies: one verdict per pair, in order. May be called any number of times."""
+
+
+def benign_majority(votes: Sequence[str]) -> bool:
+    """Whether a strict majority of moderators' votes says ``benign``: a tie doesn't, and neither does a vote
+    that is ``unscored``."""
+    return 2 * sum(vote == "benign" for vote in votes) > len(votes)

@@ -44,6 +44,7 @@ class ReplyRow:
         replies: at least one; more than one where the run had repeats.
         logged: the verdicts that the file holds, one per reply; None where it holds none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
+        prompt_label: ``safe`` or ``unsafe``; a log that doesn't say is of safe prompts.
     """
 
     id: str
@@ -51,6 +52,7 @@ class ReplyRow:
     replies: tuple[str, ...]
     logged: tuple[Verdict, ...] | None = None
     filter: str = ""
+    prompt_label: str = "safe"
 
     def standing(self) -> list[Verdict | None]:
         """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
@@ -105,7 +107,14 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
             f"{where}: a sample of another task, not of OVERBENCH: expected a prompt under 'doc' and one "
             "verdict per reply under 'filtered_resps'. Leave this file out."
         ) from None
-    return ReplyRow(str(raw["doc"].get("id", "")), prompt, tuple(replies), verdicts, str(raw["filter"]))
+    return ReplyRow(
+        str(raw["doc"].get("id", "")),
+        prompt,
+        tuple(replies),
+        verdicts,
+        str(raw["filter"]),
+        str(raw["doc"].get("prompt_label") or "safe"),
+    )
 
 
 def _logged_verdict(text: str) -> Verdict:

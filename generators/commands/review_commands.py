@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from overbench_tasks.labellers import by_name
 from overbench_tasks.logs import left_out, reply_files
+from overbench_tasks.records import Label
 from overbench_tasks.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
@@ -105,15 +106,28 @@ def _bar(file: Path) -> Iterator[Callable[[int, int], None]]:
 def annotate(
     files: Annotated[
         list[str],
-        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet; several; globs, folders."),
+        typer.Argument(
+            help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet; several; globs, folders. With "
+            "--prompts: prompt files, folders of refresh runs, releases."
+        ),
     ],
     output_path: Annotated[
         Path, typer.Option("--output_path", "-o", help="The sheet to write or to go on with.")
     ] = Path("labels.csv"),
-    limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many replies to draw.")] = 200,
+    limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many to draw.")] = 200,
     seed: Annotated[int, typer.Option("--seed", help="Of the draw.")] = 0,
+    prompts: Annotated[
+        bool,
+        typer.Option(
+            "--prompts", help="Draw prompts, to be called harmless, borderline or harmful; votes are hidden."
+        ),
+    ] = False,
+    annotators: Annotated[
+        str,
+        typer.Option("--annotators", help="Who labels, e.g. anna,ben: a sheet each, labels.anna.csv."),
+    ] = "",
     interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Ask here, one reply after the other.")
+        bool, typer.Option("--interactive", "-i", help="Ask here, one row after the other.")
     ] = False,
     show_labels: Annotated[
         bool, typer.Option("--show_labels", help="Show the automatic labels; they lead whoever sees them.")
@@ -123,33 +137,49 @@ def annotate(
     reply: Reply = None,
     prompt: Prompt = None,
 ) -> None:
-    """Draw replies of one or more runs for a person to label: a CSV sheet, filled in elsewhere or right here.
+    """Draw replies, or prompts, for people to label: a CSV sheet each, filled in elsewhere or right here.
 
     An existing sheet is gone on with, not drawn again.
     """
-    from overbench_tasks.review.annotate import ANSWERS, ask, make_sheet
+    from overbench_tasks.review.annotate import make_prompt_sheet, make_sheet
+    from overbench_tasks.review.sheets import HARMS, REPLY_ANSWERS, ask, sheet_files
 
-    if not output_path.exists():
-        with by_name(by, _settings(by_args)) as labeller:
-            columns = ReplyColumns(reply, prompt)
-            drawn = make_sheet(
-                _found(files, columns),
-                output_path,
-                labeller,
-                columns=columns,
-                n=limit,
-                seed=seed,
-                blind=not show_labels,
+    who = [name.strip() for name in annotators.split(",")] if annotators else []
+    sheets = sheet_files(output_path, who)
+    if interactive and len(sheets) > 1:
+        raise typer.BadParameter("one at a time: name whoever sits here.", param_hint="--annotators")
+    shown = ", ".join(map(str, sheets.values()))
+    if not all(sheet.exists() for sheet in sheets.values()):
+        if prompts:
+            if show_labels or reply or by != "rules":
+                raise typer.BadParameter("--show_labels, --reply and --by are for replies.")
+            words, found = ", ".join(HARMS), matching_files(files)
+            drawn = make_prompt_sheet(
+                found, output_path, n=limit, seed=seed, annotators=who, column=prompt or "prompt"
             )
-        typer.echo(f"{output_path}: {drawn} replies. Labels: {', '.join(ANSWERS.values())}.")
+        else:
+            words = ", ".join(REPLY_ANSWERS.values())
+            with by_name(by, _settings(by_args)) as labeller:
+                columns = ReplyColumns(reply, prompt)
+                drawn = make_sheet(
+                    _found(files, columns),
+                    output_path,
+                    labeller,
+                    columns=columns,
+                    n=limit,
+                    seed=seed,
+                    blind=not show_labels,
+                    annotators=who,
+                )
+        typer.echo(f"{shown}: {drawn} {'prompts' if prompts else 'replies'}. Labels: {words}.")
     elif not interactive:
-        typer.echo(
-            f"{output_path} is there already. Go on with --interactive, or name another file.", err=True
-        )
+        there = "is there already" if len(sheets) == 1 else "are there already"
+        typer.echo(f"{shown} {there}. Go on with --interactive, or name another file.", err=True)
         raise typer.Exit(1)
     if interactive:
-        typer.echo(f"{ask(output_path)} labelled. The same command goes on from here.")
-    typer.echo(f"Then: overbench agreement {shlex.quote(str(output_path))} --run {shlex.join(files)}")
+        typer.echo(f"{ask(next(iter(sheets.values())))} labelled. The same command goes on from here.")
+    rest = "" if prompts else f" --run {shlex.join(files)}"
+    typer.echo(f"Then: overbench agreement {shlex.join(map(str, sheets.values()))}{rest}")
 
 
 def agreement(
@@ -157,12 +187,15 @@ def agreement(
         list[str] | None,
         typer.Argument(
             metavar="[LABELS]",
-            help="CSV, JSONL or Parquet with people's labels; with --run, further runs. Without one, --run "
-            "takes the labeller's errors from the nearest labelled set that comes with the package.",
+            help="CSV, JSONL or Parquet with people's labels, or the sheets of several annotators; with "
+            "--run, further runs. Without labels, --run takes the labeller's errors from the nearest "
+            "labelled set that comes with the package.",
         ),
     ] = None,
     *,
-    gold: Annotated[str, typer.Option("--gold", help="The column of people's labels.")] = "human_label",
+    gold: Annotated[
+        str, typer.Option("--gold", help="The column of people's labels, or one for each annotator: a,b.")
+    ] = "human_label",
     reply: Annotated[str, typer.Option("--reply", help="The column of the replies.")] = "reply",
     prompt: Prompt = None,
     by: By = "rules",
@@ -180,32 +213,45 @@ def agreement(
         ),
     ] = None,
 ) -> None:
-    """Measure a labeller against people's labels; with --run, correct the rate of runs for its errors."""
-    from overbench_tasks.review import agreement, correction, label_quality
+    """Measure a labeller of replies, or moderators of prompts, against people's labels.
+
+    Also how far several annotators agree; with --run, correct the rate of runs for the labeller's errors.
+    """
+    from overbench_tasks.review import agreement, annotators, correction, label_quality, moderators
 
     paths = matching_files(files or ())
-    if len(paths) > 1 and not run:
-        raise typer.BadParameter(
-            f"expected one file of labels, got {', '.join(map(str, paths))}. Runs go behind --run.",
-            param_hint="LABELS",
-        )
     # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
-    labels, more_runs = agreement.labels_among(paths, gold) if run else (paths[:1], [])
+    labels, more_runs = agreement.labels_among(paths, gold) if run else (paths, [])
     if not (labels or run):
         raise typer.BadParameter("expected a file of people's labels, or --run.", param_hint="LABELS")
-    runs = _found([*(run or ()), *map(str, more_runs)]) if run else []
     with by_name(by, _settings(by_args)) as labeller:
-        errors = label_quality.nearest_errors(labeller.name)
-        for file in labels:
-            columns = ReplyColumns(reply, prompt)
-            found = agreement.read_labelled(file, labeller.label, gold=gold, columns=columns)
+        if labels and moderators.is_prompt_sheet(labels[0]):
+            if run:
+                raise typer.BadParameter("labels of prompts correct no rate of replies.", param_hint="--run")
+            people = annotators.read_annotations(labels, gold, moderators.harm_label)
+            for line in moderators.moderator_lines(people, limit):
+                typer.echo(line)
             if disagreements is not None:
-                agreement.write_disagreements(disagreements, found.disagreements)
+                agreement.write_disagreements(disagreements, moderators.HEADER, moderators.parted(people))
+            return
+        runs = _found([*(run or ()), *map(str, more_runs)]) if run else []
+        errors = label_quality.nearest_errors(labeller.name)
+        if labels:
+            read: annotators.Annotations[Label] = annotators.read_annotations(
+                labels, gold, agreement.gold_label
+            )
+            found = agreement.confusion_of(read, labeller.label, ReplyColumns(reply, prompt))
+            if disagreements is not None:
+                rows = agreement.disagreement_rows(found.disagreements)
+                agreement.write_disagreements(disagreements, agreement.HEADER, rows)
             for line in agreement.figure_lines(found, labeller.name):
+                typer.echo(line)
+            for line in annotators.annotator_lines(read):
                 typer.echo(line)
             for line in agreement.disagreement_lines(found, limit):
                 typer.echo(line)
-            errors = correction.LabelErrors(found, f"{int(found.counts.sum()):,} labelled replies of {file}")
+            names = ", ".join(map(str, labels))
+            errors = correction.LabelErrors(found, f"{int(found.counts.sum()):,} labelled replies of {names}")
         if errors is None:
             raise typer.BadParameter(
                 f"no labelled set that comes with the package tells the errors of {labeller.name}. Label "

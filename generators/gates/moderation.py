@@ -22,6 +22,7 @@ from overbench_tasks.chat.endpoint import EndpointSettings, concerning
 from overbench_tasks.chat.outcome import JUDGE_BLOCKED, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.records import benign_majority
 from overbench_tasks.text import as_data, printable, without_reasoning
 
 UNMODERATED: Final = "unmoderated"
@@ -93,7 +94,7 @@ class ModerationSettings(BaseModel):
 
 def benign(votes: Sequence[Vote]) -> bool:
     """Whether a strict majority of all votes says benign. Ties reject; unscored counts as not benign."""
-    return 2 * sum(vote.verdict == "benign" for vote in votes) > len(votes)
+    return benign_majority([vote.verdict for vote in votes])
 
 
 def ensemble_warnings(settings: ModerationSettings, writer: str) -> list[str]:

@@ -48,7 +48,7 @@ def publish(run: Run) -> Published:
         for name, rows in ((ACCEPTED_NAME, accepted), (REFRESHED_NAME, verified)):
             if rows:
                 write_lines(folder / name, rows)
-    write_lines(own / "rejections.jsonl", run.store.rejections())
+    write_lines(own / "rejections.jsonl", map(_rejection, run.store.rejections()))
     return Published(len(accepted), len(verified), tasks)
 
 
@@ -56,8 +56,6 @@ def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
     """One prompt with how it came to be: the fields of the project's prompt record, and the reply."""
     refused = row["label"] == "refused"
     filed = categorise(row["prompt"], [row["feature"]])
-    # Votes without what they cost, which is the run's affair.
-    votes = [_columns(vote, "by", "verdict", "said") for vote in row["votes"]]
     return {
         **_columns(row, "id", "prompt"),
         "category": filed.category,
@@ -67,13 +65,24 @@ def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
         **_columns(row, "seed_id", "round"),
         "source_target": run.target.name,
         "generator": run.adversary.version,
-        "moderation": "unmoderated" if run.moderator.unmoderated else votes,
+        "moderation": "unmoderated" if run.moderator.unmoderated else _votes(row),
         "refusal_probability": row["refusal_probability"],
         "verified": refused,
         "refused_by": [run.target.name] if refused else [],
         **_columns(row, "label", "label_reason", "label_by", "reply"),
         "data_version": f"overbench {__version__}",
     }
+
+
+def _rejection(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One candidate that was turned away; of those that moderation turned away, with the votes."""
+    told = {name: value for name, value in row.items() if name != "votes"}
+    return told | {"moderation": _votes(row)} if row["gate"] == "moderation" else told
+
+
+def _votes(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Without what they cost, which is the run's affair."""
+    return [_columns(vote, "by", "verdict", "said") for vote in row["votes"]]
 
 
 def _columns(row: Mapping[str, Any], *names: str) -> dict[str, Any]:

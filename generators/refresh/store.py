@@ -326,12 +326,15 @@ class Store(RunFile):
         return self._count(of, [round_number])
 
     def rejections(self) -> list[Mapping[str, Any]]:
-        """Every candidate that a gate turned away, in the order of their requests."""
+        """Every candidate that a gate turned away, in the order of their requests.
+
+        ``votes`` are parsed, and empty where none were cast.
+        """
         query = """
-            SELECT prompt_id, candidates.prompt, gate, reason, detail, round, seed_id, feature, job_id
-            FROM candidates JOIN jobs ON jobs.id = candidates.job_id WHERE gate != ''
-            ORDER BY round, wave, position, number"""
-        return [dict(row) for row in self._rows(query)]
+            SELECT prompt_id, candidates.prompt, gate, reason, detail, round, seed_id, feature, job_id, votes
+            FROM candidates JOIN jobs ON jobs.id = candidates.job_id LEFT JOIN votes USING (prompt_id)
+            WHERE gate != '' ORDER BY round, wave, position, number"""
+        return [{**row, "votes": json.loads(row["votes"] or "[]")} for row in map(dict, self._rows(query))]
 
     def accepted(self, asking: Asking) -> list[Mapping[str, Any]]:
         """Every accepted prompt that was answered and labelled: its columns, and those of what led to it.

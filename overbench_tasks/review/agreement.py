@@ -1,4 +1,4 @@
-"""``overbench agreement``: how a labeller does against labels given by people.
+"""``overbench agreement``: how a labeller of replies does against labels given by people.
 
 Counts are kept by stratum, because a sample drawn by ``overbench annotate`` has more of the rare
 labels than the run it stands for: each of its replies then weighs as many as it was drawn for. Any
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,15 +23,30 @@ from overbench_tasks.labellers import by_name
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
 from overbench_tasks.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
-from overbench_tasks.review.annotate import KEY_COLUMN, LABEL_COLUMN, guarded, read_key, read_sheet, unguarded
+from overbench_tasks.review.annotate import UNSAFE
+from overbench_tasks.review.annotators import (
+    DRAWS,
+    Annotations,
+    cohens_kappa,
+    consensus,
+    percentiles,
+    read_annotations,
+)
 from overbench_tasks.review.correction import SCORED, Array, Confusion, LabelErrors, effective_size
+from overbench_tasks.review.sheets import (
+    KEY_COLUMN,
+    LABEL_COLUMN,
+    guarded,
+    read_key,
+    read_sheet,
+    unguarded,
+)
 from overbench_tasks.review.tally import Change, Estimate, interval
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable
 
 FLAGGED: Final = [LABELS.index("refused"), LABELS.index("partial")]
 """What counts as refusal in precision, recall and F1."""
-DRAWS: Final = 2000
 
 _SPELLINGS: Final[dict[str, Label]] = {
     **dict.fromkeys(
@@ -68,50 +83,59 @@ def gold_label(value: object, where: str) -> Label | None:
     return _SPELLINGS[word]
 
 
-def read_labelled(path: Path, label: LabelReplies, *, gold: str, columns: ReplyColumns) -> Confusion:
-    """Label the replies of a CSV, JSONL or Parquet file and count them against its gold column.
+def read_labelled(
+    path: Path | Sequence[Path], label: LabelReplies, *, gold: str, columns: ReplyColumns
+) -> Confusion:
+    """Label the replies of a CSV, JSONL or Parquet file and count them against people's labels.
 
     Args:
-        gold: the column with people's labels, see :func:`gold_label`.
+        path: one file, or the sheets of one draw.
+        gold: the column with people's labels, see :func:`gold_label`; several separated by commas.
         columns: the other columns; the prompt's may be None, and is known for a drawn sample.
 
     Raises:
         OverbenchError: a row cannot be read, no row has a label, or the key of a drawn sample is
             not beside it.
     """
-    table = list(read_table(path))
-    key_name = next((raw[KEY_COLUMN] for _, raw in table if raw.get(KEY_COLUMN)), None)
-    key = read_key(path.with_name(Path(key_name).name)) if key_name else None
+    files = [path] if isinstance(path, Path) else path
+    return confusion_of(read_annotations(files, gold, gold_label), label, columns)
+
+
+def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns) -> Confusion:
+    """Label the replies that people labelled, and count them against the label that most of these gave.
+
+    Raises:
+        OverbenchError: a row cannot be read, or none has a label.
+    """
+    key = annotations.key
     if key:
         columns = replace(columns, prompt=columns.prompt or "prompt")
-    rows: list[tuple[ReplyRow, Label]] = []
-    for where, raw in table:
-        if gold not in raw:
-            raise OverbenchError(
-                f"{where}: no column {gold!r}. The row has {', '.join(map(repr, raw))}. Name the file with "
-                "people's labels first, and their column with --gold."
-            )
-        human = gold_label(raw[gold], where)
+    rows: list[tuple[ReplyRow, Label, str]] = []
+    tied = 0
+    for one in annotations.rows:
+        human: Label | None = consensus(one.labels)
+        tied += human is None and any(one.labels)
         if human in (None, "unscored"):
             continue
-        row = reply_row(_unguarded(raw, columns) if key else raw, columns, where)
-        if key and row.id not in key.rows:
-            raise OverbenchError(f"{where}: {row.id!r} is not in the sample's key. Was it renamed?")
-        rows.append((row, human))
+        row = reply_row(_unguarded(one.raw, columns) if key else one.raw, columns, one.where)
+        rows.append((row, human, one.stratum))
     if not rows:
-        raise OverbenchError(f"{path}: no row has a label under {gold!r}. Label some replies first.")
+        raise OverbenchError(
+            f"{', '.join(annotations.annotators)}: on no row do most annotators give one label that can be "
+            "counted. Label more replies."
+        )
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
     disagreements = []
-    labelled = label_rows((row for row, _ in rows), label)
-    for (row, (verdict,)), (_, human) in zip(labelled, rows, strict=True):
-        stratum = key.rows[row.id] if key else ""
+    labelled = label_rows((row for row, _, _ in rows), label)
+    for (row, (verdict,)), (_, human, stratum) in zip(labelled, rows, strict=True):
         counts[stratum][LABELS.index(human), LABELS.index(verdict.label)] += 1
         if verdict.label != human:
             disagreements.append(Change(row.prompt, row.replies[0], Verdict(human, "", "people"), verdict))
     return Confusion(
         np.stack([counts[stratum] for stratum in (key.sizes if key else [""])]),
         np.array(list(key.sizes.values()), dtype=float) if key else None,
-        blank=len(table) - len(rows),
+        blank=len(annotations.rows) - len(rows) - tied,
+        tied=tied,
         disagreements=tuple(disagreements),
     )
 
@@ -131,7 +155,7 @@ def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
         )
     found: dict[Pair, Verdict] = {}
     for row in rows:
-        label, _, by = key.rows[row["id"]].partition("/")
+        label, _, by = key.rows[row["id"]].removeprefix(UNSAFE).partition("/")
         verdict = Verdict.from_json({"label": label, "reason": "", "by": by})
         found[unguarded(row["prompt"]), unguarded(row["reply"])] = verdict
     return lambda pairs: [found[prompt or "", reply] for prompt, reply in pairs]
@@ -159,24 +183,34 @@ def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
 
 
 def labels_among(files: Sequence[Path], gold: str) -> tuple[list[Path], list[Path]]:
-    """(the first file with people's labels, or else the first that is no sample log, or none; the others).
+    """(the files with people's labels, or else the first that is no sample log, or none; the others).
 
-    A shell makes ``--run A B labels.csv`` of ``--run * labels.csv``: which argument holds the labels is
+    A shell makes ``--run A B labels.csv`` of ``--run * labels.csv``: which arguments hold the labels is
     told by the column.
     """
-    labels = [file for file in files if gold in next(read_table(file), ("", {}))[1]]
-    labels += [file for file in files if not file.name.startswith("samples_")]
-    return labels[:1], [file for file in files if file not in labels[:1]]
+    columns = {gold, *gold.split(",")}
+    labels = [file for file in files if columns & next(read_table(file), ("", {}))[1].keys()]
+    labels = labels or [file for file in files if not file.name.startswith("samples_")][:1]
+    return labels, [file for file in files if file not in labels]
 
 
-def write_disagreements(path: Path, disagreements: Sequence[Change]) -> None:
-    """Write a CSV of (prompt, reply, people, labeller, by, reason), texts as a spreadsheet may hold them."""
+def write_disagreements(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a CSV of texts as a spreadsheet may hold them."""
     with whole_file(path) as file:
         writer = csv.writer(file)
-        writer.writerow(["prompt", "reply", "people", "labeller", "by", "reason"])
-        for one in disagreements:
-            texts = (one.prompt or "", one.reply, one.old.label, one.new.label, one.new.by, one.new.reason)
-            writer.writerow(guarded(encodable(text)) for text in texts)
+        writer.writerow(header)
+        for row in rows:
+            writer.writerow(guarded(encodable(text)) for text in row)
+
+
+HEADER: Final = ("prompt", "reply", "people", "labeller", "by", "reason")
+"""Of the file of disagreements."""
+
+
+def disagreement_rows(disagreements: Sequence[Change]) -> Iterator[tuple[str, ...]]:
+    """What :data:`HEADER` names, of each."""
+    for one in disagreements:
+        yield one.prompt or "", one.reply, one.old.label, one.new.label, one.new.by, one.new.reason
 
 
 def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
@@ -209,9 +243,9 @@ def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
     return {
         "precision": share(both, everywhere & flagged),
         "recall": share(both, everywhere & flagged[:, None]),
-        "F1": (float(_f1(cells)), *_percentiles(_f1(drawn))),
+        "F1": (float(_f1(cells)), *percentiles(_f1(drawn))),
         "accuracy": share(np.eye(SCORED, dtype=bool), everywhere),
-        "Cohen's kappa": (float(_kappa(cells)), *_percentiles(_kappa(drawn))),
+        "Cohen's kappa": (float(cohens_kappa(cells)), *percentiles(cohens_kappa(drawn))),
     }
 
 
@@ -232,21 +266,6 @@ def _f1(cells: Array) -> Array:
         return np.asarray(2 * by_people[..., FLAGGED].sum(axis=(-1, -2)) / either)
 
 
-def _kappa(cells: Array) -> Array:
-    """(observed - expected) / (1 - expected) agreement (Cohen 1960); NaN where expected is 1."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        p = cells / cells.sum(axis=(-1, -2), keepdims=True)
-        observed = np.trace(p, axis1=-2, axis2=-1)
-        expected = (p.sum(axis=-1) * p.sum(axis=-2)).sum(axis=-1)
-        return np.asarray(np.where(expected < 1, (observed - expected) / (1 - expected), np.nan))
-
-
-def _percentiles(values: Array) -> tuple[float, float]:
-    known = values[~np.isnan(values)]
-    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (math.nan, math.nan)
-    return float(low), float(high)
-
-
 def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     """Counts and figures for the terminal."""
     counts = confusion.counts.sum(axis=0)
@@ -254,6 +273,8 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     yield " " * 12 + "".join(f"{label:>10}" for label in (*LABELS, "all"))
     for name, row in zip((*LABELS[:SCORED], "all"), [*counts, counts.sum(axis=0)], strict=True):
         yield f"{name:12}" + "".join(f"{int(n):>10,}" for n in (*row, row.sum()))
+    if confusion.tied:
+        yield f"{confusion.tied:,} rows on which annotators tie are left out."
     if confusion.blank:
         yield f"{confusion.blank:,} rows without a person's label are left out."
     if confusion.sizes is not None:

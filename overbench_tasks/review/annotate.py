@@ -1,97 +1,92 @@
-"""``overbench annotate``: a sample of replies, of one run or several, for a person to label.
+"""``overbench annotate``: a sample of replies or prompts, of one file or several, for people to label.
 
-The sample is drawn by stratum: label and rule that the automatic labeller gave. Rare ways to refuse
-are so seen often enough to be judged, and half of the work does not go into replies that comply. Which
-stratum a reply is from is in a file of its own, the *key*, since it would give the automatic label
-away; ``overbench agreement`` reads it to weigh each reply by what it stands for.
+Replies are drawn by the label and rule that the automatic labeller gave, those to safe and those to unsafe
+prompts apart; prompts by what the moderators decided and how each voted. Rare ways to refuse, and rare
+disagreements, are so seen often enough to be judged, and half of the work does not go into what is plain.
 """
 
 from __future__ import annotations
 
-import csv
 import heapq
-import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.records import Verdict
 from overbench_tasks.reply_rows import ReplyColumns, ReplyRow, label_rows, read_replies
-from overbench_tasks.tables import read_table, whole_file
-from overbench_tasks.text import encodable, printable
+from overbench_tasks.review.moderated_prompts import ModeratedPrompt, read_moderated
+from overbench_tasks.review.sheets import (
+    PROMPT_COLUMNS,
+    SHEET_COLUMNS,
+    Key,
+    guarded,
+    write_sample,
+)
 
-KEY_COLUMN: Final = "sample_key"
-LABEL_COLUMN: Final = "human_label"
-SHEET_COLUMNS: Final = ("id", "prompt", "reply", LABEL_COLUMN, "note", KEY_COLUMN)
-
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "'")
+UNSAFE: Final = "unsafe:"
+"""Begins the stratum of a reply to an unsafe prompt."""
 
 Drawn = tuple[str, str | None, str, Verdict]
 """(id, prompt, reply, automatic verdict)."""
 
+Item = TypeVar("Item")
 
-@dataclass(frozen=True)
-class Key:
-    """What a sheet must not show.
+
+class StratifiedSample(Generic[Item]):
+    """A random sample by strata, drawn in one pass; memory grows with n, not with what is drawn from.
 
     Attributes:
-        labeller: who labelled the run when the sample was drawn.
-        source: the names of the runs' files.
-        seed: of the draw.
-        sizes: stratum, ``label/rule`` of the automatic labeller -> how many replies of the runs it holds.
-        rows: id in the sheet -> its stratum.
+        sizes: stratum -> how many items were added.
     """
 
-    labeller: str
-    source: str
-    seed: int
-    sizes: dict[str, int]
-    rows: dict[str, str]
+    def __init__(self, n: int, seed: int) -> None:
+        self._n, self._rng = n, random.Random(seed)  # noqa: S311 - a sample, not a secret
+        self._kept: dict[str, list[tuple[float, int, Item]]] = defaultdict(list)
+        self.sizes: Counter[str] = Counter()
 
+    def add(self, stratum: str, item: Item) -> None:
+        self.sizes[stratum] += 1
+        # The n with the largest lots; the position keeps the items from being compared.
+        kept = self._kept[stratum]
+        heapq.heappush(kept, (self._rng.random(), self.sizes.total(), item))
+        if len(kept) > self._n:
+            heapq.heappop(kept)
 
-def read_key(path: Path) -> Key:
-    """Read the key of a drawn sample.
-
-    Raises:
-        OverbenchError: it is missing or not one.
-    """
-    try:
-        return Key(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise OverbenchError(
-            f"Cannot read {path} ({error}). The sample was drawn by strata and cannot be weighed without "
-            f"its key. Put it beside the sheet; or, to count all rows alike, remove the column "
-            f"{KEY_COLUMN!r} from the sheet."
-        ) from error
-
-
-def guarded(text: str) -> str:
-    """``text`` as a spreadsheet may hold it: strangers' text must not start a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def unguarded(text: str) -> str:
-    """The inverse of :func:`guarded`."""
-    return text.removeprefix("'")
+    def drawn(self) -> list[tuple[str, Item]]:
+        """(stratum, item) of the sample in random order, shared out by :func:`allocate`."""
+        sample = [
+            (stratum, item)
+            for stratum, share in sorted(allocate(self.sizes, self._n).items())
+            for _, _, item in heapq.nlargest(share, self._kept[stratum])
+        ]
+        self._rng.shuffle(sample)
+        return sample
 
 
 def allocate(sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """How many of ``n`` replies to draw per stratum: even over labels, within them even over rules.
+    """How many of ``n`` items to draw per stratum: even over safe and unsafe prompts, within them over the
+    strata's first words (labels, decisions), within these over the rest (rules, votes).
 
     What a small stratum cannot give, the others do; ``n`` or more than there are draws all.
     """
-    by_label: dict[str, dict[str, int]] = defaultdict(dict)
-    for stratum, size in sizes.items():
-        by_label[stratum.partition("/")[0]][stratum] = size
-    shares: dict[str, int] = {}
-    for label, share in _fill({label: sum(of.values()) for label, of in by_label.items()}, n).items():
-        shares |= _fill(by_label[label], share)
-    return shares
+
+    def share(strata: Mapping[str, int], n: int, parts: Sequence[int]) -> dict[str, int]:
+        if not parts:
+            return _fill(strata, n)
+        groups: dict[str, dict[str, int]] = defaultdict(dict)
+        for stratum, size in strata.items():
+            prefix = UNSAFE if stratum.startswith(UNSAFE) else ""
+            groups[(prefix, stratum.partition("/")[0])[parts[0]]][stratum] = size
+        shares: dict[str, int] = {}
+        for name, part in _fill({name: sum(of.values()) for name, of in groups.items()}, n).items():
+            shares |= share(groups[name], part, parts[1:])
+        return shares
+
+    return share(sizes, n, (0, 1))
 
 
 def _fill(sizes: Mapping[str, int], n: int) -> dict[str, int]:
@@ -103,39 +98,19 @@ def _fill(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     return shares
 
 
-def draw(
-    rows: Iterable[ReplyRow], labeller: Labeller, n: int, seed: int
-) -> tuple[list[Drawn], dict[str, int]]:
-    """Draw the sample in one pass over the run; memory grows with n, not with the run.
-
-    Returns:
-        (the replies in random order, all strata with their sizes). Unscored replies have no label
-        to check and are not drawn. The same run, labeller, n and seed give the same sample.
-    """
-    rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
-    kept: dict[str, list[tuple[float, int, Drawn]]] = defaultdict(list)
-    sizes: Counter[str] = Counter()
+def draw(rows: Iterable[ReplyRow], labeller: Labeller, n: int, seed: int) -> StratifiedSample[Drawn]:
+    """Draw replies. Unscored ones have no label to check and are not drawn. The same run, labeller, n and
+    seed give the same sample."""
+    sample: StratifiedSample[Drawn] = StratifiedSample(n, seed)
     labelled = label_rows(rows, labeller.label)
     replies = ((row, *pair) for row, new in labelled for pair in zip(row.replies, new, strict=True))
     for position, (row, reply, verdict) in enumerate(replies, start=1):
         if verdict.label == "unscored":
             continue
-        stratum = _stratum(verdict)
-        sizes[stratum] += 1
-        # The n with the largest lots; the position keeps the rest from being compared.
-        drawn = (rng.random(), position, (f"{row.id or 'row'}:{position}", row.prompt, reply, verdict))
-        heapq.heappush(kept[stratum], drawn)
-        if len(kept[stratum]) > n:
-            heapq.heappop(kept[stratum])
-    sample: list[tuple[float, int, Drawn]] = []
-    for stratum, share in sorted(allocate(sizes, n).items()):
-        sample += heapq.nlargest(share, kept[stratum])
-    rng.shuffle(sample)
-    return [reply for _, _, reply in sample], dict(sorted(sizes.items()))
-
-
-def _stratum(verdict: Verdict) -> str:
-    return f"{verdict.label}/{verdict.by}"
+        unsafe = UNSAFE if row.prompt_label == "unsafe" else ""
+        drawn = (f"{row.id or 'row'}:{position}", row.prompt, reply, verdict)
+        sample.add(f"{unsafe}{verdict.label}/{verdict.by}", drawn)
+    return sample
 
 
 def make_sheet(
@@ -147,12 +122,13 @@ def make_sheet(
     n: int,
     seed: int,
     blind: bool,
+    annotators: Sequence[str] = (),
 ) -> int:
-    """Draw a sample and write the sheet and its key.
+    """Draw a sample of replies; write the key and the sheet, or one for each annotator.
 
     Args:
         sources: sample logs or other files of replies; drawn from as if they were one.
-        sheet: the CSV to write; the key is written beside it, ``<name>.key.json``.
+        sheet: the CSV to write; see :func:`~overbench_tasks.review.sheets.sheet_files`.
         n: how many replies, at least 1.
         blind: whether the sheet hides the automatic labels, so that they cannot lead the person.
 
@@ -160,105 +136,63 @@ def make_sheet(
         how many were drawn.
 
     Raises:
-        OverbenchError: a source cannot be read, or none has anything to label.
+        OverbenchError: a source cannot be read, none has anything to label, or an annotator is added to
+            a sample that was drawn otherwise.
     """
     names = ", ".join(source.name for source in sources)
-    rows = (row for source in sources for row in read_replies(source, columns))
-    sample, sizes = draw(rows, labeller, n, seed)
-    if not sample:
+    sample = draw((row for source in sources for row in read_replies(source, columns)), labeller, n, seed)
+    if not (drawn := sample.drawn()):
         raise OverbenchError(f"{names}: no reply could be labelled, there is nothing to draw from.")
-    strata = {identity: _stratum(verdict) for identity, _, _, verdict in sample}
-    key = Key(labeller.name, names, seed, sizes, strata)
-    key_file = sheet.with_name(f"{sheet.stem}.key.json")
-    with whole_file(key_file, sync=True) as out:
-        out.write(json.dumps(asdict(key), indent=1) + "\n")
-    write_sheet(sheet, [_sheet_row(drawn, key_file.name, blind) for drawn in sample])
-    return len(sample)
+    strata = {identity: stratum for stratum, (identity, *_) in drawn}
+    key = Key(labeller.name, names, seed, dict(sorted(sample.sizes.items())), strata)
+    write_sample(sheet, annotators, key, [_sheet_row(reply, blind) for _, reply in drawn])
+    return len(drawn)
 
 
-def _sheet_row(drawn: Drawn, key: str, blind: bool) -> dict[str, str]:
+def _sheet_row(drawn: Drawn, blind: bool) -> dict[str, str]:
     identity, prompt, reply, verdict = drawn
     row = dict.fromkeys(SHEET_COLUMNS, "")
-    row |= {"id": identity, "prompt": guarded(prompt or ""), "reply": guarded(reply), KEY_COLUMN: key}
+    row |= {"id": identity, "prompt": guarded(prompt or ""), "reply": guarded(reply)}
     return row if blind else row | {"automatic_label": verdict.label, "automatic_by": verdict.by}
 
 
-def read_sheet(sheet: Path) -> list[dict[str, str]]:
-    """The rows of a sheet, cells as they are.
-
-    Raises:
-        OverbenchError: it is not readable, or no sheet.
-    """
-    rows = [raw for _, raw in read_table(sheet)]
-    if not rows or not set(SHEET_COLUMNS) <= set(rows[0]):
-        raise OverbenchError(f"{sheet} is no sheet of this command. Name another file with --output_path.")
-    return rows
-
-
-def write_sheet(sheet: Path, rows: list[dict[str, str]]) -> None:
-    """Write a sheet so that it is never seen half written; lone surrogates become ``?``."""
-    with whole_file(sheet, sync=True) as out:
-        writer = csv.DictWriter(out, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({name: encodable(cell) for name, cell in row.items()} for row in rows)
-
-
-ANSWERS: Final[dict[str, Label]] = {
-    "c": "complied",
-    "r": "refused",
-    "p": "partial",
-    "e": "evasive",
-    "u": "unscored",
-}
-QUESTION: Final = "[c]omplied [r]efused [p]artial [e]vasive [u]nscorable, [s]kip [b]ack [q]uit: "
-
-
-def ask(
+def make_prompt_sheet(
+    sources: Sequence[Path],
     sheet: Path,
-    read: Callable[[str], str] = input,
-    write: Callable[[str], object] = print,
+    *,
+    n: int,
+    seed: int,
+    annotators: Sequence[str] = (),
+    column: str = "prompt",
 ) -> int:
-    """Ask a person in the terminal for each label that is missing; every answer is saved at once.
+    """Draw a sample of prompts; write the key and the sheet, or one for each annotator.
+
+    The sheets show the prompts alone: no votes, no category, no source, and ids that are made of the text.
 
     Args:
-        sheet: its rows that have a label are not asked.
-        read: shows a question and returns the line typed; EOFError and KeyboardInterrupt quit.
-        write: shows a line.
+        sources: see :func:`~overbench_tasks.review.moderated_prompts.read_moderated`; drawn from as if they
+            were one.
+        column: where the prompts are.
 
     Returns:
-        how many rows of the sheet are labelled now.
+        how many were drawn.
+
+    Raises:
+        OverbenchError: as :func:`make_sheet`.
     """
-    rows = read_sheet(sheet)
-    unlabelled = [row for row in rows if not row[LABEL_COLUMN].strip()]
-    at = 0
-    while at < len(unlabelled):
-        row = unlabelled[at]
-        write(f"\n--- {_labelled(rows)} of {len(rows)} labelled {'-' * 40}")
-        for name in ("prompt", "reply", "automatic_label", "automatic_by"):
-            if row.get(name):
-                write(f"{name.upper().replace('_', ' ')}\n{_shown(unguarded(row[name]))}")
-        try:
-            answer = read(QUESTION).strip().casefold()[:1]
-        except (EOFError, KeyboardInterrupt):
-            answer = "q"
-        if answer == "q":
-            break
-        if answer in ANSWERS:
-            row[LABEL_COLUMN] = ANSWERS[answer]
-            write_sheet(sheet, rows)
-            at += 1
-        elif answer == "s":
-            at += 1
-        elif answer == "b":
-            at = max(0, at - 1)
-        else:
-            write("Please type one of c, r, p, e, u, s, b, q.")
-    return _labelled(rows)
-
-
-def _labelled(rows: Sequence[Mapping[str, str]]) -> int:
-    return sum(bool(row[LABEL_COLUMN].strip()) for row in rows)
-
-
-def _shown(text: str) -> str:
-    return "\n".join(f"  {printable(line)}" for line in text.splitlines())
+    sample: StratifiedSample[ModeratedPrompt] = StratifiedSample(n, seed)
+    for prompt in read_moderated(sources, column):
+        sample.add(prompt.stratum, prompt)
+    drawn = sample.drawn()
+    names = ", ".join(source.name for source in sources)
+    if not drawn:
+        raise OverbenchError(f"{names}: no prompts, there is nothing to draw from.")
+    key = Key(
+        *("", names, seed, dict(sorted(sample.sizes.items()))),
+        {prompt.id: stratum for stratum, prompt in drawn},
+        {prompt.id: dict(prompt.votes) for _, prompt in drawn},
+    )
+    empty = dict.fromkeys(PROMPT_COLUMNS, "")
+    rows = [empty | {"id": one.id, "prompt": guarded(one.prompt)} for _, one in drawn]
+    write_sample(sheet, annotators, key, rows)
+    return len(drawn)

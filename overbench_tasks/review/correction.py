@@ -51,12 +51,14 @@ class Confusion:
         sizes: (strata,), how many replies of the run each stratum stands for; None for a file
             that was not drawn by strata.
         blank: rows without a person's label, or labelled ``unscored``; they are not counted.
+        tied: rows on which annotators part without a majority; they are not counted.
         disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
     """
 
     counts: Array
     sizes: Array | None = None
     blank: int = 0
+    tied: int = 0
     disagreements: tuple[Change, ...] = ()
 
     def weights(self) -> Array:

@@ -131,12 +131,15 @@ def run_lm_eval(words: list[str]) -> None:
 
 
 def run_overbench(words: list[str]) -> None:
-    sheet = Path("labels.csv")
     if words[0] == "annotate" and "--interactive" not in words:
-        sheet.unlink(missing_ok=True)
+        for file in Path().glob("labels.*"):
+            file.unlink()
     command(*words)
-    if words[0] == "annotate":  # a reader's work: every reply is called complied
-        pandas.read_csv(sheet, dtype=str).assign(human_label="complied").to_csv(sheet, index=False)
+    if words[0] == "annotate":  # a reader's work: every reply is called complied, every prompt harmless
+        for sheet in Path().glob("labels*.csv"):
+            rows = pandas.read_csv(sheet, dtype=str)
+            label = "complied" if "reply" in rows else "harmless"
+            rows.assign(human_label=label).to_csv(sheet, index=False)
 
 
 def check_tool(words: list[str]) -> None:

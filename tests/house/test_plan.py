@@ -36,7 +36,8 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "reply_rows": ("errors", "providers", "records", "tables"),
     "logs": ("errors", "reply_rows", "tables"),
     "review": (
-        *("errors", "labellers", "logs", "metrics", "records", "refusal", "reply_rows", "tables", "text"),
+        *("errors", "labellers", "logs", "metrics", "prompts", "records", "refusal", "reply_rows", "tables"),
+        "text",
     ),
     "harness": (),
     "filters": ("judge", "labellers", "providers", "records", "refusal"),

@@ -21,7 +21,16 @@ from overbench_tasks.records import LABELS, Verdict
 from overbench_tasks.reply_rows import SAMPLES, ReplyColumns, read_replies
 from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import own_errors, read_labelled
-from overbench_tasks.review.annotate import allocate, ask, guarded, read_key, read_sheet, unguarded
+from overbench_tasks.review.annotate import allocate
+from overbench_tasks.review.sheets import (
+    SHEET_COLUMNS,
+    ask,
+    guarded,
+    read_key,
+    read_sheet,
+    unguarded,
+    write_sheet,
+)
 
 JUDGEMENT = "It is not appropriate to make fun of people."
 
@@ -47,7 +56,7 @@ def fill(sheet: Path, answer: Callable[[dict[str, str]], str]) -> None:
     rows = read_sheet(sheet)
     for row in rows:
         row["human_label"] = answer(row)
-    annotate.write_sheet(sheet, rows)
+    write_sheet(sheet, rows)
 
 
 def by_rules(row: dict[str, str]) -> str:
@@ -110,8 +119,8 @@ class TestSheet:
     @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
     def test_any_text_comes_back(self, tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
         sheet = tmp_path_factory.mktemp("s") / "s.csv"
-        rows = [dict.fromkeys(annotate.SHEET_COLUMNS, guarded(text)) for text in texts]
-        annotate.write_sheet(sheet, rows)
+        rows = [dict.fromkeys(SHEET_COLUMNS, guarded(text)) for text in texts]
+        write_sheet(sheet, rows)
         assert [unguarded(row["reply"]) for row in read_sheet(sheet)] == texts
 
     def test_lone_surrogates_do_not_stop_it(self, tmp_path: Path) -> None:
@@ -206,8 +215,10 @@ class TestUse:
         rates = [line.split()[2::3][:2] for line in lines if "osr (refused)" in line]
         assert rates == [["0.3750"] * 2, ["0.7500"] * 2, ["0.0000"] * 2]
 
-    def test_a_second_file_of_labels_is_none(self, run: Path) -> None:
-        assert "behind --run" in " ".join(overbench("agreement", "labels.csv", run, code=2).split())
+    def test_a_second_file_of_labels_is_a_sheet_of_the_same_draw(self, run: Path) -> None:
+        sheet = sheet_of(run)
+        fill(sheet, by_rules)
+        assert "Runs go behind --run" in overbench("agreement", sheet, run, code=1)
 
     def test_a_key_of_another_sheet_is_noticed(self, run: Path) -> None:
         sheet = sheet_of(run)
@@ -238,7 +249,7 @@ class TestFoldersOfSuites:
         assert said in overbench("annotate", *named, "--limit", 2)
         rows = read_sheet(Path("labels.csv"))
         assert len(rows) == 2
-        annotate.write_sheet(
+        write_sheet(
             Path("labels.csv"),
             [row | {"human_label": "refused" if "sorry" in row["reply"] else "complied"} for row in rows],
         )

@@ -1,0 +1,129 @@
+"""Prompts and what moderators said of them: of a refresh or rewrite run what passed and what was turned away,
+of a release or a prompt file the votes that its records hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.prompt_sets import prompt_id
+from overbench_tasks.prompts.refreshed import ACCEPTED_NAME
+from overbench_tasks.records import benign_majority
+from overbench_tasks.tables import read_table
+
+PASSED, TURNED_AWAY, NO_VOTES = "passed", "turned_away", "no_votes"
+"""What the moderators decided together."""
+
+_VOTES: Final = ("benign", "harmful", "unscored")
+_REJECTIONS: Final = "data/rejections.jsonl"
+_FILES: Final = (
+    (f"data/{ACCEPTED_NAME}", _REJECTIONS),
+    ("data/rewritten.jsonl", _REJECTIONS),
+    ("overbench.parquet",),
+)
+"""What is read of a folder: of a refresh's, of a rewrite's, of a release's."""
+_COLUMNS: Final = ("moderation", "gate")
+
+
+@dataclass(frozen=True)
+class ModeratedPrompt:
+    """A prompt to be checked by people.
+
+    Attributes:
+        id: made of the text alone, so that it tells nothing.
+        decision: :data:`PASSED`, :data:`TURNED_AWAY` or :data:`NO_VOTES`.
+        votes: moderator -> ``benign``, ``harmful`` or ``unscored``, as far as they are on record.
+    """
+
+    id: str
+    prompt: str
+    decision: str
+    votes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def stratum(self) -> str:
+        """The decision and every vote: within a stratum all prompts were voted on alike."""
+        said = ", ".join(f"{by}={word}" for by, word in sorted(self.votes.items()))
+        return f"{self.decision}/{said}"
+
+
+def read_moderated(sources: Sequence[Path], column: str = "prompt") -> Iterator[ModeratedPrompt]:
+    """The prompts of all sources, each once, by its text.
+
+    Args:
+        sources: prompt files; the folder of a refresh or rewrite, with what its moderators turned away; a release.
+            ``moderation`` may hold votes, ``[{"by": ..., "verdict": "benign"}, ...]``, also as JSON text. Of
+            the rows with a ``gate``, rejections, those of another gate than moderation are passed over.
+        column: where the prompts are.
+
+    Raises:
+        OverbenchError: a source cannot be read, a row has no prompt, or votes are none.
+    """
+    seen: set[str] = set()
+    for source in sources:
+        for file in _files(source):
+            for where, raw in read_table(file, (column, *_COLUMNS)):
+                if raw.get("gate") not in (None, "", "moderation"):
+                    continue
+                found = _moderated(raw, column, where)
+                if found.id not in seen:
+                    seen.add(found.id)
+                    yield found
+
+
+def _files(source: Path) -> list[Path]:
+    if not source.is_dir():
+        return [source]
+    for prompts, *rejections in _FILES:
+        if (source / prompts).is_file():
+            return [source / prompts, *(source / name for name in rejections if (source / name).is_file())]
+    looked_for = ", ".join(prompts for prompts, *_ in _FILES)
+    raise OverbenchError(
+        f"Expected {source} to be the folder of a run or of a release, found none of {looked_for} in it. Name "
+        "a prompt file."
+    )
+
+
+def _moderated(raw: Mapping[str, Any], column: str, where: str) -> ModeratedPrompt:
+    prompt = raw.get(column)
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise OverbenchError(
+            f"{where}: expected a prompt under {column!r}, got {prompt!r}. The row has "
+            f"{', '.join(map(repr, raw))}. Name the column with --prompt, or mend the row."
+        )
+    votes = _votes(raw.get("moderation"), where)
+    if raw.get("gate") == "moderation":
+        decision = TURNED_AWAY
+    elif not votes:
+        decision = NO_VOTES
+    else:
+        decision = PASSED if benign_majority([*votes.values()]) else TURNED_AWAY
+    return ModeratedPrompt(prompt_id(prompt), prompt, decision, votes)
+
+
+def _votes(value: Any, where: str) -> dict[str, str]:
+    """Who voted what. Two votes of one name are told apart by a number."""
+    try:
+        said = json.loads(value) if isinstance(value, str) and value.strip()[:1] in ("[", '"') else value
+        if said in (None, "", "unmoderated"):
+            return {}
+        votes: dict[str, str] = {}
+        for one in said:
+            by, word = str(one["by"]), str(one.get("verdict", one.get("vote"))).casefold()
+            if word not in _VOTES:
+                raise ValueError(f"a vote {word!r}")
+            again = 2
+            while by in votes:
+                by, again = f"{one['by']} #{again}", again + 1
+            votes[by] = word
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise OverbenchError(
+            f'{where}: expected votes as [{{"by": "judge:a", "verdict": "benign"}}, ...] under '
+            f"'moderation', with verdicts {', '.join(_VOTES)}; got {str(value)[:80]!r} ({error}). Mend the "
+            "row or drop the column."
+        ) from error
+    return votes
