@@ -75,9 +75,8 @@ def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rejection(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One candidate that was turned away; of those that moderation turned away, with the votes."""
-    told = {name: value for name, value in row.items() if name != "votes"}
-    return told | {"moderation": _votes(row)} if row["gate"] == "moderation" else told
+    """One candidate that was turned away; with votes where moderation did it."""
+    return {**row, "votes": _votes(row)}
 
 
 def _votes(row: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ _FILES: Final = (
     ("overbench.parquet",),
 )
 """What is read of a folder: of a refresh's, of a rewrite's, of a release's."""
-_COLUMNS: Final = ("moderation", "gate")
+_COLUMNS: Final = ("moderation", "gate", "votes")
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ def read_moderated(sources: Sequence[Path], column: str = "prompt") -> Iterator[
     """The prompts of all sources, each once, by its text.
 
     Args:
-        sources: prompt files; the folder of a refresh or rewrite, with what its moderators turned away; a release.
-            ``moderation`` may hold votes, ``[{"by": ..., "verdict": "benign"}, ...]``, also as JSON text. Of
-            the rows with a ``gate``, rejections, those of another gate than moderation are passed over.
+        sources: prompt files; folders of runs, with what their moderators turned away; releases.
+            Votes, ``[{"by": ..., "verdict": "benign"}, ...]`` and also as JSON text, are read from
+            ``moderation``, of a rejection from ``votes``. Rejections have a ``gate``; those of another gate
+            than moderation are passed over.
         column: where the prompts are.
 
     Raises:
@@ -83,8 +84,8 @@ def _files(source: Path) -> list[Path]:
             return [source / prompts, *(source / name for name in rejections if (source / name).is_file())]
     looked_for = ", ".join(prompts for prompts, *_ in _FILES)
     raise OverbenchError(
-        f"Expected {source} to be the folder of a run or of a release, found none of {looked_for} in it. Name "
-        "a prompt file."
+        f"Expected {source} to be the folder of a run or of a release, found none of {looked_for} in it. "
+        "Name a prompt file."
     )
 
 
@@ -95,8 +96,9 @@ def _moderated(raw: Mapping[str, Any], column: str, where: str) -> ModeratedProm
             f"{where}: expected a prompt under {column!r}, got {prompt!r}. The row has "
             f"{', '.join(map(repr, raw))}. Name the column with --prompt, or mend the row."
         )
-    votes = _votes(raw.get("moderation"), where)
-    if raw.get("gate") == "moderation":
+    rejected = raw.get("gate") == "moderation"
+    votes = _votes(raw.get("votes" if rejected else "moderation"), where)
+    if rejected:
         decision = TURNED_AWAY
     elif not votes:
         decision = NO_VOTES
@@ -123,7 +125,7 @@ def _votes(value: Any, where: str) -> dict[str, str]:
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise OverbenchError(
             f'{where}: expected votes as [{{"by": "judge:a", "verdict": "benign"}}, ...] under '
-            f"'moderation', with verdicts {', '.join(_VOTES)}; got {str(value)[:80]!r} ({error}). Mend the "
-            "row or drop the column."
+            f"'moderation' or 'votes', with verdicts {', '.join(_VOTES)}; got {str(value)[:80]!r} ({error}). "
+            "Mend the row or drop the column."
         ) from error
     return votes

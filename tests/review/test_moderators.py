@@ -82,13 +82,15 @@ class TestDraw:
         )
         assert "Go on with --interactive" in overbench("annotate", *words, "--annotators", "ben", code=1)
 
-    def test_of_a_run_what_its_moderators_turned_away_is_drawn_from_too(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("name", ["overbench_model_accepted.jsonl", "rewritten.jsonl"])
+    def test_of_a_run_what_its_moderators_turned_away_is_drawn_from_too(
+        self, tmp_path: Path, name: str
+    ) -> None:
         (tmp_path / "data").mkdir()
-        write_table(
-            tmp_path / "data" / "overbench_model_accepted.jsonl", [moderated(1, "b"), moderated(1, "b")]
-        )
+        write_table(tmp_path / "data" / name, [moderated(1, "b"), moderated(1, "b")])
         old = {"prompt": "Old?", "gate": "moderation", "detail": '{"harmful": 1}'}  # a run of 0.1: no votes
         rejected = [moderated(2, "h", gate="moderation"), moderated(3, "b", gate="novelty"), old]
+        rejected = [row | {"votes": row.pop("moderation", None)} for row in rejected]
         write_table(tmp_path / "data" / "rejections.jsonl", rejected)
         found = [(one.prompt, one.stratum) for one in read_moderated([tmp_path])]
         assert found == [
