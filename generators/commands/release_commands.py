@@ -127,10 +127,18 @@ def report(
             "errors on it. Default: those on the nearest labelled set that comes with the package.",
         ),
     ] = None,
+    families: Annotated[
+        Path | None,
+        typer.Option(
+            "--families",
+            help="A table (CSV, JSONL, Parquet) of pattern, family, size, released, line; its rows go before "
+            "those of the package.",
+        ),
+    ] = None,
     title: Annotated[str, typer.Option("--title", help="The heading.")] = "OVERBENCH report",
 ) -> None:
     """Make a page of rates, figures and the most refused prompts, with a Markdown summary beside it."""
     from generators.report.write_report import make_report
 
-    files = make_report(paths, out, aliases=alias or (), people=labels, title=title)
+    files = make_report(paths, out, aliases=alias or (), people=labels, families=families, title=title)
     typer.echo(f"{files[0]}: one file, for any browser; {files[1]} and {len(files) - 2} pictures beside it.")

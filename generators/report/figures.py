@@ -1,4 +1,4 @@
-"""The figures: bars with intervals and heat maps, for light and dark pages, wide and narrow.
+"""The figures: bars with intervals, heat maps and points, for light and dark pages, wide and narrow.
 
 Drawn with matplotlib and seaborn on a figure of their own, never through pyplot: no window, no global
 state, and the same data give the same bytes.
@@ -11,6 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from generators.report.scatter import Scatter, scatter
+from generators.report.themes import LIGHT, WIDE, Theme, is_narrow, new_figure, short, shortened, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,34 +79,18 @@ class HeatMap:
     column_title: str = ""
 
 
-Picture = BarChart | HeatMap
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Colours of one page; the series colours are told apart by colour-blind readers (Okabe and Ito)."""
-
-    ground: str
-    ink: str
-    faint: str
-    series: tuple[str, ...]
-    shades: str
-
-
-LIGHT = Theme("#ffffff", "#1b1f24", "#c9ced6", ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "rocket_r")
-DARK = Theme("#16191d", "#e4e7eb", "#454c55", ("#56b4e9", "#e69f00", "#2fc79a", "#e08fc0"), "rocket")
-
-WIDE, NARROW = 8.4, 3.45
-"""Inches; at 96 pixels per inch a figure is shown at its own size, so that its text keeps its size."""
+Picture = BarChart | HeatMap | Scatter
 
 
 def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
     """The figure, at least ``width`` inches wide; a heat map with many columns is wider."""
     from matplotlib import rc_context
 
-    with rc_context(_style(theme)):
+    with rc_context(style(theme)):
         if isinstance(picture, BarChart):
             return _bars(picture, theme, width)
+        if isinstance(picture, Scatter):
+            return scatter(picture, theme, width)
         return _heat_map(picture, theme, width)
 
 
@@ -124,46 +111,21 @@ def _saved(figure: Figure, theme: Theme, kind: str, **options: Any) -> bytes:
     from matplotlib import rc_context
 
     stream = io.BytesIO()
-    with rc_context(_style(theme)):
+    with rc_context(style(theme)):
         figure.savefig(stream, format=kind, facecolor=theme.ground, **options)
     return stream.getvalue()
-
-
-def _style(theme: Theme) -> dict[Any, Any]:
-    return {
-        "axes.edgecolor": theme.faint,
-        "axes.facecolor": theme.ground,
-        "axes.labelcolor": theme.ink,
-        "figure.facecolor": theme.ground,
-        "font.family": "DejaVu Sans",
-        "font.size": 9,
-        "svg.fonttype": "path",
-        "svg.hashsalt": "overbench",
-        "text.color": theme.ink,
-        # Names of models and words of prompts are no formulas, whatever dollar signs they hold.
-        "text.parse_math": False,
-        "xtick.color": theme.ink,
-        "ytick.color": theme.ink,
-    }
-
-
-def _new(width: float, height: float) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
 
 
 def _bars(picture: BarChart, theme: Theme, width: float) -> Figure:
     import numpy as np
 
-    narrow = width < (WIDE + NARROW) / 2
+    narrow = is_narrow(width)
     series = len(picture.series)
     thickness = min((0.62 if narrow else 0.8) / series, 0.5)
     legend_columns = 1 if narrow else series
     legend = 0.25 * math.ceil(series / legend_columns) if series > 1 else 0.0
     height = 0.65 + legend + len(picture.rows) * (0.14 + 0.22 * series + (0.22 if narrow else 0))
-    figure, axes = _new(width, height)
+    figure, axes = new_figure(width, height)
     places = np.arange(len(picture.rows), dtype=float)
     for number, one in enumerate(picture.series):
         at = places + (number - (series - 1) / 2) * thickness + (0.1 if narrow else 0)
@@ -199,12 +161,12 @@ def _bar_axes(axes: Axes, picture: BarChart, theme: Theme, narrow: bool) -> None
     axes.locator_params(axis="x", nbins=5)
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= 1.0])
     axes.set_xlabel(picture.axis)
-    axes.set_yticks(range(len(picture.rows)), [] if narrow else [_short(name, 44) for name in picture.rows])
+    axes.set_yticks(range(len(picture.rows)), [] if narrow else [short(name, 44) for name in picture.rows])
     if narrow:
         # No room for names beside the bars: they stand above them.
         for place, name in enumerate(picture.rows):
             axes.annotate(
-                _short(name, 46), (0, place - 0.36), xytext=(2, 0), textcoords="offset points", va="center"
+                short(name, 46), (0, place - 0.36), xytext=(2, 0), textcoords="offset points", va="center"
             )
     axes.set_ylim(len(picture.rows) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
@@ -218,14 +180,14 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
     import seaborn
 
     columns, rows = len(picture.columns), len(picture.rows)
-    narrow = width < (WIDE + NARROW) / 2
-    names = _shortened(picture.rows, 18 if narrow else 34)
-    heads = _shortened(picture.columns, 30)
+    narrow = is_narrow(width)
+    names = shortened(picture.rows, 18 if narrow else 34)
+    heads = shortened(picture.columns, 30)
     beside = 0.085 * max(map(len, names), default=0) + 0.3
     cells = (0.32 if narrow else 0.42) * columns
     width = max(width if columns > 4 else min(width, 5.5), beside + cells + (0.1 if narrow else 0.5))
     below = 0.075 * max(map(len, heads), default=0)
-    figure, axes = _new(width, 1.0 + below + 0.29 * rows)
+    figure, axes = new_figure(width, 1.0 + below + 0.29 * rows)
     values = np.array(picture.values, dtype=float).reshape(rows, columns)
     seaborn.heatmap(
         values,
@@ -266,19 +228,3 @@ def _legible_on(colour: Sequence[float]) -> str:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
-
-
-def _shortened(names: Sequence[str], length: int) -> list[str]:
-    """The names; where one is too long, all without organisation if they stay different, then cut inside."""
-    bare = [name.rpartition("/")[2] for name in names]
-    too_long = any(len(name) > length for name in names)
-    chosen = bare if too_long and len(set(bare)) == len(set(names)) else names
-    return [_short(name, length) for name in chosen]
-
-
-def _short(name: str, length: int) -> str:
-    """The name, its middle left out where it is too long: ends tell configurations apart."""
-    if len(name) <= length:
-        return name
-    half = (length - 1) // 2
-    return f"{name[:half]}…{name[-(length - 1 - half) :]}"

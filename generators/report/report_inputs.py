@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from generators.release.aggregate import LoggedRelease, release_of_logs
 from generators.release.read import MATRIX_FILE, Release, is_release, read_release, share_sql
 from generators.release.release_inputs import Log, apart, find_logs, release_source
+from generators.report.families import Families, ModelFacts
 from generators.report.stats.matrix import ResponseMatrix, release_matrix
 from generators.targets.naming import Aliases, TargetRecord
 from generators.targets.ways_of_asking import as_known, joined
@@ -85,6 +86,7 @@ class Inputs:
         sources: what was read, by name alone.
         notes: what a reader must know before trusting a number.
         release: what the prompts come from; None where there are only logs.
+        families: what is known of checkpoints.
     """
 
     sets: tuple[PromptSet, ...]
@@ -97,11 +99,22 @@ class Inputs:
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     release: Release | None = None
+    families: Families = field(default_factory=Families)
 
     @property
     def main(self) -> PromptSet:
         """The set that most sections speak of."""
         return self.sets[0]
+
+    @cached_property
+    def facts(self) -> dict[str, ModelFacts]:
+        """Target -> what is known of its checkpoint."""
+        return {one.target.target: self.families.facts_of(one.target) for one in self.settings}
+
+    @property
+    def families_shown(self) -> tuple[str, ...]:
+        """The families of all targets, in the order in which pictures give them their looks."""
+        return tuple(sorted({known.family for known in self.facts.values()} - {""}, key=str.casefold))
 
     @cached_property
     def names(self) -> dict[str, str]:

@@ -12,14 +12,17 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from generators.report import figures
-from generators.report.figures import DARK, LIGHT, NARROW, WIDE, Picture
+from generators.report.families import Families
+from generators.report.figures import Picture
 from generators.report.report_inputs import Inputs, read_inputs
 from generators.report.sections.evidence_sections import prompts_section, release_section, settings_section
+from generators.report.sections.family_sections import families_section
 from generators.report.sections.label_sections import labels_section
 from generators.report.sections.rate_sections import (
     categories_section,
@@ -30,6 +33,7 @@ from generators.report.sections.rate_sections import (
 )
 from generators.report.sections.section import Cell, Report, ReportTable, highest_first
 from generators.report.stats.rates import osr
+from generators.report.themes import DARK, LIGHT, NARROW, WIDE
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
@@ -39,6 +43,7 @@ TITLE: Final = "OVERBENCH report"
 
 SECTIONS: Final = (
     rates_section,
+    families_section,
     features_section,
     categories_section,
     transfer_section,
@@ -62,6 +67,7 @@ def make_report(
     *,
     aliases: Sequence[str] = (),
     people: Path | None = None,
+    families: Path | None = None,
     title: str = TITLE,
 ) -> list[Path]:
     """Make a report.
@@ -73,6 +79,8 @@ def make_report(
         out: the page, ``NAME.html``; the rest is ``NAME.md`` and ``NAME_figures/*.{png,svg}`` beside it.
         aliases: ``LONG NAME=short name``.
         people: a sheet with people's labels, which shows the labeller's errors.
+        families: a table of families, sizes and dates that goes before ours: see
+            :mod:`generators.report.families`.
         title: the heading.
 
     Returns:
@@ -94,7 +102,8 @@ def make_report(
         raise OverbenchError(
             f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
         )
-    report = build(read_inputs(paths, aliases, people), title)
+    inputs = replace(read_inputs(paths, aliases, people), families=Families(families))
+    report = build(inputs, title)
     files = {
         out: html(report).encode(),
         out.with_suffix(".md"): markdown(report, out.name, folder.name).encode(),

@@ -12,6 +12,7 @@ from release_fakes import write_log, write_prompts
 
 from generators.release.aggregate import aggregate
 from generators.release.release_settings import AggregateSettings
+from generators.report.sections.section import Report
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 HOSTILE = "<img src=x onerror=alert(1)> kill </script><script>alert(2)</script> | `x` $x_2$ \u202e"
@@ -50,6 +51,12 @@ def label(prompt: str, model: int, refuses: float) -> str:
     if luck > 0.97:
         return "partial"
     return "refused" if (0.6 * heat + 0.4 * luck) < refuses else "complied"
+
+
+def cells(report: Report, key: str) -> list[list[str]]:
+    """The texts of a table, details included."""
+    table = next(table for section in report.sections for table in section.tables if table.key == key)
+    return [[f"{cell.text} {cell.detail}".strip() for cell in row] for row in table.rows]
 
 
 def write_results(

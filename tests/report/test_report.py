@@ -5,7 +5,6 @@ import re
 from itertools import product
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from conftest import ANSWER, REFUSAL, overbench
@@ -13,14 +12,13 @@ from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log, write_other_tasks
-from report_fakes import HOSTILE, MODELS, prompts, write_release, write_results
+from report_fakes import HOSTILE, MODELS, cells, prompts, write_release, write_results
 from table_files import write_table
 from tiny_releases import tiny_release
 
-from generators.report import figures
 from generators.report.report_inputs import read_inputs
 from generators.report.sections.evidence_sections import shade, shaded
-from generators.report.sections.section import Cell, Report, make, percent, text
+from generators.report.sections.section import Cell, make, percent, text
 from generators.report.write_report import build, html, make_report, markdown
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import BUNDLED
@@ -41,12 +39,6 @@ def answers(folder: Path, labels: str, **settings: object) -> Path:
     rows = zip(ONE, ([names[one] for one in part] for part in labels.split("/")), strict=False)
     write_log(folder, rows, **settings)  # type: ignore[arg-type]
     return folder
-
-
-def cells(report: Report, key: str) -> list[list[str]]:
-    """The texts of a table, details included."""
-    table = next(table for section in report.sections for table in section.tables if table.key == key)
-    return [[f"{cell.text} {cell.detail}".strip() for cell in row] for row in table.rows]
 
 
 @pytest.fixture(scope="module")
@@ -386,43 +378,3 @@ def test_markdown_has_the_figures_and_tables(release: Path) -> None:
     told = markdown(build(read_inputs([release])), "report.html", "report_figures")
     assert "](<report_figures/osr.svg>)" in told and "| Model | overbench | overbench\\_hard |" in told
     assert "onerror" not in told and "## Settings of the runs" in told and "most refused" not in told
-
-
-NO = math.nan
-BARS = figures.BarChart(
-    "osr", "T", ("$a_1$", "b"), (figures.Series("s", (0.5, NO), (0.4, NO), (0.6, NO)),), "x"
-)
-MAP = figures.HeatMap("m", "T", "alt", ("a", "b"), ("c",), ((5.0,), (math.nan,)), "x")
-
-
-@pytest.mark.parametrize("picture", [BARS, MAP])
-def test_figures_are_drawn_for_every_screen(picture: figures.Picture) -> None:
-    for theme, width in product((figures.LIGHT, figures.DARK), (figures.WIDE, figures.NARROW)):
-        drawn = figures.svg(picture, theme, width)[0]
-        ElementTree.fromstring(drawn)
-        assert theme.ground.encode() in drawn and b"<script" not in drawn
-
-
-def test_numbers_on_a_heat_map_are_legible_and_blanks_have_none() -> None:
-    axes = figures.draw(MAP).axes[0]
-    assert [label.get_text() for label in axes.texts] == ["5"]
-    assert axes.texts[0].get_color() == "#000000"
-    assert figures._legible_on((0.02, 0.02, 0.1, 1)) == "#ffffff"
-
-
-def test_many_models_make_a_wider_heat_map_and_long_names_keep_both_ends() -> None:
-    many = figures.HeatMap("m", "T", "alt", ("a",), tuple(map(str, range(40))), ((1.0,) * 40,), "x")
-    assert figures.svg(many)[1] > figures.WIDE
-    assert figures._short("abcdefghij", 7) == "abc…hij" and figures._short("abc", 7) == "abc"
-
-
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (["a/b", "c/d"], ["a/b", "c/d"]),  # none is too long
-        (["organisation/one", "c/two"], ["one", "two"]),
-        (["organisation/one", "c/one"], ["org…one", "c/one"]),  # only the organisation tells them apart
-    ],
-)
-def test_names_lose_their_organisation_together_or_not_at_all(names: list[str], shown: list[str]) -> None:
-    assert figures._shortened(names, 7) == shown

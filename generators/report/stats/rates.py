@@ -13,7 +13,7 @@ treated is our own decision, written below.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +51,18 @@ class FeatureRate:
 def osr(matrix: ResponseMatrix) -> dict[str, Rate]:
     """Target -> its OSR over all prompts it has a scored reply to."""
     return _rates(matrix, matrix.values)
+
+
+def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
+    """The OSR of several targets as one: a prompt counts once, by the share of its scored targets among them
+    that refused it. Targets that the matrix doesn't have are passed over."""
+    import numpy as np
+
+    wanted = frozenset(targets)
+    columns = [place for place, target in enumerate(matrix.targets) if target in wanted]
+    answers = matrix.scored[:, columns].sum(axis=1)
+    shares = matrix.refusals[:, columns].sum(axis=1) / np.maximum(answers, 1)
+    return Rate(float(shares.sum()), int((answers > 0).sum()))
 
 
 def leave_source_out(matrix: ResponseMatrix, checkpoints: Mapping[str, str] | None = None) -> dict[str, Rate]:

@@ -1,0 +1,136 @@
+"""The figures: drawn for every screen, with names that can be read, and told in words, too."""
+
+import math
+from itertools import combinations, product
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generators.report import figures
+from generators.report.figures import draw, png, svg
+from generators.report.name_places import name_places
+from generators.report.scatter import Arrow, Point, Scatter
+from generators.report.themes import DARK, LIGHT, NARROW, WIDE, short, shortened
+
+NO = math.nan
+BARS = figures.BarChart(
+    "osr", "T", ("$a_1$", "b"), (figures.Series("s", (0.5, NO), (0.4, NO), (0.6, NO)),), "x"
+)
+MAP = figures.HeatMap("m", "T", "alt", ("a", "b"), ("c",), ((5.0,), (NO,)), "x")
+FEW = Scatter(
+    "few",
+    "T",
+    (
+        Point("org/$a_1$", "Qwen", 0.1, 0.9, (0.05, 0.2), (0.8, 0.95)),
+        Point("org/b", "Qwen", 0.1, 0.9),
+        Point("org/c", "", 0.0, 0.0),
+    ),
+    "over-refusal",
+    "safety",
+    (Arrow(0, 1, "system prompt"), Arrow(1, 2, "later version")),
+    corner="safe and helpful",
+    families=("Llama", "Qwen"),
+)
+SIZES = Scatter("s", "T", (Point("a", "A", 7, 0.2), Point("b", "A", 70, 0.4)), "size", "rate", sizes=True)
+
+
+def many(number: int) -> Scatter:
+    points = (
+        Point(f"org/model-{n}-instruct", f"F{n % 12}", (n * 37 % 100) / 300, 1 - (n * 61 % 100) / 250)
+        for n in range(number)
+    )
+    return Scatter("many", "T", tuple(points), "over-refusal", "safety", corner="safe and helpful")
+
+
+def texts(picture: Scatter, width: float = WIDE) -> list[str]:
+    return [text.get_text() for text in draw(picture, width=width).axes[0].texts]
+
+
+ONE = Scatter("one", "T", (Point("a", "", 0, 1),), "x", "y")
+
+
+@pytest.mark.parametrize("picture", [BARS, MAP, FEW, SIZES, ONE])
+def test_figures_are_drawn_for_every_screen(picture: figures.Picture) -> None:
+    for theme, width in product((LIGHT, DARK), (WIDE, NARROW)):
+        drawn = svg(picture, theme, width)[0]
+        ElementTree.fromstring(drawn)
+        assert theme.ground.encode() in drawn and b"<script" not in drawn
+    assert drawn == svg(picture, DARK, NARROW)[0]
+    assert png(picture).startswith(b"\x89PNG")
+
+
+def test_numbers_on_a_heat_map_are_legible_and_blanks_have_none() -> None:
+    axes = draw(MAP).axes[0]
+    assert [label.get_text() for label in axes.texts] == ["5"]
+    assert axes.texts[0].get_color() == "#000000"
+    assert figures._legible_on((0.02, 0.02, 0.1, 1)) == "#ffffff"
+
+
+def test_many_models_make_a_wider_heat_map_and_long_names_keep_both_ends() -> None:
+    many = figures.HeatMap("m", "T", "alt", ("a",), tuple(map(str, range(40))), ((1.0,) * 40,), "x")
+    assert svg(many)[1] > WIDE
+    assert short("abcdefghij", 7) == "abc…hij" and short("abc", 7) == "abc"
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["a/b", "c/d"], ["a/b", "c/d"]),  # none is too long
+        (["organisation/one", "c/two"], ["one", "two"]),
+        (["organisation/one", "c/one"], ["org…one", "c/one"]),  # only the organisation tells them apart
+    ],
+)
+def test_names_lose_their_organisation_together_or_not_at_all(names: list[str], shown: list[str]) -> None:
+    assert shortened(names, 7) == shown
+
+
+def test_names_stand_beside_points_or_in_a_key_where_there_is_no_room() -> None:
+    assert {"safe and helpful", "$a_1$", "b", "c"} < {name.removeprefix("org/") for name in texts(FEW)}
+    for crowded in (draw(FEW, width=NARROW), draw(many(31))):
+        number = len(crowded.legends[-1].get_texts())
+        assert {str(place + 1) for place in range(number)} <= {
+            text.get_text() for text in crowded.axes[0].texts
+        }
+    assert [text.get_text() for text in draw(FEW).legends[0].get_texts()] == [
+        "Qwen",
+        "other",
+        "system prompt",
+        "later version",
+    ]
+
+
+def test_a_family_looks_alike_in_all_pictures_of_a_report() -> None:
+    def colour(picture: Scatter) -> object:
+        return draw(picture).legends[0].get_lines()[0].get_color()
+
+    assert colour(FEW) == LIGHT.series[1]
+
+
+@pytest.mark.parametrize("number", [11, 25])
+def test_no_name_hides_another(number: int) -> None:
+    figure = draw(many(number))
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_text()]
+    hidden = [
+        one
+        for one, other in combinations(boxes, 2)
+        if one.shrunk(0.98, 0.8).overlaps(other.shrunk(0.98, 0.8))
+    ]
+    assert len(boxes) == number + 1 and not hidden
+
+
+@given(st.lists(st.tuples(st.floats(0, 400), st.floats(0, 300)), min_size=1, max_size=12))
+def test_names_stay_in_the_figure_and_keep_to_their_points(points: list[tuple[float, float]]) -> None:
+    sizes = [(60.0, 9.0)] * len(points)
+    places = name_places(points, sizes, (-20, -20, 420, 320))
+    assert places == name_places(points, sizes, (-20, -20, 420, 320))
+    for (x, y), (at_x, at_y) in zip(points, places, strict=True):
+        assert 9 <= at_x <= 391 and -16 <= at_y <= 316
+        assert math.hypot(x - at_x, y - at_y) < 150
+
+
+def test_the_words_tell_the_points() -> None:
+    assert FEW.alt.startswith("over-refusal, and safety: 3 points. org/c: 0 %, 0 %; org/$a_1$: 10 %")
+    assert "a: 7, 20 %; b: 70, 40 %" in SIZES.alt
+    assert many(31).alt.count(";") == 5
