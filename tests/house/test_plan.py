@@ -53,7 +53,7 @@ GENERATION: tuple[tuple[str, ...], ...] = (
     ("rewrite",),
     ("release",),
     ("report",),
-    ("quickstart", "doctor"),
+    ("quickstart", "doctor", "compare"),
     ("commands",),
     ("cli",),
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from generators.report.stats.matrix import MISSING, ResponseMatrix
 from overbench_tasks.metrics import wilson_interval
@@ -71,29 +71,41 @@ def compare_pairs(matrix: ResponseMatrix) -> list[PairComparison]:
     return [PairComparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
 
 
-def paired_test(differences: NDArray[np.float64], *, draws: int = TEST_DRAWS, seed: int = 0) -> float:
-    """Two-sided p of "either target may have had either share": are differences as likely either way?
+def paired_test(
+    differences: NDArray[np.float64],
+    *,
+    alternative: Literal["two-sided", "greater"] = "two-sided",
+    draws: int = TEST_DRAWS,
+    seed: int = 0,
+) -> float:
+    """p of "either target may have had either share": are differences as likely either way?
 
     With one reply to each prompt, McNemar's exact test (McNemar 1947). With several, the same idea for
     shares (Fisher's randomisation test): the sign of each prompt's difference is drawn at random, ``draws``
     times with the given seed, and p is how often their sum is as far from 0 as the one found, it counted in.
 
+    Args:
+        alternative: ``greater`` asks for sums as high as the one found, in place of as far from 0 either way.
+
     Returns:
         1 where no prompt differs; NaN for no prompt.
     """
     import numpy as np
-    from statsmodels.stats.contingency_tables import mcnemar
+    from scipy.stats import binomtest
 
     if not len(differences):
         return math.nan
     firsts, seconds = (int((differences == one).sum()) for one in (1, -1))
     if firsts + seconds == np.count_nonzero(differences):
-        return float(mcnemar([[0, firsts], [seconds, 0]], exact=True).pvalue)
+        both = firsts + seconds
+        return float(binomtest(firsts, both, 0.5, alternative).pvalue) if both else 1.0
     sizes, counts = np.unique(np.abs(differences[differences != 0]).round(9), return_counts=True)
     # Of n differences of one size, how many come out positive is binomial.
     positive = np.random.default_rng(seed).binomial(counts, 0.5, size=(draws, len(counts)))
-    sums = np.abs((2 * positive - counts) @ sizes)
-    as_far = sums >= abs(differences.sum()) - 1e-6
+    sums, found = (2 * positive - counts) @ sizes, float(differences.sum())
+    if alternative == "two-sided":
+        sums, found = np.abs(sums), abs(found)
+    as_far = sums >= found - 1e-6
     return float((as_far.sum() + 1) / (draws + 1))
 
 
@@ -105,7 +117,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     from statsmodels.stats.multitest import multipletests
 
     tests = [p for p in p_values if not math.isnan(p)]
-    adjusted = iter(multipletests(tests, method="holm")[1] if tests else ())
+    # One test needs no correction, and each call of multipletests collects all garbage.
+    adjusted = iter(multipletests(tests, method="holm")[1] if len(tests) > 1 else tests)
     return [math.nan if math.isnan(p) else float(next(adjusted)) for p in p_values]
 
 

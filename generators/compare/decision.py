@@ -1,0 +1,157 @@
+"""Which target is worse: the rule by which a build fails.
+
+NEW got worse in a measure where, on the common prompts, its rate rose by more than ``max_increase`` **and**
+McNemar's exact test, one-sided and with Holm's correction for the measures judged, has p at most ``alpha``.
+The first alone would fail builds on noise, the second alone on rises that nobody minds. So where nothing but
+chance is at work a build fails with a chance of at most ``alpha``, whatever is measured. A measure of which
+either side was asked prompts can't be told where fewer than ``min_prompts`` common ones are scored on both,
+or where more than ``max_unscored`` of them have no scored reply of a side: nobody knows what those would have
+been. Sets, categories and words are shown and decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from generators.compare.changes import MEASURES, GroupChange, MeasuredChange, corrected, measured_change
+from generators.compare.compare_settings import CompareSettings
+from generators.compare.sides import Side
+from generators.targets.ways_of_asking import described, differing
+from overbench_tasks.errors import OverbenchError
+
+State = Literal["worse", "not worse", "can't tell", "not measured"]
+
+WORSE: Final = 1
+CANNOT_TELL: Final = 2
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of one measure.
+
+    Attributes:
+        found: the figures; its overall change with Holm's correction.
+        why: a sentence for people.
+    """
+
+    found: MeasuredChange
+    overall: GroupChange
+    state: State
+    why: str
+
+
+@dataclass(frozen=True)
+class TargetComparison:
+    """Two targets compared.
+
+    Attributes:
+        decisions: of each measure.
+        notes: what to know before trusting the numbers.
+    """
+
+    base: str
+    new: str
+    settings: CompareSettings
+    decisions: tuple[Decision, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a measure got worse; else 2 where one can't be told; else 0."""
+        states = {decision.state for decision in self.decisions}
+        return WORSE if "worse" in states else CANNOT_TELL if "can't tell" in states else 0
+
+
+def compare_targets(base: Side, new: Side, settings: CompareSettings | None = None) -> TargetComparison:
+    """Compare.
+
+    Raises:
+        OverbenchError: no common prompts, one and the same run, or labels by different labellers.
+    """
+    settings = settings or CompareSettings()
+    _check(base, new)
+    found = [measured_change(measure, base, new) for measure in MEASURES]
+    return TargetComparison(
+        base.name, new.name, settings, tuple(decide(found, settings)), tuple(_notes(base, new))
+    )
+
+
+def _check(base: Side, new: Side) -> None:
+    if base.read_from == new.read_from and base.name == new.name:
+        raise OverbenchError(
+            f"BASE and NEW are the same: {base.name} from {', '.join(map(str, sorted(base.read_from)))}. "
+            "Name two runs or two targets."
+        )
+    if len(labellers := sorted(base.labelled_by | new.labelled_by)) > 1:
+        raise OverbenchError(
+            f"The replies were labelled by {len(labellers)} different labellers or versions, whose labels do "
+            f"not compare: {', '.join(labellers)}. Label the replies of both anew with --relabel."
+        )
+    if base.answers.keys().isdisjoint(new.answers):
+        tasks = [
+            ", ".join(sorted({name for one in side.answers.values() for name in one.sets}))
+            for side in (base, new)
+        ]
+        raise OverbenchError(
+            f"No prompt is on both sides: BASE was asked {len(base.answers):,} of {tasks[0]}, NEW "
+            f"{len(new.answers):,} of {tasks[1]}. Run the same tasks for both."
+        )
+
+
+def decide(found: Sequence[MeasuredChange], settings: CompareSettings) -> list[Decision]:
+    """Apply the rule: see :mod:`generators.compare.decision`."""
+    troubles = [_trouble(one, settings) for one in found]
+    judged = iter(
+        corrected([one.overall for one, trouble in zip(found, troubles, strict=True) if trouble is None])
+    )
+    decisions = []
+    for one, trouble in zip(found, troubles, strict=True):
+        if trouble is not None:
+            decisions.append(Decision(one, one.overall, *trouble))
+        else:
+            overall = next(judged)
+            decisions.append(Decision(one, overall, *_judged(overall, settings)))
+    return decisions
+
+
+def _trouble(found: MeasuredChange, settings: CompareSettings) -> tuple[State, str] | None:
+    """Why a measure is not judged; None where it is."""
+    of_base, of_new, common = found.asked
+    kind = f"{found.measure.prompt_label} prompts"
+    if not of_base and not of_new:
+        return "not measured", f"Neither side was asked {kind}."
+    told = f"BASE was asked {of_base:,} {kind}, NEW {of_new:,}, both {common:,}"
+    for side, unscored in zip(("BASE", "NEW"), found.unscored, strict=True):
+        if unscored > settings.max_unscored * common:
+            share = f"{unscored:,} of {common:,} common {kind} have no scored reply of {side}"
+            return "can't tell", f"{share}, more than --max_unscored {settings.max_unscored:g} allows."
+    if found.overall.n < settings.min_prompts:
+        scored = f"{found.overall.n:,} of these are scored on both sides"
+        return "can't tell", f"{told}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
+    return None
+
+
+def _judged(overall: GroupChange, settings: CompareSettings) -> tuple[State, str]:
+    significant, limit = overall.p_holm <= settings.alpha, settings.max_increase
+    high = overall.interval[1]
+    if significant and overall.increase > limit:
+        return "worse", f"A significant rise of more than --max_increase {limit:g}."
+    if significant:
+        return "not worse", f"A significant rise, but of no more than --max_increase {limit:g}."
+    if high <= limit:
+        return "not worse", f"No significant rise, and the interval rules out one of more than {limit:g}."
+    return "not worse", f"No significant rise; one of up to {high:.4f} is not ruled out by so many prompts."
+
+
+def _notes(base: Side, new: Side) -> Iterator[str]:
+    for name, side in (("BASE", base), ("NEW", new)):
+        yield from (f"{name}: {note}" for note in side.notes)
+        others = len(side.answers.keys() - (new if side is base else base).answers.keys())
+        if others:
+            yield f"{others:,} prompts of {name} were not asked of the other side; they are in no figure."
+    if told := differing([base.target, new.target]):
+        yield f"The two were asked in different ways: {described(told)}."
+    if base.target.checkpoint == new.target.checkpoint and base.name != new.name:
+        yield "One checkpoint, asked in two ways."
