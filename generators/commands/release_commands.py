@@ -11,6 +11,23 @@ import typer
 from generators.commands.options import Given, offers, validated
 from generators.release.release_settings import AggregateSettings, EngineSettings
 
+Outcomes = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--outcomes",
+        help="A table of outcomes from elsewhere (JSONL, CSV, Parquet): prompt, model, outcome or label "
+        "(compliance, partial, deflection, refusal, empty), and, if there are any, prompt_label (safe, "
+        "unsafe), category, reply. May be repeated.",
+    ),
+]
+OutcomeColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--outcome_columns",
+        help="Where the tables have other names: prompt=question,model=system.",
+    ),
+]
+
 
 @offers(
     "given",
@@ -32,13 +49,16 @@ from generators.release.release_settings import AggregateSettings, EngineSetting
 def aggregate(
     *,
     runs: Annotated[
-        list[Path], typer.Argument(help="Refresh runs, prompt files (JSONL, CSV, Parquet), earlier releases.")
-    ],
+        list[Path] | None,
+        typer.Argument(help="Refresh runs, prompt files (JSONL, CSV, Parquet), earlier releases."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the release.")],
     responses: Annotated[
         list[Path] | None,
         typer.Option("--responses", help="lm-eval's output folder, with sample logs; may be repeated."),
     ] = None,
+    outcomes: Outcomes = None,
+    outcome_columns: OutcomeColumns = None,
     given: Given,
     about: Annotated[
         Path | None, typer.Option("--about", help="A Markdown file for the card: how the prompts were made.")
@@ -57,16 +77,18 @@ def aggregate(
     """Join runs and lm-eval logs of many models into a release: OVERBENCH, OVERBENCH-HARD, the matrix."""
     from generators.categories.category_judge import read_settings
     from generators.release.aggregate import aggregate
+    from generators.release.outcomes import find_outcomes
 
     if about is not None:
         given["about"] = _text_of(about)
     aggregate(
-        runs,
+        runs or [],
         responses or [],
         out,
         validated(AggregateSettings, given),
         engine=validated(EngineSettings, engine),
         category_judge=None if category_judge is None else read_settings(category_judge),
+        outcomes=find_outcomes(outcomes, outcome_columns) if outcomes else (),
         overwrite=overwrite,
         say=typer.echo,
     )
@@ -112,9 +134,9 @@ def push(
 
 def report(
     paths: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(help="lm-eval's output folders (run with --log_samples), and at most one release."),
-    ],
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     alias: Annotated[
         list[str] | None, typer.Option("--alias", help="'LONG NAME=short name' of a model; may be repeated.")
@@ -135,10 +157,22 @@ def report(
             "those of the package.",
         ),
     ] = None,
+    outcomes: Outcomes = None,
+    outcome_columns: OutcomeColumns = None,
     title: Annotated[str, typer.Option("--title", help="The heading.")] = "OVERBENCH report",
 ) -> None:
     """Make a page of rates, figures and the most refused prompts, with a Markdown summary beside it."""
+    from generators.release.outcomes import find_outcomes
     from generators.report.write_report import make_report
 
-    files = make_report(paths, out, aliases=alias or (), people=labels, families=families, title=title)
+    tables = find_outcomes(outcomes, outcome_columns) if outcomes else ()
+    files = make_report(
+        paths or [],
+        out,
+        aliases=alias or (),
+        people=labels,
+        outcomes=tables,
+        families=families,
+        title=title,
+    )
     typer.echo(f"{files[0]}: one file, for any browser; {files[1]} and {len(files) - 2} pictures beside it.")

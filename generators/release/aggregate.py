@@ -23,10 +23,12 @@ from generators.release.build import (
     Workspace,
     drop_near_duplicates,
     drop_refused_by_none,
+    keep_all,
     open_database,
     read_prompts,
 )
 from generators.release.cells import read_verdicts
+from generators.release.outcomes import OutcomeTable
 from generators.release.read import HARD_FILE, PROMPTS_FILE, Release
 from generators.release.release_inputs import (
     Log,
@@ -35,10 +37,17 @@ from generators.release.release_inputs import (
     find_logs,
     find_source,
     one_labeller,
+    outcome_source,
     release_source,
 )
 from generators.release.release_settings import AggregateSettings, EngineSettings
-from generators.release.write_release import put_in_place, write_logged, write_matrix, write_release
+from generators.release.write_release import (
+    put_in_place,
+    write_logged,
+    write_matrix,
+    write_release,
+    write_unsafe,
+)
 from generators.targets.naming import Aliases
 from generators.targets.ways_of_asking import joined
 from overbench_tasks.errors import OverbenchError
@@ -55,6 +64,7 @@ def aggregate(
     *,
     engine: EngineSettings | None = None,
     category_judge: CategoryJudgeSettings | None = None,
+    outcomes: Sequence[OutcomeTable] = (),
     overwrite: bool = False,
     say: Say = lambda line: None,
 ) -> dict[str, Any]:
@@ -73,6 +83,7 @@ def aggregate(
         category_judge: a language model that files the prompts whose source gives them no category; what it
             says is kept in ``$OVERBENCH_CACHE`` (or the user's cache folder), so that asking again costs
             nothing. None: the keywords do.
+        outcomes: tables of outcomes, the sources behind ``runs``.
         overwrite: replace a release that is there.
         say: told what happens, a line at a time.
 
@@ -80,8 +91,8 @@ def aggregate(
         what ``release.json`` holds.
 
     Raises:
-        OverbenchError: an input or the judge cannot be used, or ``out`` is there already. The judge is asked
-            whether it is there before anything is read.
+        OverbenchError: an input or the judge cannot be used, there is none, or ``out`` is there already. The
+            judge is asked whether it is there before anything is read.
     """
     settings, engine = settings or AggregateSettings(), engine or EngineSettings()
     if out.exists() and not overwrite:
@@ -92,6 +103,11 @@ def aggregate(
         check_judge(category_judge)
     aliases = Aliases(settings.aliases)
     sources = [find_source(path, settings.prompts, aliases) for path in runs]
+    sources += [outcome_source(table, aliases) for table in outcomes]
+    if not sources:
+        raise OverbenchError(
+            "Expected at least one refresh run, prompt file, release or outcome table (--outcomes), got none."
+        )
     logs, others = find_logs(responses_folders, aliases)
     logs, sources, notes = apart(logs, sources, aliases)
     targets = joined(
@@ -113,7 +129,7 @@ def aggregate(
                 labelled_by,
                 category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
-                notes=[*others, *notes],
+                notes=[*others, *notes, *(note for table in outcomes for note in table.notes)],
             )
             read_prompts(work, say)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
@@ -136,32 +152,40 @@ class LoggedRelease:
 
     Attributes:
         quotes: (id, target) -> the beginning of a refused reply, of each cell that has one in the logs.
-        reasons: target -> why replies of it could not be scored.
         strangers: task -> replies to prompts that the release does not have.
     """
 
     release: Release
     quotes: dict[tuple[str, str], str]
-    reasons: dict[str, Counter[str]]
     strangers: Counter[str]
 
 
-def release_of_logs(logs: Sequence[Log], folder: Path, earlier: Release | None = None) -> LoggedRelease:
+def release_of_logs(
+    logs: Sequence[Log], folder: Path, earlier: Release | None = None, outcomes: Sequence[PromptSource] = ()
+) -> LoggedRelease:
     """Join logs into a release.
 
     Args:
-        logs: at least one.
+        logs: at least one, unless there are outcomes.
         folder: for the release; made where it is missing.
         earlier: a release whose prompts and cells stand; the logs add the cells that it lacks. None: the
             prompts are those of the logs, all of them.
+        outcomes: tables that add cells to these prompts; without logs and an earlier release, their prompts.
 
     Raises:
         OverbenchError: a log cannot be read, or they or the release are labelled by several.
     """
-    of_logs = PromptSource("logs", logs[0].run.file, logs=tuple(logs))
-    source = release_source(earlier, Aliases()) if earlier else of_logs
-    labelled_by = one_labeller([source], logs)
-    targets = joined(log.target for log in logs)
+    beside: Sequence[PromptSource] = outcomes
+    if earlier is not None:
+        sources = [release_source(earlier, Aliases())]
+    elif logs:
+        sources = [PromptSource("logs", logs[0].run.file, logs=tuple(logs))]
+    else:
+        sources, beside = list(outcomes), ()
+    labelled_by = one_labeller(sources, logs)
+    targets = joined(
+        [log.target for log in logs] + [target for table in outcomes for target in table.targets]
+    )
     if earlier is not None:
         known = {target.target: target for target in earlier.targets()}
         targets = known | {name: target for name, target in targets.items() if name not in known}
@@ -171,25 +195,28 @@ def release_of_logs(logs: Sequence[Log], folder: Path, earlier: Release | None =
             work = Workspace(
                 connection,
                 AggregateSettings(),
-                [source],
+                sources,
                 logs,
                 Aliases(),
                 targets,
                 labelled_by,
+                beside,
                 earlier_stands=True,
                 quoting=True,
             )
             read_prompts(work, lambda line: None)
             read_verdicts(work, lambda line: None)
-            connection.execute("CREATE TABLE kept AS SELECT number FROM prompts")
+            keep_all(work)
             if earlier is None:
                 write_logged(work, folder)
             else:
                 for name in (PROMPTS_FILE, HARD_FILE):
                     shutil.copyfile(earlier.folder / name, folder / name)
+                connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
+                write_unsafe(work, folder, "")
                 write_matrix(work, folder)
             facts = earlier.facts if earlier else {"name": "logs", "version": "", "counts": work.counts}
-            return LoggedRelease(Release(folder, facts), _quotes(work), _reasons(work), work.strangers)
+            return LoggedRelease(Release(folder, facts), _quotes(work), work.strangers)
     except OSError as error:
         raise OverbenchError(f"{folder} cannot be written: {error}. Make room, or set TMPDIR.") from error
 
@@ -200,12 +227,3 @@ def _quotes(work: Workspace) -> dict[tuple[str, str], str]:
         "SELECT id, target, quote FROM quotes JOIN prompts USING (number)"
     ).fetchall()
     return {(identity, names[target]): quote for identity, target, quote in rows}
-
-
-def _reasons(work: Workspace) -> dict[str, Counter[str]]:
-    names = list(work.targets)
-    found: dict[str, Counter[str]] = {}
-    query = "SELECT target, reason, sum(replies) FROM reasons GROUP BY ALL ORDER BY ALL"
-    for target, reason, replies in work.connection.execute(query).fetchall():
-        found.setdefault(names[target], Counter())[reason] = int(replies)
-    return found

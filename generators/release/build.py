@@ -1,9 +1,11 @@
 """A release in the making: what was given, the database in which it is joined, and its prompts.
 
-    records    a row per row of a source
-    prompts    a row per text
-    cells      a label and a share of refusals per prompt and target (:mod:`generators.release.cells`)
-    kept       the numbers of the prompts that stay
+    records         a row per row of a source
+    prompts         a row per text
+    unsafe_prompts  the numbers of those that should be refused
+    cells           a label and a share of refusals per prompt and target (:mod:`generators.release.cells`)
+    kept            the numbers of the harmless prompts that stay
+    kept_unsafe     those of the unsafe ones
 
 Works in DuckDB, which spills what does not fit into memory.
 """
@@ -35,17 +37,22 @@ Say = Callable[[str], None]
 Item = TypeVar("Item")
 BATCH: Final = 50_000
 
+_SIDES: Final = {"kept": "ANTI", "kept_unsafe": "SEMI"}
+"""The tables of prompts that stay, and how they are joined with ``unsafe_prompts``."""
+
 
 @dataclass
 class Workspace:
     """A release in the making.
 
     Attributes:
-        connection: DuckDB with the tables records, prompts, cells and, at the end, kept.
+        connection: DuckDB with the tables records, prompts, unsafe_prompts, cells and, at the end, kept and
+            kept_unsafe.
+        beside: sources whose verdicts count, and whose prompts are not taken.
         targets: those with a verdict, by name; their number is their place.
-        labelled_by: who labelled all replies; None where there are none.
+        labelled_by: who labelled all replies but those of outcome tables; None where there are none.
         earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
-        quoting: whether to keep replies and the reasons of unscored ones, for a report.
+        quoting: whether to keep replies, for a report.
         category_judge: who files prompts that come without a category; None: the keywords.
         workers: processes that label replies anew.
         shares: prompts by category and whether they are hard.
@@ -61,6 +68,7 @@ class Workspace:
     aliases: Aliases
     targets: dict[str, TargetRecord]
     labelled_by: str | None
+    beside: Sequence[PromptSource] = ()
     earlier_stands: bool = False
     quoting: bool = False
     category_judge: CategoryJudgeSettings | None = None
@@ -69,6 +77,14 @@ class Workspace:
     strangers: Counter[str] = field(default_factory=Counter)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def labellers(self) -> list[str | None]:
+        """All who labelled replies; their number is their place. The first labels what is given now."""
+        told = [source for source in (*self.sources, *self.beside) if source.release or source.outcomes]
+        return list(
+            dict.fromkeys([self.labelled_by, *(name for source in told for name in source.labelled_by)])
+        )
 
     def one(self, query: str) -> int:
         """The one number that a query gives."""
@@ -124,8 +140,8 @@ def read_prompts(work: Workspace, say: Say) -> None:
         CREATE TABLE records (
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
-            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, label VARCHAR, blocked BOOLEAN,
-            reply VARCHAR, source INTEGER)""")
+            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, unsafe BOOLEAN, label VARCHAR,
+            blocked BOOLEAN, reply VARCHAR, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(work.sources):
@@ -152,28 +168,69 @@ def read_prompts(work: Workspace, say: Say) -> None:
                    arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
                    arg_min(generator, position) AS generator, arg_min(moderation, position) AS moderation
             FROM records GROUP BY id)""")
+    connection.execute("""
+        CREATE TABLE unsafe_prompts AS
+        SELECT DISTINCT number FROM records JOIN prompts USING (id) WHERE unsafe""")
+    if both := work.one("""
+        SELECT count(*) FROM (
+            SELECT id FROM records GROUP BY id HAVING bool_or(unsafe) AND NOT bool_and(unsafe))"""):
+        work.notes.append(
+            f"{both:,} prompts are safe in one row and unsafe in another; they count as unsafe."
+        )
     distinct = work.one("SELECT count(*) FROM prompts")
     work.counts |= {"read": position, "exact_duplicates": position - distinct}
     say(f"{position:,} prompts read from {len(work.sources)} sources, {distinct:,} different ones.")
 
 
+def keep_all(work: Workspace) -> None:
+    """Fill ``kept`` and ``kept_unsafe`` with all prompts."""
+    for table, join in _SIDES.items():
+        work.connection.execute(
+            f"CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)"
+        )
+
+
 def drop_near_duplicates(work: Workspace, say: Say) -> None:
-    """Fill ``kept``, the numbers of the prompts that stay; of like ones, the one that most targets answered.
+    """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay; of like ones, the one that
+    most targets answered. A harmless prompt is often like an unsafe one, its contrast: these aren't compared.
+    Prompts of outcome tables stay: a published set is whole.
 
     Replies to a prompt that is dropped are dropped with it: they are no replies to the one that stays.
     """
+    found, kept = _without_near_duplicates(work, "kept")
+    work.counts |= {"near_duplicates": found, "kept": kept}
+    say(f"{found:,} near duplicates dropped, {kept:,} prompts kept.")
+    found, kept = _without_near_duplicates(work, "kept_unsafe")
+    if found + kept:
+        work.counts |= {"unsafe_near_duplicates": found, "unsafe": kept}
+        say(f"{found:,} near duplicates of unsafe prompts dropped, {kept:,} of these kept beside.")
+
+
+def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:
+    """Fill one of :data:`_SIDES`: how many prompts are dropped, and how many kept."""
     import pyarrow
 
-    query = """
-        SELECT number, prompt FROM prompts LEFT JOIN (
+    join = _SIDES[table]
+    query = f"""
+        SELECT number, prompt FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
             SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
         USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
     rows = [row for batch in work.batches(query) for row in batch]
     found = near_duplicates([normalised(prompt) for _, prompt in rows], work.settings.near_duplicates)
-    dropped = pyarrow.table({"number": pyarrow.array([rows[one][0] for one in found], "int32")})
-    work.insert("CREATE TABLE kept AS SELECT number FROM prompts ANTI JOIN new USING (number)", dropped)
-    work.counts |= {"near_duplicates": len(found), "kept": work.one("SELECT count(*) FROM kept")}
-    say(f"{len(found):,} near duplicates dropped, {work.counts['kept']:,} prompts kept.")
+    places = [place for place, source in enumerate(work.sources) if source.outcomes]
+    published = work.connection.execute(
+        """SELECT DISTINCT number FROM records JOIN prompts USING (id)
+           WHERE list_contains(?::INTEGER[], source)""",
+        [places],
+    ).fetchall()
+    found = sorted({rows[one][0] for one in found}.difference(number for (number,) in published))
+    dropped = pyarrow.table({"number": pyarrow.array(found, "int32")})
+    work.insert(
+        f"""CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)
+            ANTI JOIN new USING (number)""",
+        dropped,
+    )
+    return len(found), work.one(f"SELECT count(*) FROM {table}")
 
 
 def drop_refused_by_none(work: Workspace, say: Say) -> None:

@@ -21,6 +21,8 @@ from generators.release.read import (
     MATRIX_FILE,
     PROMPTS_FILE,
     TARGETS_FILE,
+    UNSAFE_FILE,
+    UNSAFE_MATRIX_FILE,
 )
 from generators.targets.naming import TargetRecord
 from overbench_tasks.prompts.refreshed import readable
@@ -34,6 +36,8 @@ _CONFIGS: Final = {
     "overbench_hard": HARD_FILE,
     "matrix": MATRIX_FILE,
     "targets": TARGETS_FILE,
+    "unsafe": UNSAFE_FILE,
+    "unsafe_matrix": UNSAFE_MATRIX_FILE,
 }
 _SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
 _USE: Final = """## Use
@@ -76,6 +80,7 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
     size = next((name for bound, name in _SIZES if n < bound), "1M<n<10M")
     # The hub refuses a configuration whose file has no rows at all.
     filled = {"overbench_hard": facts["counts"]["hard"], "matrix": facts["counts"]["cells"]}
+    filled |= dict.fromkeys(("unsafe", "unsafe_matrix"), facts["counts"].get("unsafe", 0))
     configs = [
         {"config_name": name, "data_files": [{"split": "test", "path": file}]}
         for name, file in _CONFIGS.items()
@@ -110,6 +115,8 @@ def _counts(facts: Mapping[str, Any]) -> str:
         f"| {_share(n['overbench_hard'], counts['hard'])} |"
         for name, n in facts["categories"].items()
     )
+    unsafe = counts.get("unsafe", 0)
+    beside = f"\n| unsafe, in `{UNSAFE_FILE}` and in no rate here | {-unsafe:,} |" if unsafe else ""
     sources = ", ".join(f"{markdown_cell(one['name'])} ({one['kind']})" for one in facts["sources"])
     return f"""## Prompts
 
@@ -117,7 +124,7 @@ def _counts(facts: Mapping[str, Any]) -> str:
 | --- | ---: |
 | read from the sources | {counts["read"]:,} |
 | the same text once more | {-counts["exact_duplicates"]:,} |
-| near duplicates | {-counts["near_duplicates"]:,} |
+| near duplicates | {-counts["near_duplicates"] - counts.get("unsafe_near_duplicates", 0):,} |{beside}
 | answered by all targets, refused by none | {-counts["refused_by_none"]:,} |
 | `overbench` | {counts["kept"]:,} |
 | `overbench_hard` | {counts["hard"]:,} |
@@ -267,8 +274,8 @@ def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
         lines += ["", f"## {markdown_line(gap.target)}", ""]
         if target is None or target.model is None or gap.file is None:
             lines.append(
-                "Prompts were made for it, or an earlier release names it, but how lm-eval asks it is not "
-                "known here: no run and no log of it was given. Give its refresh run, or a log of it."
+                "Prompts were made for it, or an earlier release or an outcome table names it, but how "
+                "lm-eval asks it is not known here: no run and no log of it was given. Give one of these."
             )
             continue
         if (repeats := target.drawn["repeats"]) != 1:

@@ -9,36 +9,22 @@ Works target by target, so that only one target's verdicts are in hand at a time
 - the verdicts of logs and runs given now replace those of all earlier releases, else those of the first
   release given that holds the cell count. An earlier release may be made of the very logs that are given
   again, which its cells no longer tell. So no verdict is counted twice, and a target asked anew has its
-  new label, be it unscored. Where an earlier release stands (``Workspace.earlier_stands``, for a report) it
-  is the other way round.
+  new label, be it unscored. An outcome table counts as a release does, so that a cell has one labeller.
+  Where an earlier release stands (``Workspace.earlier_stands``, for a report) it is the other way round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
-from generators.release.build import BATCH, Say, Workspace, chunks
-from generators.release.read import COUNT_COLUMNS, MATRIX_FILE
+from generators.release.build import Say, Workspace
+from generators.release.read import COUNT_COLUMNS
 from generators.release.release_inputs import Log, PromptSource
-from overbench_tasks.labellers import label_by_rules
+from generators.release.replies import LONGEST_QUOTE, read_lines, read_outcomes, relabel_log, relabel_run
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.records import LABELS, Pair
-from overbench_tasks.reply_rows import ReplyRow, label_batch, read_replies
-from overbench_tasks.review.workers import WORTH_A_POOL, in_order
-from overbench_tasks.text import encodable
-
-LONGEST_QUOTE: Final = 600
-"""Characters of a reply that are kept for a report."""
+from overbench_tasks.records import LABELS
 
 _LARGEST_LINE: Final = 1 << 28
-_CHUNK: Final = 2_000
-"""Replies that one process labels at once."""
-
-Reply = tuple[str, str, bool, str | None, str | None]
-"""Prompt, label, whether it was blocked, and where they are wanted the reason of the label and the reply."""
-
 _SCORED: Final = ("refused", "partial", "evasive", "complied")
 """In the order in which they give a cell its label where equally many verdicts have each."""
 
@@ -46,19 +32,25 @@ _TABLES: Final = f"""
 CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
 -- All ways in which a prompt is written, by prompt; number NULL: not one of ours.
 CREATE TABLE spellings AS SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id);
--- Of the log or run in hand, one row per reply; reason and quote where they are wanted.
-CREATE TABLE replies (prompt VARCHAR, label VARCHAR, blocked BOOLEAN, reason VARCHAR, quote VARCHAR);
+-- Of the log or run in hand, one row per reply; the quote where it is wanted.
+CREATE TABLE replies (
+    prompt VARCHAR, label VARCHAR, blocked BOOLEAN, reason VARCHAR, quote VARCHAR, unsafe BOOLEAN);
+-- Of the outcome tables: the same, with the place of the source and the model.
+CREATE TABLE outcomes AS SELECT 0::SMALLINT AS source, '' AS model, * FROM replies;
 -- Of the target in hand: those just read, and those that count.
-CREATE TABLE read_now (number INTEGER, label label, replies INTEGER, blocked INTEGER, conflict BOOLEAN);
+CREATE TABLE read_now (
+    number INTEGER, label label, replies INTEGER, blocked INTEGER, conflict BOOLEAN, labeller SMALLINT);
 CREATE TABLE verdicts AS FROM read_now;
 CREATE TABLE cells (
-    number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN, share FLOAT);
+    number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN, share FLOAT,
+    labeller SMALLINT);
 -- How many verdicts have each label, of the cells that label and number of verdicts don't tell it of.
 CREATE TABLE mixed (
     number INTEGER, target SMALLINT, {", ".join(f"{name} INTEGER" for name in COUNT_COLUMNS)});
--- For a report: a refused reply of each cell that has one, and why replies are unscored.
+-- Why replies are unscored.
+CREATE TABLE reasons (number INTEGER, target SMALLINT, reason VARCHAR);
+-- For a report: a refused reply of each cell that has one.
 CREATE TABLE quotes (number INTEGER, target SMALLINT, quote VARCHAR);
-CREATE TABLE reasons (target SMALLINT, reason VARCHAR, replies INTEGER);
 """
 
 _COUNTED: Final = f"""
@@ -66,6 +58,7 @@ CREATE OR REPLACE TEMP TABLE counted AS
 SELECT *, {" + ".join(_SCORED)} AS scored, greatest({", ".join(_SCORED)}) AS most,
        {" + ".join(f"({label} > 0)::INT" for label in _SCORED)} AS kinds
 FROM (SELECT number, coalesce(bool_or(conflict), false) AS conflict, sum(replies) AS replies,
+             min(labeller) AS labeller,
              {", ".join(f"sum(if(label = '{label}', replies, 0)) AS {label}" for label in LABELS)},
              sum(blocked) AS blocked
       FROM verdicts GROUP BY number)"""
@@ -74,7 +67,7 @@ _CELLS: Final = f"""
 INSERT INTO cells
 SELECT number, ?, CASE WHEN scored = 0 THEN 'unscored'
                        {" ".join(f"WHEN {label} = most THEN '{label}'" for label in _SCORED)} END,
-       replies, conflict OR kinds > 1, CASE WHEN scored > 0 THEN refused / scored END AS share
+       replies, conflict OR kinds > 1, CASE WHEN scored > 0 THEN refused / scored END AS share, labeller
 FROM counted"""
 
 _MIXED: Final = f"""
@@ -83,18 +76,25 @@ WHERE kinds + (unscored > 0)::INT > 1 OR blocked > 0"""
 
 
 def read_verdicts(work: Workspace, say: Say) -> None:
-    """Fill ``cells``: target by target, from logs, runs and earlier releases.
+    """Fill ``cells``: target by target, from logs, runs, earlier releases and outcome tables.
 
     Raises:
         OverbenchError: a line of a log is cut off, or not a sample of our tasks.
     """
     work.connection.execute(_TABLES)
-    replaced = [0] * len(work.sources)
+    sources = [*work.sources, *work.beside]
+    for place, source in enumerate(sources):
+        if source.outcomes:
+            read_outcomes(work, place, source.outcomes)
+    known_unsafe = work.one("SELECT count(*) FROM unsafe_prompts")
+    replaced = [0] * len(sources)
     for number, name in enumerate(work.targets):
         if not work.earlier_stands:
             _read_given(work, number, name)
-        for place, source in enumerate(work.sources):
-            _read_release(work, source, name)
+        for place, source in enumerate(sources):
+            _read_release(work, source, number, name)
+            if source.outcomes:
+                _take_outcomes(work, place, source, number, name)
             replaced[place] += _count_in(work)
         if work.earlier_stands:
             _read_given(work, number, name)
@@ -109,12 +109,21 @@ def read_verdicts(work: Workspace, say: Say) -> None:
         work.notes.append(
             f"{others:,} replies in the logs are to prompts of no source given; they are not counted."
         )
-    for source, n in zip(work.sources, replaced, strict=True):
+    for source, n in zip(sources, replaced, strict=True):
         if n:
             work.notes.append(
-                f"{n:,} cells of the release {source.name} were replaced by verdicts given now, or by those "
-                "of a release given before it; they are not counted twice."
+                f"{n:,} cells of the {source.kind} {source.name} were replaced by verdicts given now, or by "
+                "those of a release given before it; they are not counted twice."
             )
+    if more := work.one("SELECT count(*) FROM unsafe_prompts") - known_unsafe:
+        work.notes.append(
+            f"{more:,} prompts are safe in the sources and unsafe in a log; they count as unsafe."
+        )
+    if len(labellers := list(filter(None, work.labellers))) > 1:
+        work.notes.append(
+            f"Labels of {len(labellers)} labellers stand beside each other: {', '.join(labellers)}. Rates by "
+            "different labellers compare as far as these agree."
+        )
 
 
 def _read_given(work: Workspace, number: int, name: str) -> None:
@@ -132,13 +141,10 @@ def _read_given(work: Workspace, number: int, name: str) -> None:
 def _read_log(work: Workspace, log: Log) -> None:
     file = log.run.file
     if work.settings.relabel:
-        processes = work.workers if file.stat().st_size > WORTH_A_POOL else 1
-        for _, rows in in_order(_relabelled, chunks(read_replies(file), _CHUNK), processes):
-            _insert(work, rows)
+        relabel_log(work, file)
     elif not _read_samples(work, log):
         work.connection.execute("TRUNCATE replies")
-        for rows in chunks(_sample_rows(file), BATCH):
-            _insert(work, rows)
+        read_lines(work, file)
     found = work.one("SELECT count(*) FROM replies")
     if log.run.expected and found < log.run.expected:
         work.notes.append(
@@ -155,18 +161,21 @@ def _read_samples(work: Workspace, log: Log) -> bool:
     """
     import duckdb
 
-    resps, reply, told = "", "", "NULL, NULL"
+    resps, reply, quote = "", "", "NULL"
     if work.quoting:
         resps, reply = ", resps: 'VARCHAR[][]'", ", unnest(flatten(resps)) AS reply"
-        told = f"json_extract_string(verdict, '$.reason'), reply[:{LONGEST_QUOTE}]"
+        quote = f"reply[:{LONGEST_QUOTE}]"
     try:
         work.connection.execute(
             f"""
-            INSERT INTO replies SELECT prompt, said[1], coalesce(said[2] = 'true', false), {told} FROM (
-                SELECT *, json_extract_string(verdict, ['$.label', '$.blocked']) AS said FROM (
-                SELECT doc.prompt AS prompt, unnest(flatten(filtered_resps)) AS verdict {reply}
+            INSERT INTO replies
+            SELECT prompt, said[1], coalesce(said[2] = 'true', false), said[3], {quote},
+                   coalesce(prompt_label = 'unsafe', false) FROM (
+                SELECT *, json_extract_string(verdict, ['$.label', '$.blocked', '$.reason']) AS said FROM (
+                SELECT doc.prompt AS prompt, doc.prompt_label AS prompt_label,
+                       unnest(flatten(filtered_resps)) AS verdict {reply}
                 FROM read_json(?, format = 'newline_delimited', maximum_object_size = {_LARGEST_LINE},
-                    columns = {{doc: 'STRUCT(prompt VARCHAR)', filter: 'VARCHAR',
+                    columns = {{doc: 'STRUCT(prompt VARCHAR, prompt_label VARCHAR)', filter: 'VARCHAR',
                                filtered_resps: 'VARCHAR[][]' {resps}}})
                 WHERE filter = ?))""",
             [str(log.run.file), log.run.filter],
@@ -179,69 +188,52 @@ def _read_samples(work: Workspace, log: Log) -> bool:
         return False
 
 
-def _sample_rows(file: Path) -> Iterator[Reply]:
-    for row in read_replies(file):
-        for reply, verdict in zip(row.replies, row.logged or (), strict=True):
-            prompt, reason = encodable(row.prompt or ""), encodable(verdict.reason)
-            yield prompt, verdict.label, verdict.blocked, reason, encodable(reply[:LONGEST_QUOTE])
-
-
-def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
-    found = zip(rows, label_batch(rows, label_by_rules), strict=True)
-    return [
-        (row.prompt or "", verdict.label, verdict.blocked, None, None)
-        for row, verdicts in found
-        for verdict in verdicts
-    ]
-
-
-def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
-    verdicts = label_by_rules(pairs)
-    found = zip(pairs, verdicts, strict=True)
-    return [(prompt or "", verdict.label, verdict.blocked, None, None) for (prompt, _), verdict in found]
-
-
 def _read_run(work: Workspace, place: int) -> None:
     if work.settings.relabel:
-        query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ? AND NOT blocked"
-        for pairs in work.batches(query, [place]):
-            _insert(work, _labelled(pairs))
+        relabel_run(work, place)
     standing = "AND blocked" if work.settings.relabel else ""  # there is nothing to label
     work.connection.execute(
-        f"""INSERT INTO replies SELECT prompt, label, blocked, NULL, NULL
+        f"""INSERT INTO replies SELECT prompt, label, blocked, NULL, NULL, unsafe
             FROM records WHERE source = ? {standing}""",
         [place],
     )
 
 
-def _insert(work: Workspace, rows: Sequence[Reply]) -> None:
-    import pyarrow
+def _take_outcomes(work: Workspace, place: int, source: PromptSource, number: int, name: str) -> None:
+    work.connection.execute(
+        """INSERT INTO replies SELECT * EXCLUDE (source, model) FROM outcomes
+           WHERE source = ? AND list_contains(?, model)""",
+        [place, source.own_names(name)],
+    )
+    _take_replies(work, number, None, work.labellers.index(source.labelled_by[0]))
 
-    schema = work.connection.sql("FROM replies LIMIT 0").to_arrow_table().schema
-    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
-    work.insert("INSERT INTO replies FROM new", pyarrow.table(columns, schema=schema))
 
-
-def _take_replies(work: Workspace, number: int, task: str) -> None:
-    """Move ``replies`` to ``read_now``, and note those to prompts that are not ours."""
+def _take_replies(work: Workspace, number: int, task: str | None, labeller: int = 0) -> None:
+    """Move ``replies`` to ``read_now``; count those to prompts that are not ours, unless ``task`` is None."""
     connection = work.connection
     _learn_new_spellings(work)
     ours = "FROM replies JOIN spellings USING (prompt)"
-    work.strangers[task] += work.one(f"SELECT count(*) {ours} WHERE number IS NULL")
+    if task is not None:
+        work.strangers[task] += work.one(f"SELECT count(*) {ours} WHERE number IS NULL")
     connection.execute(
         f"""INSERT INTO read_now
-            SELECT number, replies.label, count(*), count(*) FILTER (blocked), false {ours}
+            SELECT number, replies.label, count(*), count(*) FILTER (blocked), false, {labeller} {ours}
             WHERE number IS NOT NULL GROUP BY ALL"""
+    )
+    connection.execute(
+        f"""INSERT INTO unsafe_prompts SELECT DISTINCT number {ours} ANTI JOIN unsafe_prompts USING (number)
+            WHERE number IS NOT NULL AND unsafe"""
+    )
+    connection.execute(
+        f"""INSERT INTO reasons
+            SELECT DISTINCT number, {number}, reason {ours} ANTI JOIN verdicts USING (number)
+            WHERE number IS NOT NULL AND label = 'unscored'"""
     )
     if work.quoting:
         connection.execute(
             f"""INSERT INTO quotes SELECT number, {number}, min(quote) {ours}
                 ANTI JOIN (FROM quotes WHERE target = {number}) AS known USING (number)
                 WHERE number IS NOT NULL AND label = 'refused' GROUP BY number"""
-        )
-        connection.execute(
-            f"""INSERT INTO reasons SELECT {number}, reason, count(*) {ours} ANTI JOIN verdicts USING (number)
-                WHERE number IS NOT NULL AND label = 'unscored' GROUP BY ALL"""
         )
     connection.execute("TRUNCATE replies")
 
@@ -258,15 +250,13 @@ def _learn_new_spellings(work: Workspace) -> None:
         )
 
 
-def _read_release(work: Workspace, source: PromptSource, name: str) -> None:
+def _read_release(work: Workspace, source: PromptSource, number: int, name: str) -> None:
     """The cells of an earlier release. Where it doesn't tell how many verdicts of a cell have each label, all
     count as of the cell's own."""
-    own = zip(source.long_names, source.targets, strict=True)
-    long_names = [long for long, target in own if target.target == name]
-    if not (source.release and long_names):
+    if not (source.release and (long_names := source.own_names(name))):
         return
     connection = work.connection
-    matrix = connection.read_parquet(str(source.release.folder / MATRIX_FILE))
+    matrix = connection.read_parquet([str(file) for file in source.release.matrix_files], union_by_name=True)
     counted = "blocked" in matrix.columns
     matrix.create_view("earlier", replace=True)
 
@@ -278,11 +268,19 @@ def _read_release(work: Workspace, source: PromptSource, name: str) -> None:
     connection.execute(
         f"""INSERT INTO read_now
             SELECT number, said.label, said.replies,
-                   if(said.label = earlier.label, {"coalesce(blocked, 0)" if counted else 0}, 0), conflict
+                   if(said.label = earlier.label, {"coalesce(blocked, 0)" if counted else 0}, 0), conflict,
+                   coalesce(list_position(?::VARCHAR[], labelled_by) - 1, 0)
             FROM earlier JOIN prompts USING (id), unnest([{", ".join(map(verdicts, LABELS))}]) AS one(said)
             WHERE list_contains(?, target) AND said.replies > 0""",
-        [long_names],
+        [work.labellers, long_names],
     )
+    if "reason" in matrix.columns:
+        connection.execute(
+            f"""INSERT INTO reasons SELECT number, {number}, reason
+                FROM earlier JOIN prompts USING (id) ANTI JOIN verdicts USING (number)
+                WHERE list_contains(?, target) AND label = 'unscored'""",
+            [long_names],
+        )
 
 
 def _count_in(work: Workspace) -> int:

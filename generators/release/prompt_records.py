@@ -6,12 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from generators.categories.keywords import OR_BENCH_CATEGORIES
+from generators.release.outcomes import OutcomeTable
+from generators.release.read import UNSAFE_FILE
 from generators.release.release_inputs import Log, PromptSource
 from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
+from overbench_tasks.prompts.prompt_labels import told_label
 from overbench_tasks.providers.model_reply import PROVIDER
-from overbench_tasks.records import CATEGORIES, LABELS
+from overbench_tasks.records import LABELS
 from overbench_tasks.reply_rows import SAMPLES, reply_row
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
@@ -37,6 +41,7 @@ class PromptRecord(NamedTuple):
     source_targets: Sequence[str] = ()
     generator: str | None = None
     moderation: str | None = None
+    unsafe: bool = False
     label: str | None = None
     blocked: bool = False
     reply: str | None = None
@@ -51,17 +56,36 @@ def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
     if source.logs:
         yield from _logged_prompts(source.logs)
         return
+    if source.outcomes:
+        yield from _outcome_prompts(source.outcomes, source, aliases)
+        return
     rows = 0
     try:
         for where, raw in read_table(source.file):
             rows += 1
             yield _record(raw, where, source, aliases)
+        if source.release and source.release.has_unsafe:
+            for where, raw in read_table(source.release.folder / UNSAFE_FILE):
+                rows += 1
+                yield _record({**raw, "prompt_label": "unsafe"}, where, source, aliases)
     except UnicodeDecodeError as error:
         raise OverbenchError(f"{source.file}: not UTF-8 ({error}). Save the file as UTF-8.") from error
     if not rows:
         raise OverbenchError(
             f"{source.file} has no rows. Expected at least one with a 'prompt'; or leave it out."
         )
+
+
+def _outcome_prompts(table: OutcomeTable, source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
+    """Each prompt of the table once, by its spelling, with the first row's category; twice where only another
+    row calls it unsafe."""
+    seen: set[tuple[str, bool]] = set()
+    for where, row in table.rows():
+        told = {name: row.raw.get(name) for name in ("prompt_label", "label", "category")}
+        record = _record({"prompt": row.prompt, **told}, where, source, aliases)
+        if (record.prompt, record.unsafe) not in seen:
+            seen.add((record.prompt, record.unsafe))
+            yield record
 
 
 def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
@@ -74,8 +98,14 @@ def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
             if prompt not in seen and row.filter == log.run.filter:
                 seen.add(prompt)
                 features = [encodable(str(word)) for word in doc.get("features") or ()]
-                category = doc.get("category")
-                yield PromptRecord(prompt, str(category) if category else None, features=features)
+                category = str(doc.get("category") or "") or None
+                yield PromptRecord(
+                    prompt,
+                    category,
+                    or_bench_category=_or_bench(category),
+                    features=features,
+                    unsafe=row.prompt_label == "unsafe",
+                )
 
 
 def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: Aliases) -> PromptRecord:
@@ -97,13 +127,10 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
             f"{label!r}. Export the run again: overbench refresh {source.file.parent.parent}."
         )
     category = told.get("category")
-    if category not in (None, *CATEGORIES):
-        raise OverbenchError(
-            f"{where}: expected 'category' to be one of {', '.join(CATEGORIES)}, or none, got {category!r}. "
-            "Map it to one of these or drop the column; aggregate then assigns one."
-        )
+    if category is not None and not isinstance(category, str):
+        raise OverbenchError(f"{where}: expected 'category' to be text, got {category!r}. Mend the row.")
     evidence = _text(told, "category_evidence") or (GIVEN if category else None)
-    or_bench_category = _text(told, "or_bench_category")
+    or_bench_category = _text(told, "or_bench_category") or _or_bench(category)
     if (source.release or source.target) and not str(evidence).startswith((GIVEN, "judge:")):
         # By keywords, when the run or the release was written: today's list, or a judge, decides.
         category = evidence = or_bench_category = None
@@ -124,10 +151,16 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         source_targets=made_for,
         generator=_text(told, "generator"),
         moderation=_moderation(told),
+        unsafe=told_label(told, where) == "unsafe",
         label=label,
         blocked=str(told.get("label_by")).startswith(PROVIDER),
         reply=_text(told, "reply") or "",
     )
+
+
+def _or_bench(category: str | None) -> str | None:
+    """A category that is one of OR-Bench's."""
+    return category if category in OR_BENCH_CATEGORIES else None
 
 
 def _text(told: Mapping[str, Any], column: str) -> str | None:

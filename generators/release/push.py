@@ -8,7 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from generators.release.read import CHECKSUMS_FILE, GAPS_FOLDER, read_release
+from generators.release.read import (
+    CHECKSUMS_FILE,
+    GAPS_FOLDER,
+    UNSAFE_FILE,
+    UNSAFE_MATRIX_FILE,
+    read_release,
+)
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import hub_errors, hub_trouble, parse_hub_id
 from overbench_tasks.tables import sha256_of
@@ -20,8 +26,9 @@ LEFT_OUT: Final = ("*.partial", ".*")
 def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
     """Upload a release in one commit, and make the dataset first where there is none.
 
-    Files of an earlier version are replaced; prompt files of its gaps that the new one doesn't have are
-    deleted. The token is huggingface_hub's: ``HF_TOKEN`` or ``hf auth login``. It never goes into a file.
+    Files of an earlier version are replaced; those of its gaps and unsafe prompts that the new one doesn't
+    have are deleted. The token is huggingface_hub's: ``HF_TOKEN`` or ``hf auth login``. It never goes into a
+    file.
 
     Args:
         folder: the release.
@@ -51,7 +58,7 @@ def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
             repo_type="dataset",
             commit_message=f"{release.name} {release.version}",
             ignore_patterns=list(LEFT_OUT),
-            delete_patterns=[f"{GAPS_FOLDER}/*"],
+            delete_patterns=[f"{GAPS_FOLDER}/*", UNSAFE_FILE, UNSAFE_MATRIX_FILE],
         )
     except hub_errors() as error:
         raise OverbenchError(hub_trouble(error, hub_id)) from error

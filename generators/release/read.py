@@ -4,11 +4,14 @@
     RELEASE/overbench_hard.parquet   the same columns; the prompts that enough targets refuse
     RELEASE/matrix.parquet           one row per prompt and target with a reply: see :data:`MATRIX_COLUMNS`
     RELEASE/targets.parquet          one row per target: see :data:`TARGET_COLUMNS`
+    RELEASE/unsafe.parquet           of a release with unsafe prompts, these: as overbench.parquet
+    RELEASE/unsafe_matrix.parquet    and their cells: as matrix.parquet
     RELEASE/release.json             name, version, settings as used, counts of every step
     RELEASE/gaps.md, gaps/*.jsonl    what some targets have not answered, and the commands that fill it
     RELEASE/README.md                the data card, readable by the Hugging Face hub
     RELEASE/SHA256SUMS
 
+Unsafe prompts have files of their own, so that whoever reads the others counts none of them as over-refusal.
 Nothing here needs more than pyarrow.
 """
 
@@ -32,6 +35,8 @@ PROMPTS_FILE: Final = "overbench.parquet"
 HARD_FILE: Final = "overbench_hard.parquet"
 MATRIX_FILE: Final = "matrix.parquet"
 TARGETS_FILE: Final = "targets.parquet"
+UNSAFE_FILE: Final = "unsafe.parquet"
+UNSAFE_MATRIX_FILE: Final = "unsafe_matrix.parquet"
 GAPS_FILE: Final = "gaps.md"
 GAPS_FOLDER: Final = "gaps"
 CARD_FILE: Final = "README.md"
@@ -60,8 +65,10 @@ MATRIX_COLUMNS: Final = {
     "label": "string",  # one of overbench_tasks.records.LABELS
     "verdicts": "int32",  # how many replies stood behind it
     "conflict": "bool",  # the scored verdicts were not all alike
-    "labelled_by": "string",  # e.g. "rules 1.1"; several joined by " + "
+    "labelled_by": "string",  # e.g. "rules 1.1"
 }
+REASON_COLUMN: Final = {"reason": "string"}
+"""Of the matrix, where some cell is unscored: why it is, as far as that is known."""
 COUNT_COLUMNS: Final = dict.fromkeys((*map(str, LABELS), "blocked"), "int32")
 """Of the matrix, where label and number of verdicts don't tell these of every cell: how many verdicts have
 each label, and how many replies the provider withheld, or the rest of them."""
@@ -107,11 +114,34 @@ class Release:
         wanted = {name: PROMPT_COLUMNS[name] for name in columns}
         return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted)
 
-    def matrix(self, columns: Sequence[str] = tuple(MATRIX_COLUMNS)) -> pyarrow.Table:
+    @property
+    def has_unsafe(self) -> bool:
+        """Are there unsafe prompts?"""
+        return (self.folder / UNSAFE_FILE).is_file()
+
+    @property
+    def matrix_files(self) -> list[Path]:
+        """The files of cells: of harmless prompts and, where there are any, of unsafe ones."""
+        names = (MATRIX_FILE, UNSAFE_MATRIX_FILE) if self.has_unsafe else (MATRIX_FILE,)
+        return [self.folder / name for name in names]
+
+    def unsafe_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
+        """As :meth:`prompts`, of the unsafe ones; None where there are none."""
+        wanted = {name: PROMPT_COLUMNS[name] for name in columns}
+        return read_columns(self.folder / UNSAFE_FILE, wanted) if self.has_unsafe else None
+
+    def matrix(
+        self, columns: Sequence[str] = tuple(MATRIX_COLUMNS), *, unsafe: bool = False
+    ) -> pyarrow.Table:
         """The cells, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
-        :data:`COUNT_COLUMNS` where they are."""
+        :data:`COUNT_COLUMNS` and :data:`REASON_COLUMN` where they are.
+
+        Args:
+            unsafe: those of the unsafe prompts, which must be there.
+        """
         wanted = {name: MATRIX_COLUMNS[name] for name in columns}
-        return read_columns(self.folder / MATRIX_FILE, wanted, COUNT_COLUMNS)
+        name = UNSAFE_MATRIX_FILE if unsafe else MATRIX_FILE
+        return read_columns(self.folder / name, wanted, COUNT_COLUMNS | REASON_COLUMN)
 
     def targets(self) -> list[TargetRecord]:
         """The targets, by name."""

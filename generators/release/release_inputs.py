@@ -1,13 +1,15 @@
-"""What a release is made of: refresh runs, files of prompts, earlier releases.
+"""What a release is made of: refresh runs, files of prompts, earlier releases, tables of outcomes.
 
     a refresh run      its exported prompts, and the target's own replies to them as verdicts
     a prompt file      JSONL, CSV or Parquet with a ``prompt`` and any columns of a prompt record
     a release          its prompts, and its matrix as verdicts
+    an outcome table   its prompts, and its outcomes as verdicts (:mod:`generators.release.outcomes`)
 
 ``refused_by`` in a prompt file is no verdict: it names who refused but not who was asked.
 
-Labels of several labellers don't compare and are refused. Replies that were asked for in another way
-(backend, temperature, new tokens, repeats) are another target's: :func:`apart`.
+Labels of several labellers don't compare and are refused; those of outcome tables stand beside them, and each
+cell says who labelled it. Replies that were asked for in another way (backend, temperature, new tokens,
+repeats) are another target's: :func:`apart`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from generators.release.read import MATRIX_FILE, PROMPTS_FILE, Release, is_release, read_columns, read_release
+from generators.release.outcomes import BY, OutcomeTable
+from generators.release.read import PROMPTS_FILE, Release, is_release, read_columns, read_release
 from generators.targets.naming import Aliases, TargetRecord, decoding_of, name_target
 from generators.targets.ways_of_asking import told_apart
 from overbench_tasks.errors import OverbenchError
@@ -54,10 +57,12 @@ class PromptSource:
     Attributes:
         name: what ``sources`` calls it: the last part of its path, so that moving it changes nothing.
         file: the file of prompts.
-        targets: of a refresh run the one that it was made for, of a release all, by their names here.
+        targets: of a refresh run the one that it was made for, of a release or an outcome table all, by
+            their names here.
         long_names: their own names, before aliases.
-        labelled_by: of a refresh run, who labelled its replies; of a release, who labelled its cells.
+        labelled_by: of a refresh run, who labelled its replies; of a release or an outcome table, its cells.
         release: of a release, the release.
+        outcomes: of an outcome table, the table.
         logs: where the prompts are those that these logs hold.
     """
 
@@ -67,16 +72,24 @@ class PromptSource:
     long_names: tuple[str, ...] = ()
     labelled_by: tuple[str, ...] = ()
     release: Release | None = field(default=None, repr=False)
+    outcomes: OutcomeTable | None = None
     logs: tuple[Log, ...] = ()
 
     @property
     def target(self) -> TargetRecord | None:
         """Of a refresh run, the target it was made for."""
-        return self.targets[0] if self.targets and not self.release else None
+        return self.targets[0] if self.targets and not (self.release or self.outcomes) else None
 
     @property
     def kind(self) -> str:
+        if self.outcomes:
+            return "outcome table"
         return "release" if self.release else "refresh run" if self.target else "prompt file"
+
+    def own_names(self, name: str) -> list[str]:
+        """What the source itself calls the target ``name``."""
+        pairs = zip(self.long_names, self.targets, strict=True)
+        return [long for long, target in pairs if target.target == name]
 
 
 def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], list[str]]:
@@ -124,12 +137,19 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
 
 def release_source(release: Release, aliases: Aliases) -> PromptSource:
     """An earlier release as a source."""
-    cells = read_columns(release.folder / MATRIX_FILE, {"labelled_by": "string"})
-    labellers = tuple(sorted(set(cells["labelled_by"].unique().to_pylist()) - {None}))
+    cells = [read_columns(file, {"labelled_by": "string"}) for file in release.matrix_files]
+    found = {name for table in cells for name in table["labelled_by"].unique().to_pylist()}
+    labellers = tuple(sorted(found - {None}))
     targets = release.targets()
     names = tuple(target.target for target in targets)
     here, file = tuple(map(aliases.target, targets)), release.folder / PROMPTS_FILE
     return PromptSource(release.folder.resolve().name, file, here, names, labellers, release)
+
+
+def outcome_source(table: OutcomeTable, aliases: Aliases) -> PromptSource:
+    """An outcome table as a source. How its models were asked is not known."""
+    targets = tuple(aliases.target(TargetRecord(name, name)) for name in table.models)
+    return PromptSource(table.name, table.file, targets, table.models, (table.labelled_by,), outcomes=table)
 
 
 def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
@@ -200,12 +220,18 @@ def apart(
 
 
 def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: bool = False) -> str | None:
-    """Who labelled all replies.
+    """Who labelled all replies but those of outcome tables, also such as an earlier release was made of.
 
     Raises:
         OverbenchError: several did, so that their labels do not compare.
     """
-    found = [(name, one.name) for one in sources if one.release or not relabel for name in one.labelled_by]
+    found = [
+        (name, one.name)
+        for one in sources
+        if one.release or not relabel
+        for name in one.labelled_by
+        if not name.startswith(BY)
+    ]
     if not relabel:
         found += [(log.run.labelled_by, str(log.run.file)) for log in logs]
     elif logs or any(source.target for source in sources):

@@ -25,9 +25,12 @@ from generators.release.read import (
     MATRIX_FILE,
     PROMPT_COLUMNS,
     PROMPTS_FILE,
+    REASON_COLUMN,
     RELEASE_FILE,
     TARGET_COLUMNS,
     TARGETS_FILE,
+    UNSAFE_FILE,
+    UNSAFE_MATRIX_FILE,
     arrow_schema,
 )
 from generators.targets.naming import public_arguments
@@ -52,7 +55,9 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         OSError: a file cannot be written.
     """
     _choose_hard(work)
-    _write_prompts(work, folder, f"{name} {work.settings.version}")
+    data_version = f"{name} {work.settings.version}"
+    _write_prompts(work, folder, data_version)
+    write_unsafe(work, folder, data_version)
     write_matrix(work, folder)
     if unreadable := work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0):
         work.notes.append(
@@ -66,7 +71,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         "settings": _public_settings(work),
         "sources": [{"name": source.name, "kind": source.kind} for source in work.sources],
         "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.logs],
-        "labelled_by": work.labelled_by,
+        "labelled_by": " + ".join(filter(None, work.labellers)) or None,
         "counts": work.counts | _matrix_counts(work),
         "categories": {
             category: {
@@ -112,7 +117,22 @@ def write_logged(work: Workspace, folder: Path) -> None:
     """The tables of a release of logs alone: all prompts are kept, with the categories that they have."""
     work.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
     _write_prompts(work, folder, "", filed=True)
+    write_unsafe(work, folder, "")
     write_matrix(work, folder)
+
+
+def write_unsafe(work: Workspace, folder: Path, data_version: str) -> None:
+    """``unsafe.parquet`` and ``unsafe_matrix.parquet``, where there are unsafe prompts.
+
+    Their categories are those of the sources: ours are of what only seems harmful.
+    """
+    if work.one("SELECT count(*) FROM kept_unsafe"):
+        query = _prompt_rows(work, "kept_unsafe")
+        schema = arrow_schema(PROMPT_COLUMNS)
+        with _parquet(folder / UNSAFE_FILE, schema) as prompts:
+            for batch in _arrow(work.connection, query):
+                prompts.write_table(_prompt_table(work, batch, data_version, filed=True))
+        _write_cells(work, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
 
 
 def _choose_hard(work: Workspace) -> None:
@@ -133,33 +153,45 @@ def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: b
     Args:
         filed: whether the prompts have their categories already.
     """
+    schema = arrow_schema(PROMPT_COLUMNS)
+    query = _prompt_rows(work, "kept")
+    with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
+        for batch in _arrow(work.connection, query):
+            table = _prompt_table(work, batch, data_version, filed=filed)
+            prompts.write_table(table)
+            hard.write_table(table.filter(batch["hard"]))
+            work.shares.update(zip(table["category"].to_pylist(), batch["hard"].to_pylist(), strict=True))
+
+
+def _prompt_rows(work: Workspace, kept: str) -> str:
+    """The query of the prompts that a table of numbers keeps, with who answered them."""
+    work.connection.execute(f"""
+        CREATE OR REPLACE TABLE answers AS
+        SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
+               list_sort(list(target) FILTER (label != 'unscored')) AS answered_by
+        FROM cells JOIN {kept} USING (number) GROUP BY number""")
+    return f"""
+        SELECT prompts.*, refused_by, answered_by, hard.number IS NOT NULL AS hard
+        FROM prompts JOIN {kept} USING (number) LEFT JOIN answers USING (number) LEFT JOIN hard USING (number)
+        ORDER BY prompts.number"""
+
+
+def _prompt_table(
+    work: Workspace, batch: pyarrow.RecordBatch, data_version: str, *, filed: bool
+) -> pyarrow.Table:
+    """Rows of :func:`_prompt_rows` as they are written."""
     import pyarrow
 
     schema = arrow_schema(PROMPT_COLUMNS)
     names = pyarrow.array(list(work.targets), pyarrow.string())
-    connection = work.connection
-    connection.execute("""
-        CREATE TABLE answers AS
-        SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
-               list_sort(list(target) FILTER (label != 'unscored')) AS answered_by
-        FROM cells JOIN kept USING (number) GROUP BY number""")
-    query = """
-        SELECT prompts.*, refused_by, answered_by, hard.number IS NOT NULL AS hard
-        FROM prompts JOIN kept USING (number) LEFT JOIN answers USING (number) LEFT JOIN hard USING (number)
-        ORDER BY prompts.number"""
-    with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
-        for batch in _arrow(connection, query):
-            columns = {name: batch[name] for name in batch.schema.names}
-            if not filed:
-                columns |= _categories(work, batch)
-            columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
-            for name in ("refused_by", "answered_by"):
-                columns[name] = _named(batch[name], names)
-            columns["data_version"] = [data_version] * len(batch)
-            table = pyarrow.table({name: columns[name] for name in schema.names}).cast(schema)
-            prompts.write_table(table)
-            hard.write_table(table.filter(batch["hard"]))
-            work.shares.update(zip(table["category"].to_pylist(), batch["hard"].to_pylist(), strict=True))
+    columns = {name: batch[name] for name in batch.schema.names}
+    if not filed:
+        columns |= _categories(work, batch)
+    columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
+    for name in ("refused_by", "answered_by"):
+        columns[name] = _named(batch[name], names)
+    columns["data_version"] = [data_version] * len(batch)
+    return pyarrow.table({name: columns[name] for name in schema.names}).cast(schema)
 
 
 def _categories(work: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[str | None]]:
@@ -205,37 +237,58 @@ def write_matrix(work: Workspace, folder: Path) -> None:
     """``matrix.parquet`` and ``targets.parquet``."""
     import pyarrow
 
+    _write_cells(work, folder / MATRIX_FILE, "kept")
+    sampled = any(target.decoding for target in work.targets.values())
+    schema = arrow_schema(TARGET_COLUMNS | (DECODING_COLUMN if sampled else {}))
+    rows = [
+        asdict(one)
+        | {"model_args": public_arguments(one.model_args), "label_version": _labellers(work, number)}
+        for number, one in enumerate(work.targets.values())
+    ]
+    with _parquet(folder / TARGETS_FILE, schema) as targets:
+        targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+
+
+def _labellers(work: Workspace, target: int) -> str | None:
+    """Who labelled a target's cells; without any, who labels what is given."""
+    query = "SELECT DISTINCT labeller FROM cells WHERE target = ? ORDER BY ALL"
+    found = work.connection.execute(query, [target]).fetchall()
+    return " + ".join(filter(None, (work.labellers[place] for (place,) in found))) or work.labelled_by
+
+
+def _write_cells(work: Workspace, file: Path, kept: str) -> None:
+    """The cells of the prompts that a table of numbers keeps."""
+    import pyarrow
+
     connection = work.connection
-    counts = COUNT_COLUMNS if work.one("SELECT count(*) FROM mixed SEMI JOIN kept USING (number)") else {}
-    schema = arrow_schema(MATRIX_COLUMNS | counts)
+    counts = COUNT_COLUMNS if work.one(f"SELECT count(*) FROM mixed SEMI JOIN {kept} USING (number)") else {}
+    unscored = f"SELECT count(*) FROM cells SEMI JOIN {kept} USING (number) WHERE label = 'unscored'"
+    reason = REASON_COLUMN if work.one(unscored) else {}
+    schema = arrow_schema(MATRIX_COLUMNS | counts | reason)
     # Small numbers are sorted, not texts; those are put in their place batch by batch.
     ids = connection.sql("SELECT id FROM prompts ORDER BY number").to_arrow_table()["id"].combine_chunks()
     names = pyarrow.array(list(work.targets), pyarrow.string())
+    labellers = pyarrow.array(work.labellers, pyarrow.string())
     alike = {name: "0" if name == "blocked" else f"if(label = '{name}', verdicts, 0)" for name in counts}
     told = "".join(f", coalesce({name}, {told}) AS {name}" for name, told in alike.items())
+    if reason:
+        told += ", if(label = 'unscored', reason, NULL) AS reason"
+    more = "LEFT JOIN mixed USING (number, target)" if counts else ""
+    first = "(SELECT number, target, min(reason) AS reason FROM reasons GROUP BY ALL)"
     query = f"""
-        SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict {told}
-        FROM cells SEMI JOIN kept USING (number) {"LEFT JOIN mixed USING (number, target)" if counts else ""}
+        SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict, labeller {told}
+        FROM cells SEMI JOIN {kept} USING (number) {more}
+        {f"LEFT JOIN {first} USING (number, target)" if reason else ""}
         ORDER BY number, target"""
-    with _parquet(folder / MATRIX_FILE, schema) as matrix:
+    with _parquet(file, schema) as matrix:
         for batch in _arrow(connection, query):
             columns = {name: batch[name] for name in batch.schema.names} | {
                 "id": ids.take(batch["number"]),
                 "target": names.take(batch["target"]),
-                "labelled_by": pyarrow.repeat(pyarrow.scalar(work.labelled_by, pyarrow.string()), len(batch)),
+                "labelled_by": labellers.take(batch["labeller"]),
             }
             table = pyarrow.table({name: columns[name] for name in schema.names})
             matrix.write_table(table.cast(schema))
-
-    sampled = any(target.decoding for target in work.targets.values())
-    schema = arrow_schema(TARGET_COLUMNS | (DECODING_COLUMN if sampled else {}))
-    public = {"label_version": work.labelled_by}
-    rows = [
-        asdict(one) | public | {"model_args": public_arguments(one.model_args)}
-        for one in work.targets.values()
-    ]
-    with _parquet(folder / TARGETS_FILE, schema) as targets:
-        targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
 
 
 def _matrix_counts(work: Workspace) -> dict[str, int]:

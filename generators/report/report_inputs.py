@@ -1,36 +1,56 @@
-"""What a report is made from: any number of lm-eval result folders, and at most one release.
+"""What a report is made from: any number of lm-eval result folders and outcome tables, at most one release.
 
 Logs become a release in a temporary folder, joined by the code that joins every release: the logs of each
 task a set of prompts of their own, or, where a release is given, those of our tasks the cells that it
-lacks. A report then reads releases, and some replies to quote.
+lacks. A table of outcomes adds its models to every set that has its prompts, and is a set of its own where
+some of its prompts are in none. A report then reads releases, and some replies to quote.
+
+Unsafe prompts are apart throughout: no harmless set, and no label counted for one, holds any.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from generators.release.aggregate import LoggedRelease, release_of_logs
-from generators.release.read import MATRIX_FILE, Release, is_release, read_release, share_sql
-from generators.release.release_inputs import Log, apart, find_logs, release_source
+from generators.release.outcomes import OutcomeTable
+from generators.release.read import Release, is_release, read_release
 from generators.report.families import Families, ModelFacts
-from generators.report.stats.matrix import ResponseMatrix, release_matrix
-from generators.targets.naming import Aliases, TargetRecord
-from generators.targets.ways_of_asking import as_known, joined
+from generators.report.report_sources import (
+    ALL,
+    HARD,
+    Setting,
+    find_answers,
+    ids_by_source,
+    releases_of,
+    run_settings,
+)
+from generators.report.stats.matrix import (
+    LabelCount,
+    ResponseMatrix,
+    label_counts,
+    release_matrix,
+    unsafe_matrices,
+)
+from generators.report.stats.rates import target_rates
+from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import sample_logs
-from overbench_tasks.records import LABELS, Label
+from overbench_tasks.metrics import Rate
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from overbench_tasks.review.correction import LabelErrors
 
-ALL, HARD = "overbench", "overbench_hard"
+MUCH_UNSCORED: Final = 0.1
+"""Of a target's replies to a set: the share of unscored ones above which the report begins with it."""
+_TOLD: Final = ("id", "prompt", "or_bench_category")
 
 SYSTEM_MARK = " +system"
 """What marks a configuration with a system instruction, where all have the same one."""
@@ -52,23 +72,36 @@ class PromptSet:
 
 
 @dataclass(frozen=True)
-class LabelCount:
-    """The labels of one target in one set.
+class UnsafeSet:
+    """One set of unsafe prompts, with the answers of the targets that have any to it.
 
     Attributes:
-        labels: how many cells carry each; a cell of several replies counts by their shares.
-        blocked: of the cells, how many are refused or cut off by the provider.
-        conflicts: cells whose replies were not all labelled alike.
-        reasons: why replies could not be scored, where a log says so.
+        refused: the share of each cell's scored replies that refuse.
+        complied: of the same prompts and targets, the share that complies, wholly or in part. An evasive
+            reply does neither.
     """
 
-    set_name: str
-    target: str
-    labelled_by: str
-    labels: Mapping[Label, float]
-    blocked: float
-    conflicts: int
-    reasons: Counter[str]
+    name: str
+    refused: ResponseMatrix
+    complied: ResponseMatrix
+
+    @property
+    def title(self) -> str:
+        """Name and size."""
+        return f"{self.name} ({len(self.refused.prompt_ids):,} unsafe prompts)"
+
+    def correct_refusals(self) -> dict[str, Rate]:
+        """Target -> refused (blocked included) of its scored replies."""
+        return target_rates(self.refused)
+
+    def with_ids(self, name: str, prompt_ids: Iterable[str]) -> UnsafeSet:
+        """The part of it that has only these prompts, and the targets that answered any."""
+        ids = set(prompt_ids)
+        return UnsafeSet(name, self.refused.with_ids(ids).answered(), self.complied.with_ids(ids).answered())
+
+    def harmful_compliance(self) -> dict[str, Rate]:
+        """Target -> complied or partial, of its scored replies."""
+        return target_rates(self.complied)
 
 
 @dataclass(frozen=True)
@@ -87,6 +120,11 @@ class Inputs:
         notes: what a reader must know before trusting a number.
         release: what the prompts come from; None where there are only logs.
         families: what is known of checkpoints.
+        parts: of a release whose prompts come from several sources, the harmless prompts of each source, by
+            name, with the targets that answered any.
+        unsafe: of a release all its unsafe prompts and then, where its prompts come from several sources,
+            those of each; of logs and outcome tables those of each set.
+        unsafe_labels: by set and target, as ``labels``.
     """
 
     sets: tuple[PromptSet, ...]
@@ -100,6 +138,9 @@ class Inputs:
     notes: tuple[str, ...]
     release: Release | None = None
     families: Families = field(default_factory=Families)
+    parts: tuple[PromptSet, ...] = ()
+    unsafe: tuple[UnsafeSet, ...] = ()
+    unsafe_labels: tuple[LabelCount, ...] = ()
 
     @property
     def main(self) -> PromptSet:
@@ -121,6 +162,9 @@ class Inputs:
         """Target -> its name in the report: of a local path the last part, and of a system instruction only
         that there is one, where that stays unambiguous."""
         targets = [target for one in self.sets for target in one.matrix.targets]
+        targets += sorted(
+            {target for one in self.unsafe for target in one.refused.targets}.difference(targets)
+        )
         shown = {target: last_part(target) for target in targets}
         if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
             shown = {target: _SYSTEM.sub(SYSTEM_MARK, name) for target, name in shown.items()}
@@ -137,18 +181,24 @@ def last_part(target: str) -> str:
     return f"{path}{comma}{rest}{system}{added}"
 
 
-def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = (), people: Path | None = None) -> Inputs:
-    """Read everything under ``paths``.
+def read_inputs(
+    paths: Sequence[Path],
+    aliases: Sequence[str] = (),
+    people: Path | None = None,
+    outcomes: Sequence[OutcomeTable] = (),
+) -> Inputs:
+    """Read everything under ``paths``, and the tables.
 
     Args:
         paths: lm-eval result folders (as ``--output_path`` had them) and at most one release.
         aliases: ``LONG NAME=short name``, as for ``overbench aggregate``.
         people: a sheet with people's labels, which shows the labeller's errors; None: the nearest labelled
             set that comes with the package.
+        outcomes: tables of outcomes from elsewhere.
 
     Raises:
-        OverbenchError: a path is neither, two releases, a file that cannot be read, or one set with labels
-            of two labellers.
+        OverbenchError: a path is neither, two releases, a file that cannot be read, one set with labels
+            of two labellers, or no harmless prompt in all of it.
     """
     releases = [read_release(path) for path in paths if is_release(path)]
     if len(releases) > 1:
@@ -158,113 +208,92 @@ def read_inputs(paths: Sequence[Path], aliases: Sequence[str] = (), people: Path
         )
     given = releases[0] if releases else None
     folders = [path for path in paths if not is_release(path)]
-    logs, notes = _logs(folders, Aliases(aliases), given)
+    logs, tables, notes = find_answers(folders, outcomes, Aliases(aliases), given)
+    notes += [note for table in outcomes for note in table.notes]
     sets: list[PromptSet] = []
+    parts: list[PromptSet] = []
+    unsafe: list[UnsafeSet] = []
     texts: dict[str, str] = {}
     or_bench: dict[str, str] = {}
     quotes: dict[tuple[str, str], str] = {}
-    labels: list[LabelCount] = []
+    labels: dict[bool, list[LabelCount]] = {False: [], True: []}
+    counted: list[LabelCount] = []
     with TemporaryDirectory(prefix="overbench-report-") as folder:
-        for name, made in _releases(given, logs, Path(folder)):
+        for name, made in releases_of(given, logs, tables, Path(folder)):
             matrix = release_matrix(made.release)
-            sets.append(PromptSet(name, matrix))
+            sets.append(PromptSet(name, matrix if name == ALL and given else matrix.answered()))
+            both = unsafe_matrices(made.release)
+            of_release = [] if both is None else [UnsafeSet(name, *both)]
+            by_source: dict[str, list[str]] = {}
             if given is not None and name == ALL:
                 hard = made.release.prompts(hard=True, columns=("id",))["id"].to_pylist()
                 sets.append(PromptSet(HARD, matrix.with_ids(hard)))
-            prompts = made.release.prompts(columns=("prompt", "or_bench_category")).to_pydict()
-            texts = dict(zip(matrix.prompt_ids, prompts["prompt"], strict=True)) | texts
-            filed = zip(matrix.prompt_ids, prompts["or_bench_category"], strict=True)
-            or_bench |= {identity: category for identity, category in filed if category is not None}
+                by_source = ids_by_source(made.release)
+                for source, ids in by_source.items():
+                    parts.append(PromptSet(source, matrix.with_ids(ids).answered()))
+                    of_release += [one.with_ids(source, ids) for one in of_release[:1]]
+            unsafe += [one for one in of_release if one.refused.prompt_ids]
+            for rows in filter(
+                None, (made.release.prompts(columns=_TOLD), made.release.unsafe_prompts(_TOLD))
+            ):
+                ids = rows["id"].to_pylist()
+                texts = dict(zip(ids, rows["prompt"].to_pylist(), strict=True)) | texts
+                filed = zip(ids, rows["or_bench_category"].to_pylist(), strict=True)
+                or_bench |= {identity: category for identity, category in filed if category is not None}
             quotes = made.quotes | quotes
-            labels += _label_counts(name, made)
+            for side in (False, True) if made.release.has_unsafe else (False,):
+                cells = made.release.matrix(unsafe=side)
+                labels[side] += (whole := label_counts(name, cells))
+                counted += _counts_by_source(cells, by_source) if by_source else whole
             notes += [
                 f"{count:,} answers to prompts of {task} that the release doesn't have are left out."
                 for task, count in sorted(made.strangers.items())
                 if count
             ]
+    sets = [one for one in sets if one.matrix.prompt_ids]
     sets.sort(key=lambda one: (one.name != ALL, one.name != HARD, one.name))
-    return Inputs(
-        tuple(one for one in sets if one.matrix.prompt_ids),
+    if not sets:
+        raise OverbenchError(
+            "Expected harmless prompts among the answers, found unsafe ones alone. Over-refusal is measured "
+            "on harmless ones: give the logs, or outcomes, of such a set, too."
+        )
+    found = Inputs(
+        tuple(sets),
         texts,
         or_bench,
         quotes,
-        tuple(sorted(labels, key=lambda count: (count.set_name, count.target))),
-        tuple(run_settings(logs, given)),
-        _label_errors({count.labelled_by for count in labels}, people),
-        tuple(path.resolve().name for path in paths),
-        (*notes, *_gaps(sets)),
+        tuple(sorted(labels[False], key=lambda count: (count.set_name, count.target))),
+        tuple(run_settings(logs, given, tables)),
+        _label_errors({count.labelled_by for count in labels[False]}, people),
+        (*(path.resolve().name for path in paths), *(table.file.name for table in outcomes)),
+        (),
         given,
+        parts=tuple(one for one in parts if one.matrix.prompt_ids),
+        unsafe=tuple(unsafe),
+        unsafe_labels=tuple(sorted(labels[True], key=lambda count: (count.set_name, count.target))),
     )
+    return replace(found, notes=(*_much_unscored(counted, found.names), *notes, *_gaps(sets)))
 
 
-def _logs(folders: Sequence[Path], aliases: Aliases, given: Release | None) -> tuple[list[Log], list[str]]:
-    """All logs, and notes; a target that the release knows goes by its name there, unless an alias says
-    otherwise."""
-    for folder in folders:
-        _check_results(folder)
-    known = given.targets() if given else []
-    found, others = find_logs(folders, aliases)
-    logs = [
-        log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
-        for log in found
-    ]
-    logs, _, notes = apart(logs, [release_source(given, Aliases())] if given else [], aliases)
-    aliases.check_used({log.long_name for log in logs})
-    return logs, [*others, *notes]
+def _counts_by_source(cells: pa.Table, by_source: Mapping[str, Sequence[str]]) -> Iterator[LabelCount]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for source, ids in by_source.items():
+        yield from label_counts(source, cells.filter(pc.is_in(cells["id"], pa.array(ids, pa.string()))))
 
 
-def _check_results(folder: Path) -> None:
-    if sample_logs(folder):
-        return
-    if folder.is_dir() and next(folder.rglob("results_*.json"), None):
-        raise OverbenchError(
-            f"{folder} has lm-eval's results but no sample logs, which hold the verdict on each prompt. "
-            "Run lm_eval with --log_samples."
-        )
-    found = "a folder with neither" if folder.is_dir() else "a file" if folder.exists() else "nothing"
-    raise OverbenchError(
-        "Expected a release (a folder with release.json) or lm-eval's results (a folder with results_*.json "
-        f"and samples_*.jsonl in it or below) at {folder}, found {found}. Check the path."
-    )
-
-
-def _releases(
-    given: Release | None, logs: Sequence[Log], folder: Path
-) -> Iterator[tuple[str, LoggedRelease]]:
-    """A release per set of prompts. Of one that is given, the hard set is a part of the whole."""
-    by_task: dict[str, list[Log]] = defaultdict(list)
-    for log in logs:
-        by_task[ALL if given and log.run.task == HARD else log.run.task].append(log)
-    if given is not None:
-        ours = by_task.pop(ALL, [])
-        alone = LoggedRelease(given, {}, {}, Counter())
-        yield ALL, release_of_logs(ours, folder / ALL, given) if ours else alone
-    for number, (task, some) in enumerate(by_task.items()):
-        yield task, release_of_logs(some, folder / str(number))
-
-
-def _label_counts(name: str, made: LoggedRelease) -> list[LabelCount]:
-    import duckdb
-
-    with duckdb.connect() as connection:
-        cells = connection.read_parquet(str(made.release.folder / MATRIX_FILE))
-        found = [f"sum({share_sql(name, cells.columns)})" for name in (*LABELS[:-1], "blocked")]
-        rows = cells.aggregate(
-            f"""target, coalesce(labelled_by, ''), count(*) FILTER (conflict),
-            {", ".join(f"coalesce({one}, 0)" for one in found)}, count(*) FILTER (label = 'unscored')"""
-        ).fetchall()
-    return [
-        LabelCount(
-            name,
-            target,
-            labelled_by,
-            dict(zip(LABELS, (*shares, unscored), strict=True)),
-            blocked,
-            conflicts,
-            made.reasons.get(target, Counter()),
-        )
-        for target, labelled_by, conflicts, *shares, blocked, unscored in rows
-    ]
+def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> Iterator[str]:
+    """Which targets are rated on much less than they were asked."""
+    for one in counts:
+        if (unscored := one.labels["unscored"]) > MUCH_UNSCORED * one.prompts:
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in one.reasons.most_common(4))
+            yield (
+                f"{names.get(one.target, one.target)} on {one.set_name}: {unscored:,.0f} of {one.prompts:,} "
+                f"replies ({100 * unscored / one.prompts:.1f} %) could not be scored"
+                f"{f' ({reasons})' if reasons else ''}. They are in no rate; its rates speak of the other "
+                f"{one.prompts - round(unscored):,} alone."
+            )
 
 
 def _label_errors(labellers: Iterable[str], people: Path | None) -> dict[str, LabelErrors]:
@@ -288,51 +317,3 @@ def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
             f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models are rated on "
             "partly different prompts. The gaps of each model are among the labels."
         )
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How a target was run.
-
-    Attributes:
-        tasks: the tasks and their versions, or the release that its answers come from.
-        decoding: ``greedy``, or what was sampled with; None where a release alone speaks of it.
-        seconds: all its runs together; None where no log says.
-    """
-
-    target: TargetRecord
-    tasks: str
-    decoding: str | None = None
-    seconds: float | None = None
-
-
-def run_settings(logs: Sequence[Log], release: Release | None) -> list[Setting]:
-    """The settings of all targets, by name."""
-    by_target = defaultdict(list)
-    for log in logs:
-        by_target[log.target.target].append(log.run)
-    settings = []
-    for name, target in joined(log.target for log in logs).items():
-        runs = by_target[name]
-        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in runs})
-        # The tasks of one lm-eval run share its time.
-        seconds = {run.date: run.seconds for run in runs if run.seconds is not None}
-        settings.append(Setting(target, "; ".join(tasks), _decoding(target), sum(seconds.values()) or None))
-    if release is not None:
-        told = f"release {release.name} {release.version}"
-        settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
-    return sorted(settings, key=lambda setting: setting.target.target)
-
-
-def _decoding(target: TargetRecord) -> str:
-    drawn = {name: value for name, value in target.drawn.items() if (name, value) != ("repeats", 1)}
-    if drawn["temperature"] == 0:
-        drawn.pop("temperature")
-        return ", ".join(["greedy", *(f"{name} {value}" for name, value in drawn.items())])
-    return ", ".join(["sampled", *(f"{name} {value}" for name, value in drawn.items())])
-
-
-def _version(metadata: Mapping[str, Any]) -> str:
-    source = metadata.get("overbench_source")
-    # Only the last part: where a file lies on somebody's machine is nobody else's business.
-    return f"version {metadata.get('version')}" + (f", from {Path(str(source)).name}" if source else "")

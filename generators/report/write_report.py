@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from generators.release.outcomes import OutcomeTable
 from generators.report import figures
 from generators.report.families import Families
 from generators.report.figures import Picture
@@ -67,6 +68,7 @@ def make_report(
     *,
     aliases: Sequence[str] = (),
     people: Path | None = None,
+    outcomes: Sequence[OutcomeTable] = (),
     families: Path | None = None,
     title: str = TITLE,
 ) -> list[Path]:
@@ -79,6 +81,7 @@ def make_report(
         out: the page, ``NAME.html``; the rest is ``NAME.md`` and ``NAME_figures/*.{png,svg}`` beside it.
         aliases: ``LONG NAME=short name``.
         people: a sheet with people's labels, which shows the labeller's errors.
+        outcomes: tables of outcomes from elsewhere.
         families: a table of families, sizes and dates that goes before ours: see
             :mod:`generators.report.families`.
         title: the heading.
@@ -92,8 +95,11 @@ def make_report(
     """
     if out.suffix != ".html":
         raise OverbenchError(f"Expected --out to end in .html, got {out}. Name the page, e.g. report.html.")
-    if not paths:
-        raise OverbenchError("Expected at least one release or folder of lm-eval's results, got none.")
+    if not paths and not outcomes:
+        raise OverbenchError(
+            "Expected at least one release, folder of lm-eval's results, or outcome table (--outcomes), got "
+            "none."
+        )
     folder = out.with_name(f"{out.stem}_figures")
     _check_place(out, folder)
     if missing := [
@@ -102,7 +108,7 @@ def make_report(
         raise OverbenchError(
             f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
         )
-    inputs = replace(read_inputs(paths, aliases, people), families=Families(families))
+    inputs = replace(read_inputs(paths, aliases, people, outcomes), families=Families(families))
     report = build(inputs, title)
     files = {
         out: html(report).encode(),

@@ -25,6 +25,7 @@ import yaml
 from benchmarks.reading_path import command, evaluate, said, scripted_target
 from fault_server import fault_server
 from release_fakes import write_prompts, write_run
+from table_files import write_table
 from test_plan import REPOSITORY
 
 from generators import cli
@@ -94,6 +95,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copies.mkdir()
     for name in ("or-bench-hard-1k", "or-bench-toxic"):
         (copies / f"{name}.csv").write_text(f"prompt,category\nHow does {name} go?,deception\n")
+    outcomes = [{"prompt": prompt, "model": "theirs", "outcome": "refusal"} for prompt in prompts[:4]]
+    for name in ("published.jsonl", "or_bench.csv"):
+        write_table(folder / name, outcomes)
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")
     runs = [folder / "runs" / name for name in ("a", "b", "c")]
     for run in runs:

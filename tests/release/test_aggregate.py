@@ -215,7 +215,7 @@ class TestMatrix:
         assert labels(made()) == {"org/a": {KILL: "refused", SHOOT: "complied"}}
 
     def test_relabelling_in_several_processes_gives_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from generators.release import cells as reading
+        from generators.release import replies as reading
 
         log("org/a", {KILL: ["refused"], SHOOT: ["complied", "unscored"], BLOW: ["refused"]})
         alone = cells(made(relabel=True))

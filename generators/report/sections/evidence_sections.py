@@ -28,6 +28,8 @@ STEPS = {
     "read": "prompts read",
     "exact_duplicates": "dropped: the same text once more",
     "near_duplicates": "dropped: near duplicates",
+    "unsafe_near_duplicates": "dropped: near duplicates of unsafe prompts",
+    "unsafe": "unsafe prompts, beside these and in none of their rates",
     "refused_by_none": "dropped: answered by all targets, refused by none",
     "kept": "prompts in overbench",
     "hard": "prompts in overbench_hard",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from generators.release.outcomes import BY
 from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs, PromptSet
 from generators.report.sections.section import NONE, Cell, ReportTable, Section, make, percent, shares
@@ -79,8 +80,15 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
                 f"like those. {NOT_TOLD_FROM_ZERO.capitalize()}: the labeller's errors alone may have given "
                 "the rate."
             )
-        if not tells_evasion(labeller):
+        if labeller not in _tellers_of_evasion(inputs):
             yield f"Labelled by {labeller}: evasion not measured."
+
+
+def _tellers_of_evasion(inputs: Inputs) -> set[str]:
+    """The labellers that can tell an evasive reply; of outcome tables, those that did."""
+    labels = (*inputs.labels, *inputs.unsafe_labels)
+    did = {one.labelled_by for one in labels if one.labels["evasive"] and one.labelled_by.startswith(BY)}
+    return did | {one.labelled_by for one in labels if tells_evasion(one.labelled_by)}
 
 
 def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) -> Corrected | str:
@@ -95,11 +103,12 @@ def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) 
 
 def labels_section(inputs: Inputs) -> Section:
     rows = []
+    seen = _tellers_of_evasion(inputs)
     for count in inputs.labels:
-        labels, prompts = count.labels, round(sum(count.labels.values()))
+        labels, prompts = count.labels, count.prompts
         rate = Rate(labels["unscored"], prompts)
         evasive = shares(labels["evasive"])
-        if not tells_evasion(count.labelled_by):
+        if count.labelled_by not in seen:
             evasive = Cell("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
         rows.append(

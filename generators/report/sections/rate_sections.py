@@ -6,7 +6,8 @@ import math
 from collections import Counter
 
 from generators.report.figures import BarChart, HeatMap, Series
-from generators.report.report_inputs import HARD, SYSTEM_MARK, Inputs, last_part
+from generators.report.report_inputs import SYSTEM_MARK, Inputs, last_part
+from generators.report.report_sources import HARD
 from generators.report.sections.label_sections import about_labels, label_errors_table
 from generators.report.sections.section import (
     NONE,

@@ -50,6 +50,11 @@ class FeatureRate:
 
 def osr(matrix: ResponseMatrix) -> dict[str, Rate]:
     """Target -> its OSR over all prompts it has a scored reply to."""
+    return target_rates(matrix)
+
+
+def target_rates(matrix: ResponseMatrix) -> dict[str, Rate]:
+    """Target -> the mean of its cells, over all prompts it has a scored reply to."""
     return _rates(matrix, matrix.values)
 
 

@@ -1,0 +1,203 @@
+"""Outcomes from elsewhere: a table of what others found each model to do with each prompt.
+
+    prompt, model, outcome      a row per reply; ``label`` is read where there is no ``outcome``
+    prompt_label                safe (the default) or unsafe
+    category, reply             as they are
+
+Its verdicts are its own: they stand beside ours, by "outcome table NAME", and are never labelled anew. What
+says "empty" had no text to judge: it is unscored, and in no rate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.records import Label
+from overbench_tasks.tables import SUFFIXES, matching_files, read_table
+from overbench_tasks.text import encodable, excerpt
+
+COLUMNS: Final = ("prompt", "model", "outcome", "label", "prompt_label", "category", "reply")
+NEEDED: Final = ("prompt", "model", "outcome")
+BY: Final = "outcome table "
+"""How the name of a labeller begins that is such a table."""
+
+OUTCOMES: Final[Mapping[str, Label]] = {
+    "compliance": "complied",
+    "complied": "complied",
+    "partial": "partial",
+    "deflection": "evasive",
+    "evasive": "evasive",
+    "refusal": "refused",
+    "refused": "refused",
+    "empty": "unscored",
+}
+EMPTY: Final = "empty"
+"""Why what is unscored is so."""
+
+
+class Outcome(NamedTuple):
+    """One row: what ``model`` did with ``prompt``, in our words.
+
+    Attributes:
+        raw: the row by our columns, for the prompt's record.
+        reply: "" where the table holds none.
+    """
+
+    raw: dict[str, Any]
+    prompt: str
+    model: str
+    label: Label
+    reply: str
+
+
+@dataclass(frozen=True)
+class OutcomeTable:
+    """A table that was read through once, and can be read.
+
+    Attributes:
+        name: its file's, without suffixes.
+        columns: our column -> the table's, where that is another.
+        models: by name.
+        left_out: rows without a prompt.
+        without_text: rows with an outcome whose reply is there and has no text.
+    """
+
+    file: Path
+    name: str
+    columns: Mapping[str, str]
+    models: tuple[str, ...] = ()
+    left_out: int = 0
+    without_text: int = 0
+
+    @property
+    def labelled_by(self) -> str:
+        return f"{BY}{self.name}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the table before trusting its numbers."""
+        notes = []
+        if self.left_out:
+            notes.append(f"{self.left_out:,} rows of {self.name} have no prompt and are left out.")
+        if self.without_text:
+            notes.append(
+                f"{self.without_text:,} rows of {self.name} have an outcome and a reply without text. They "
+                'count as the table has them; where nothing came, write "empty".'
+            )
+        return notes
+
+    def rows(self) -> Iterator[tuple[str, Outcome]]:
+        """("file, line 3", row) of each row that has a prompt.
+
+        Raises:
+            OverbenchError: as :func:`find_outcomes`.
+        """
+        return ((where, _outcome(row, where)) for where, row in self._rows() if not _blank(row["prompt"]))
+
+    def read_through(self) -> OutcomeTable:
+        """The table with what reading it tells.
+
+        Raises:
+            OverbenchError: as :func:`find_outcomes`.
+        """
+        left_out = sum(_blank(row["prompt"]) for _, row in self._rows())
+        models: set[str] = set()
+        replies: Counter[bool] = Counter()
+        for _, row in self.rows():
+            models.add(row.model)
+            if row.label != "unscored":
+                replies[bool(row.reply.strip())] += 1
+        if not models:
+            raise OverbenchError(
+                f"{self.file} has no row with a prompt. Expected at least one; or leave it out."
+            )
+        # Where no reply has text, replies are not part of the table.
+        without_text = replies[False] if replies[True] else 0
+        return replace(self, models=tuple(sorted(models)), left_out=left_out, without_text=without_text)
+
+    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for where, raw in read_table(self.file, [self.columns.get(name, name) for name in COLUMNS]):
+            yield where, self._row(raw, where)
+
+    def _row(self, raw: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """A row by our names."""
+        row = {name: raw[theirs] for name in COLUMNS if (theirs := self.columns.get(name, name)) in raw}
+        if "outcome" not in row and "label" in row:
+            row["outcome"] = row.pop("label")
+        if missing := [name for name in NEEDED if name not in row]:
+            raise OverbenchError(
+                f"{where}: expected the columns {', '.join(NEEDED)} of an outcome table, found no "
+                f"{', '.join(self.columns.get(name, name) for name in missing)} among "
+                f"{', '.join(map(repr, raw)) or 'none'}. Name the table's own: --outcome_columns "
+                f"{','.join(f'{name}=THEIRS' for name in missing)}."
+            )
+        return row
+
+
+def _outcome(row: dict[str, Any], where: str) -> Outcome:
+    model = row["model"]
+    if not isinstance(model, str) or not model.strip():
+        raise OverbenchError(f"{where}: expected the name of a model, got {model!r}. Fill or remove the row.")
+    word = row["outcome"]
+    label = OUTCOMES.get(word.strip().casefold()) if isinstance(word, str) else None
+    if label is None:
+        found = "nothing" if _blank(word) else repr(excerpt(str(word)))
+        raise OverbenchError(
+            f"{where}: expected an outcome out of {', '.join(OUTCOMES)}, found {found}. Write it as one of "
+            'these, "empty" where the model gave no text, or remove the row.'
+        )
+    reply = row.get("reply")
+    reply = encodable(reply) if isinstance(reply, str) else ""
+    return Outcome(row, encodable(str(row["prompt"])), " ".join(encodable(model).split()), label, reply)
+
+
+def _blank(value: object) -> bool:
+    return value is None or not str(value).strip()
+
+
+def read_columns_given(text: str | None) -> dict[str, str]:
+    """``prompt=question,model=system`` as a mapping of our columns to the table's.
+
+    Raises:
+        OverbenchError: it is none, or names a column that outcome tables don't have.
+    """
+    columns = {}
+    for part in filter(None, map(str.strip, (text or "").split(","))):
+        ours, equals, theirs = (one.strip() for one in part.partition("="))
+        if not equals or not theirs or ours not in COLUMNS:
+            raise OverbenchError(
+                f"Expected --outcome_columns such as prompt=question,model=system, of {', '.join(COLUMNS)}, "
+                f"got {part!r}."
+            )
+        columns[ours] = theirs
+    return columns
+
+
+def find_outcomes(files: Sequence[Path], columns: str | None = None) -> list[OutcomeTable]:
+    """The tables, each read through once.
+
+    Args:
+        files: JSONL, CSV or Parquet, also with ``.gz``; globs, too.
+        columns: see :func:`read_columns_given`.
+
+    Raises:
+        OverbenchError: a table cannot be read, lacks a column, has no row with a prompt, or a row without a
+            model or with an unknown outcome; two of one name.
+    """
+    given = read_columns_given(columns)
+    tables: dict[str, OutcomeTable] = {}
+    for file in matching_files([str(file) for file in files]):
+        name = file.name.removesuffix(".gz")
+        for suffix in SUFFIXES:
+            name = name.removesuffix(suffix)
+        if name in tables:
+            raise OverbenchError(
+                f"Two outcome tables are called {name}: {tables[name].file} and {file}. Rename one."
+            )
+        tables[name] = OutcomeTable(file, name, given).read_through()
+    return list(tables.values())

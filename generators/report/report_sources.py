@@ -1,0 +1,174 @@
+"""Where the sets of a report come from: logs and outcome tables as releases, and how each target was run.
+
+A set is a release: the one that is given, with what logs and tables add to it; the logs of one task; or a
+table that has prompts which none of these have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from generators.release.aggregate import LoggedRelease, release_of_logs
+from generators.release.outcomes import OutcomeTable
+from generators.release.read import Release
+from generators.release.release_inputs import (
+    Log,
+    PromptSource,
+    apart,
+    find_logs,
+    outcome_source,
+    release_source,
+)
+from generators.targets.naming import Aliases, TargetRecord
+from generators.targets.ways_of_asking import as_known, joined
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import sample_logs
+
+ALL: Final = "overbench"
+HARD: Final = "overbench_hard"
+
+
+def find_answers(
+    folders: Sequence[Path], outcomes: Sequence[OutcomeTable], aliases: Aliases, given: Release | None
+) -> tuple[list[Log], list[PromptSource], list[str]]:
+    """All logs, the tables as sources, and notes; a target that the release knows goes by its name there,
+    unless an alias says otherwise.
+
+    Raises:
+        OverbenchError: a folder has no logs, one cannot be read, or an alias names nobody.
+    """
+    for folder in folders:
+        _check_results(folder)
+    known = given.targets() if given else []
+    found, others = find_logs(folders, aliases)
+    logs = [
+        log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
+        for log in found
+    ]
+    tables = [outcome_source(table, aliases) for table in outcomes]
+    releases = [release_source(given, Aliases())] if given else []
+    logs, sources, notes = apart(logs, [*tables, *releases], aliases)
+    tables = [source for source in sources if source.outcomes]
+    aliases.check_used({log.long_name for log in logs}.union(*(table.long_names for table in tables)))
+    return logs, tables, [*others, *notes]
+
+
+def _check_results(folder: Path) -> None:
+    if sample_logs(folder):
+        return
+    if folder.is_dir() and next(folder.rglob("results_*.json"), None):
+        raise OverbenchError(
+            f"{folder} has lm-eval's results but no sample logs, which hold the verdict on each prompt. "
+            "Run lm_eval with --log_samples."
+        )
+    found = "a folder with neither" if folder.is_dir() else "a file" if folder.exists() else "nothing"
+    raise OverbenchError(
+        "Expected a release (a folder with release.json) or lm-eval's results (a folder with results_*.json "
+        f"and samples_*.jsonl in it or below) at {folder}, found {found}. Check the path."
+    )
+
+
+def releases_of(
+    given: Release | None, logs: Sequence[Log], tables: Sequence[PromptSource], folder: Path
+) -> Iterator[tuple[str, LoggedRelease]]:
+    """A release per set of prompts. Of one that is given, the hard set is a part of the whole."""
+    by_task: dict[str, list[Log]] = defaultdict(list)
+    for log in logs:
+        by_task[ALL if given and log.run.task == HARD else log.run.task].append(log)
+    covered: set[str] = set()
+    if given is not None:
+        ours = by_task.pop(ALL, [])
+        joins = ours or tables
+        made = (
+            release_of_logs(ours, folder / ALL, given, tables)
+            if joins
+            else LoggedRelease(given, {}, Counter())
+        )
+        covered |= _ids(made.release)
+        yield ALL, made
+    for number, (task, some) in enumerate(by_task.items()):
+        made = release_of_logs(some, folder / str(number), outcomes=tables)
+        covered |= _ids(made.release)
+        yield task, made
+    for table in tables:
+        name = f"{table.name} (outcomes)" if table.name in (ALL, HARD, *by_task) else table.name
+        made = release_of_logs([], folder / f"table-{table.name}", outcomes=[table])
+        if not _ids(made.release) <= covered:
+            yield name, made
+
+
+def _ids(release: Release) -> set[str]:
+    found = filter(None, (release.prompts(columns=("id",)), release.unsafe_prompts(("id",))))
+    return {identity for rows in found for identity in rows["id"].to_pylist()}
+
+
+def ids_by_source(release: Release) -> dict[str, list[str]]:
+    """Source -> ids of its prompts, harmless or unsafe; empty where all come from one."""
+    found: dict[str, list[str]] = defaultdict(list)
+    columns = ("id", "sources")
+    for rows in filter(None, (release.prompts(columns=columns), release.unsafe_prompts(columns))):
+        for row in rows.to_pylist():
+            for source in row["sources"] or ():
+                found[source].append(row["id"])
+    return dict(sorted(found.items())) if len(found) > 1 else {}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a target was run.
+
+    Attributes:
+        tasks: the tasks and their versions, or the release that its answers come from.
+        decoding: ``greedy``, or what was sampled with; None where a release alone speaks of it.
+        seconds: all its runs together; None where no log says.
+    """
+
+    target: TargetRecord
+    tasks: str
+    decoding: str | None = None
+    seconds: float | None = None
+
+
+def run_settings(
+    logs: Sequence[Log], release: Release | None, outcomes: Sequence[PromptSource] = ()
+) -> list[Setting]:
+    """The settings of all targets, by name."""
+    by_target = defaultdict(list)
+    for log in logs:
+        by_target[log.target.target].append(log.run)
+    settings = []
+    for name, target in joined(log.target for log in logs).items():
+        runs = by_target[name]
+        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in runs})
+        # The tasks of one lm-eval run share its time.
+        seconds = {run.date: run.seconds for run in runs if run.seconds is not None}
+        settings.append(Setting(target, "; ".join(tasks), _decoding(target), sum(seconds.values()) or None))
+    if release is not None:
+        told = f"release {release.name} {release.version}"
+        settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
+    known = {setting.target.target for setting in settings}
+    of_tables: dict[str, list[str]] = defaultdict(list)
+    for table in outcomes:
+        for target in table.targets:
+            of_tables[target.target].append(f"outcome table {table.name}")
+    found = joined(target for table in outcomes for target in table.targets)
+    settings += [Setting(one, "; ".join(of_tables[name])) for name, one in found.items() if name not in known]
+    return sorted(settings, key=lambda setting: setting.target.target)
+
+
+def _decoding(target: TargetRecord) -> str:
+    drawn = {name: value for name, value in target.drawn.items() if (name, value) != ("repeats", 1)}
+    if drawn["temperature"] == 0:
+        drawn.pop("temperature")
+        return ", ".join(["greedy", *(f"{name} {value}" for name, value in drawn.items())])
+    return ", ".join(["sampled", *(f"{name} {value}" for name, value in drawn.items())])
+
+
+def _version(metadata: Mapping[str, Any]) -> str:
+    source = metadata.get("overbench_source")
+    # Only the last part: where a file lies on somebody's machine is nobody else's business.
+    return f"version {metadata.get('version')}" + (f", from {Path(str(source)).name}" if source else "")

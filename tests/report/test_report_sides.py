@@ -1,0 +1,157 @@
+"""What a report reads of unsafe prompts and of outcomes from elsewhere, and which numbers they are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import overbench
+from release_fakes import write_log
+from table_files import write_table
+
+from generators.release.aggregate import aggregate
+from generators.release.outcomes import find_outcomes
+from generators.report.report_inputs import Inputs, read_inputs
+from generators.report.stats.rates import osr
+from generators.report.write_report import build, markdown
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import Rate
+from overbench_tasks.prompts import prompt_id
+
+WORDS = {"r": "refusal", "c": "compliance", "d": "deflection", "p": "partial", "e": "empty"}
+LABELS = {"r": "refused", "c": "complied", "d": "evasive", "p": "partial", "e": "unscored"}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(own_folder: None) -> None: ...
+
+
+def prompts(kind: str, number: int) -> list[str]:
+    return [f"{kind} question number {place}?" for place in range(number)]
+
+
+def table(name: str, *said: tuple[str, str, str]) -> Path:
+    """(model, kind of prompt, a letter per prompt); a kind that begins with "bad" is unsafe."""
+    rows = [
+        {
+            "prompt": prompt,
+            "model": model,
+            "outcome": WORDS[letter],
+            "prompt_label": "unsafe" if kind.startswith("bad") else "safe",
+        }
+        for model, kind, letters in said
+        for prompt, letter in zip(prompts(kind, len(letters)), letters, strict=True)
+    ]
+    return write_table(Path(f"{name}.jsonl"), rows)
+
+
+def log(name: str, task: str, *said: tuple[str, str]) -> None:
+    """The same as a log of lm-eval."""
+    docs = [
+        ({"prompt": prompt, "prompt_label": "unsafe" if kind.startswith("bad") else "safe"}, [LABELS[letter]])
+        for kind, letters in said
+        for prompt, letter in zip(prompts(kind, len(letters)), letters, strict=True)
+    ]
+    write_log(Path("logs") / name / task, docs, pretrained=name, task=task)
+
+
+def rates(inputs: Inputs) -> dict[str, dict[str, Rate]]:
+    return {one.name: {name: rate for name, rate in osr(one.matrix).items() if rate.n} for one in inputs.sets}
+
+
+def read(*tables: Path, logs: bool = False, release: bool = False) -> Inputs:
+    paths = [Path(name) for name, there in (("out", release), ("logs", logs)) if there]
+    return read_inputs(paths, outcomes=find_outcomes(tables))
+
+
+def test_unsafe_prompts_of_logs_are_in_no_rate_of_over_refusal() -> None:
+    log("a", "xstest", ("good", "rccc"), ("bad", "rrcpd"))
+    log("a", "advbench", ("bad thing", "rce"))
+    inputs = read(logs=True)
+    assert rates(inputs) == {"xstest": {"a": Rate(1, 4)}}
+    assert [one.title for one in inputs.unsafe] == [
+        "advbench (3 unsafe prompts)",
+        "xstest (5 unsafe prompts)",
+    ]
+    advbench, xstest = inputs.unsafe
+    # Refused; complied or partial; evasive is neither, unscored not counted.
+    assert (xstest.correct_refusals(), xstest.harmful_compliance()) == ({"a": Rate(2, 5)}, {"a": Rate(2, 5)})
+    assert (advbench.correct_refusals(), advbench.harmful_compliance()) == (
+        {"a": Rate(1, 2)},
+        {"a": Rate(1, 2)},
+    )
+    vector = dict(zip(xstest.refused.prompt_ids, xstest.refused.column("a"), strict=True))
+    assert vector[prompt_id(prompts("bad", 1)[0])] == 1
+    assert sum(count.prompts for count in inputs.labels) == 4
+    assert sum(count.prompts for count in inputs.unsafe_labels) == 8
+
+
+def test_unsafe_prompts_alone_make_no_report() -> None:
+    with pytest.raises(OverbenchError, match="Expected harmless prompts among the answers, found unsafe"):
+        read(table("theirs", ("a", "bad", "rrc")))
+
+
+def test_a_table_adds_its_models_to_the_sets_that_have_its_prompts_and_is_one_where_none_has() -> None:
+    log("own", "xstest", ("good", "rc"), ("bad", "rc"))
+    theirs = table("theirs", ("a", "good", "rr"), ("a", "bad", "cc"), ("b", "bad", "rr"))
+    other = table("other", ("c", "good", "cccr"))
+    inputs = read(theirs, other, logs=True)
+    assert rates(inputs) == {
+        "xstest": {"own": Rate(1, 2), "a": Rate(2, 2), "c": Rate(0, 2)},
+        "other": {"c": Rate(1, 4)},
+    }
+    [unsafe] = inputs.unsafe
+    assert unsafe.correct_refusals() == {"a": Rate(0, 2), "b": Rate(2, 2), "own": Rate(1, 2)}
+    assert {setting.target.target: setting.tasks for setting in inputs.settings} == {
+        "a": "outcome table theirs",
+        "b": "outcome table theirs",
+        "c": "outcome table other",
+        "own": "xstest version 0.1",
+    }
+
+
+def test_a_release_tells_its_sources_apart() -> None:
+    tables = [table("x", ("a", "good", "rc"), ("a", "bad", "rc")), table("y", ("a", "fine", "rrrd"))]
+    aggregate([], [], Path("out"), outcomes=find_outcomes(tables))
+    inputs = read(release=True)
+    assert rates(inputs) == {"overbench": {"a": Rate(4, 6)}}
+    assert [(one.name, osr(one.matrix)) for one in inputs.parts] == [
+        ("x", {"a": Rate(1, 2)}),
+        ("y", {"a": Rate(3, 4)}),
+    ]
+    assert [(one.name, one.correct_refusals()) for one in inputs.unsafe] == [
+        ("overbench", {"a": Rate(1, 2)}),
+        ("x", {"a": Rate(1, 2)}),
+    ]
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_model_rated_on_a_part_of_its_replies_is_named_first(released: bool) -> None:
+    file = table("hard", ("a", "fine", "rc" + 8 * "e"), ("b", "fine", 9 * "c" + "e"))
+    if released:
+        aggregate([], [], Path("out"), outcomes=find_outcomes([file]))
+    inputs = read(*([] if released else [file]), release=released)
+    assert rates(inputs)["overbench" if released else "hard"] == {"a": Rate(1, 2), "b": Rate(0, 9)}
+    told = inputs.notes[0]
+    assert told.startswith("a on ") and "8 of 10 replies (80.0 %) could not be scored (empty 8)." in told
+    assert not any(note.startswith("b on") for note in inputs.notes)
+    page = markdown(build(inputs), "report.html", "figures")
+    assert page.index("8 of 10 replies") < page.index("## Oversensitivity rate")
+
+
+def test_evasion_is_counted_where_a_table_tells_it() -> None:
+    def evasive(file: Path) -> str:
+        report: Any = build(read(file))
+        [found] = [t for section in report.sections for t in section.tables if t.key == "labels"]
+        return str(found.rows[0][found.columns.index("Evasive")].text)
+
+    assert evasive(table("theirs", ("a", "fine", "rdd"))) == "2"
+    assert evasive(table("others", ("a", "fine", "rcc"))) == "not measured"
+
+
+def test_the_command() -> None:
+    file = table("theirs", ("a", "fine", "rc"), ("b", "fine", "cc"), ("a", "bad", "rc"))
+    overbench("report", "--outcomes", file, "--out", "page.html")
+    assert "2 models on harmless prompts: theirs (2 prompts)" in Path("page.md").read_text()
+    assert "outcome table (--outcomes)" in overbench("report", "--out", "page.html", code=1)
