@@ -20,6 +20,7 @@ from generators.compare.compare_settings import CompareSettings
         "--alpha": "alpha",
         "--min_prompts": "min_prompts",
         "--max_unscored": "max_unscored",
+        "--strict": "strict",
         "--relabel": "relabel",
     },
 )
@@ -52,7 +53,7 @@ def compare(
     """Did NEW get worse than BASE, in over-refusal or in harmful compliance?
 
     Exit code 1: it did, significantly and by more than --max_increase. 2: the data can't tell, or can't be
-    used. 0: it did not.
+    used. 0: nothing shows that it did.
     """
     from generators.compare.compare_output import as_json, junit_xml, markdown_page, terminal_lines
     from generators.compare.decision import CANNOT_TELL, compare_targets

@@ -29,9 +29,10 @@ _COLUMNS: Final = (
 )  # fmt: skip
 _STATES: Final = {
     "worse": "got worse",
-    "not worse": "did not get worse",
-    "can't tell": "the data can't tell",
-    "not measured": "not measured",
+    "not_worse": "did not get worse",
+    "not_shown_worse": "not shown to have got worse",
+    "cannot_tell": "the data can't tell",
+    "not_measured": "not measured",
 }
 
 Disarm = Callable[[str], str]
@@ -205,10 +206,10 @@ def junit_xml(found: TargetComparison) -> str:
         name=xml_text(f"overbench compare: {found.base} -> {found.new}"),
         tests=str(len(states)),
         failures=str(states.count("worse")),
-        errors=str(states.count("can't tell")),
-        skipped=str(states.count("not measured")),
+        errors=str(states.count("cannot_tell")),
+        skipped=str(states.count("not_measured")),
     )
-    results = {"worse": "failure", "can't tell": "error", "not measured": "skipped"}
+    results = {"worse": "failure", "cannot_tell": "error", "not_measured": "skipped"}
     for one in found.decisions:
         measure = one.found.measure
         case = ElementTree.SubElement(suite, "testcase", classname="overbench.compare", name=measure.title)

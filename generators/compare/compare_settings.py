@@ -28,6 +28,9 @@ class CompareSettings(BaseModel):
         le=1,
         description="Where more of the common prompts have no scored reply of a side, the data can't tell.",
     )
+    strict: bool = Field(
+        False, description="Let it fail (exit code 2) unless a larger rise than max_increase is ruled out."
+    )
     relabel: bool = Field(
         False, description="Label the replies of all logs anew, by today's rules, as for overbench aggregate."
     )

@@ -6,13 +6,15 @@ The first alone would fail builds on noise, the second alone on rises that nobod
 chance is at work a build fails with a chance of at most ``alpha``, whatever is measured. A measure of which
 either side was asked prompts can't be told where fewer than ``min_prompts`` common ones are scored on both,
 or where more than ``max_unscored`` of them have no scored reply of a side: nobody knows what those would have
-been. Sets, categories and words are shown and decide nothing.
+been. Sets, categories and words are shown and decide nothing. ``strict`` turns the burden of proof round:
+where the 95 % interval doesn't rule out a rise of more than ``max_increase``, the data can't tell then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final, Literal
 
 from generators.compare.changes import MEASURES, GroupChange, MeasuredChange, corrected, measured_change
@@ -21,10 +23,13 @@ from generators.compare.sides import Side
 from generators.targets.ways_of_asking import described, differing
 from overbench_tasks.errors import OverbenchError
 
-State = Literal["worse", "not worse", "can't tell", "not measured"]
+State = Literal["worse", "not_worse", "not_shown_worse", "cannot_tell", "not_measured"]
+"""``not_worse``: the interval rules out a rise of more than allowed; ``not_shown_worse``: it doesn't."""
 
 WORSE: Final = 1
 CANNOT_TELL: Final = 2
+
+_PACKAGES: Final = ("regex", "scipy", "simplemma", "statsmodels", "wordfreq")
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class TargetComparison:
     def exit_code(self) -> int:
         """1 where a measure got worse; else 2 where one can't be told; else 0."""
         states = {decision.state for decision in self.decisions}
-        return WORSE if "worse" in states else CANNOT_TELL if "can't tell" in states else 0
+        return WORSE if "worse" in states else CANNOT_TELL if "cannot_tell" in states else 0
 
 
 def compare_targets(base: Side, new: Side, settings: CompareSettings | None = None) -> TargetComparison:
@@ -79,6 +84,10 @@ def compare_targets(base: Side, new: Side, settings: CompareSettings | None = No
 
 
 def _check(base: Side, new: Side) -> None:
+    if missing := [name for name in _PACKAGES if not find_spec(name)]:
+        raise OverbenchError(
+            f"A comparison needs {', '.join(missing)}, not installed here: pip install 'overbench[report]'."
+        )
     if base.read_from == new.read_from and base.name == new.name:
         raise OverbenchError(
             f"BASE and NEW are the same: {base.name} from {', '.join(map(str, sorted(base.read_from)))}. "
@@ -121,28 +130,28 @@ def _trouble(found: MeasuredChange, settings: CompareSettings) -> tuple[State, s
     of_base, of_new, common = found.asked
     kind = f"{found.measure.prompt_label} prompts"
     if not of_base and not of_new:
-        return "not measured", f"Neither side was asked {kind}."
+        return "not_measured", f"Neither side was asked {kind}."
     told = f"BASE was asked {of_base:,} {kind}, NEW {of_new:,}, both {common:,}"
     for side, unscored in zip(("BASE", "NEW"), found.unscored, strict=True):
         if unscored > settings.max_unscored * common:
             share = f"{unscored:,} of {common:,} common {kind} have no scored reply of {side}"
-            return "can't tell", f"{share}, more than --max_unscored {settings.max_unscored:g} allows."
+            return "cannot_tell", f"{share}, more than --max_unscored {settings.max_unscored:g} allows."
     if found.overall.n < settings.min_prompts:
         scored = f"{found.overall.n:,} of these are scored on both sides"
-        return "can't tell", f"{told}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
+        return "cannot_tell", f"{told}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
     return None
 
 
 def _judged(overall: GroupChange, settings: CompareSettings) -> tuple[State, str]:
-    significant, limit = overall.p_holm <= settings.alpha, settings.max_increase
-    high = overall.interval[1]
-    if significant and overall.increase > limit:
-        return "worse", f"A significant rise of more than --max_increase {limit:g}."
-    if significant:
-        return "not worse", f"A significant rise, but of no more than --max_increase {limit:g}."
-    if high <= limit:
-        return "not worse", f"No significant rise, and the interval rules out one of more than {limit:g}."
-    return "not worse", f"No significant rise; one of up to {high:.4f} is not ruled out by so many prompts."
+    allowed, high = settings.max_increase, overall.interval[1]
+    significant = overall.p_holm <= settings.alpha
+    if significant and overall.increase > allowed:
+        return "worse", f"A significant rise of more than --max_increase {allowed:g}."
+    rise = "A significant rise, within what is allowed" if significant else "No significant rise"
+    if high <= allowed:
+        return "not_worse", f"{rise}; more than --max_increase {allowed:g} is ruled out."
+    state: State = "cannot_tell" if settings.strict else "not_shown_worse"
+    return state, f"{rise}; up to {high:.4f} is not ruled out."
 
 
 def _notes(base: Side, new: Side) -> Iterator[str]:
