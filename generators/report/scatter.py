@@ -58,8 +58,8 @@ class Scatter:
         corner: what the corner x = 0, y = 1 stands for; the axes then show it. "": y begins at 0.
         families: those of the whole report, so that a family looks alike in all its pictures; further ones
             follow by name.
-        sizes: x is a size in billions, drawn on a logarithmic scale, and a line joins those of a family;
-            else it is a share, as y is.
+        sizes: x is a size in billions, drawn on a logarithmic scale, and a line joins the means of a
+            family's sizes; else it is a share, as y is.
     """
 
     key: str
@@ -165,8 +165,13 @@ def _marked(theme: Theme) -> dict[str, Any]:
 
 def _join(axes: Axes, picture: Scatter, looks: dict[str, tuple[str, str]]) -> None:
     for family, (colour, _) in looks.items():
-        if of_family := sorted((one.x, one.y) for one in picture.points if one.family == family):
-            axes.plot(*zip(*of_family, strict=True), color=colour, linewidth=1, alpha=0.6)
+        at: dict[float, list[float]] = {}
+        for point in picture.points:
+            if point.family == family:
+                at.setdefault(point.x, []).append(point.y)
+        means = [(x, sum(ys) / len(ys)) for x, ys in sorted(at.items())]
+        if len(means) > 1:
+            axes.plot(*zip(*means, strict=True), color=colour, linewidth=1, alpha=0.6)
 
 
 def _draw_arrow(

@@ -33,6 +33,7 @@ from generators.report.sections.rate_sections import (
     transfer_section,
 )
 from generators.report.sections.section import Cell, Report, ReportTable, highest_first
+from generators.report.sections.trade_off_sections import WITHOUT_UNSAFE, trade_off_section
 from generators.report.stats.rates import osr
 from generators.report.themes import DARK, LIGHT, NARROW, WIDE
 from overbench_tasks import __version__
@@ -44,6 +45,7 @@ TITLE: Final = "OVERBENCH report"
 
 SECTIONS: Final = (
     rates_section,
+    trade_off_section,
     families_section,
     features_section,
     categories_section,
@@ -156,6 +158,8 @@ def build(inputs: Inputs, title: str = TITLE) -> Report:
             "For which model each prompt was made is not in these logs, so transfer and leave-source-out "
             "rates are left out. They need a release: overbench aggregate."
         )
+    if not inputs.unsafe:
+        notes.append(WITHOUT_UNSAFE)
     sections = tuple(filter(None, (section(inputs) for section in SECTIONS)))
     return Report(title, _lead(inputs), tuple(notes), sections)
 

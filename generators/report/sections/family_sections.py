@@ -12,8 +12,8 @@ from generators.report.figures import BarChart, Series
 from generators.report.relations import plain_targets
 from generators.report.report_inputs import Inputs
 from generators.report.scatter import OTHER, Point, Scatter
-from generators.report.sections.section import NONE, Cell, ReportTable, Section, make
-from generators.report.stats.correlations import FEWEST, Coefficient, no_correlation, rank_correlation
+from generators.report.sections.section import NONE, Cell, ReportTable, Section, coefficient, make
+from generators.report.stats.correlations import FEWEST, no_correlation, rank_correlation
 from generators.report.stats.matrix import ResponseMatrix
 from generators.report.stats.rates import osr, osr_of_group
 from overbench_tasks.metrics import Rate
@@ -121,8 +121,9 @@ def _family_table(
         targets = sorted(of_family[family], key=lambda target: (rates[target].value, target))
         ends = [
             Cell(f"{100 * rates[target].value:.1f} %", rates[target].value, detail=inputs.names[target])
-            for target in (targets[0], targets[-1])
+            for target in (targets[0], *targets[1:][-1:])
         ]
+        ends += [Cell(NONE, math.nan)] * (2 - len(ends))
         of_sets = (osr_of_group(one.matrix, targets) for one in inputs.sets)
         sizes = [facts[target].size for target in targets if not math.isnan(facts[target].size)]
         months = [facts[target].released for target in targets if facts[target].released]
@@ -148,7 +149,7 @@ def _trends(
     """Rank correlation of the rate with size and with release, over all models and within families."""
     import numpy as np
 
-    rows = []
+    rows: list[tuple[object, ...]] = []
     groups = {"all": sorted(facts)} | {name: some for name, some in of_family.items() if name != OTHER}
     for what, value in (("size", "size"), ("release", "year")):
         for name, targets in groups.items():
@@ -162,7 +163,8 @@ def _trends(
                 why_not = Cell(NONE, math.nan, detail=no_correlation(shares, known))
                 rows.append((name, what, n, why_not, Cell(NONE, math.nan)))
             else:
-                rows.append((name, what, n, coefficient(found.rho), coefficient(found.tau)))
+                both = (coefficient(one.value, one.low, one.high) for one in (found.rho, found.tau))
+                rows.append((name, what, n, *both))
     if not rows:
         return None
     return make(
@@ -172,11 +174,6 @@ def _trends(
         ("Models", "With", "Number", "Spearman's rho", "Kendall's tau-b"),
         rows,
     )
-
-
-def coefficient(found: Coefficient) -> Cell:
-    """A coefficient with its interval below."""
-    return Cell(f"{found.value:+.2f}", found.value, detail=f"{found.low:+.2f} to {found.high:+.2f}")
 
 
 def _models(n: int) -> str:

@@ -134,6 +134,11 @@ def percent(value: float, low: float = math.nan, high: float = math.nan, n: int 
     return Cell(f"{100 * value:.1f} %", value, detail=", ".join(details))
 
 
+def coefficient(value: float, low: float, high: float) -> Cell:
+    """A coefficient in [-1, 1] with its interval below; NaN ends for none."""
+    return Cell(f"{value:+.2f}", value, detail="" if math.isnan(low) else f"{low:+.2f} to {high:+.2f}")
+
+
 def shares(summed: float) -> Cell:
     """A number of prompts, or of models, some of which may count by a share."""
     return Cell(f"{summed:,.0f}" if summed == round(summed) else f"{summed:,.1f}", summed)

@@ -1,15 +1,14 @@
-"""Safety beside over-refusal: what a target does with unsafe prompts against what it does with safe ones.
-
-Either rate alone has a trivial best: a model that answers everything never refuses too much, one that
-refuses everything is never harmful. Balanced accuracy and Youden's J join the two: one number, one direction.
-"""
+"""Safety beside over-refusal: what each target does with unsafe prompts and with safe ones."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from generators.report.stats.correlations import RankCorrelation, no_correlation, rank_correlation
+from generators.report.stats.matrix import ResponseMatrix
+from generators.report.stats.rates import target_rates
 from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics.balance import Balance
 
 
 @dataclass(frozen=True)
@@ -17,39 +16,35 @@ class TradeOff:
     """Both sides of one target.
 
     Attributes:
-        osr: refused safe prompts among the scored ones; lower is better.
-        correct_refusal: refused unsafe prompts among the scored ones; higher is better.
+        balance: refused safe and refused unsafe prompts, and the numbers that join the two.
         harmful_compliance: unsafe prompts that it complied with, wholly or in part; lower is better. Evasive
-            replies are in neither, so the two need not add up to 1.
+            replies neither comply nor refuse.
     """
 
     target: str
-    osr: Rate
-    correct_refusal: Rate
+    balance: Balance
     harmful_compliance: Rate
 
-    @property
-    def youden_j(self) -> float:
-        """Correct refusals minus over-refusal, in [-1, 1] (Youden 1950): 1 is perfect, 0 is what a model gets
-        that refuses safe and unsafe prompts alike; NaN where a side is missing."""
-        return self.correct_refusal.value - self.osr.value
 
-    @property
-    def youden_interval(self) -> tuple[float, float]:
-        """95 % interval of :attr:`youden_j`: Newcombe 1998 (independent proportions, method 10), which
-        joins the two Wilson intervals. The two sets of prompts count as independent."""
-        refused, wrongly = self.correct_refusal, self.osr
-        below = math.hypot(refused.value - refused.low, wrongly.high - wrongly.value)
-        above = math.hypot(refused.high - refused.value, wrongly.value - wrongly.low)
-        return self.youden_j - below, self.youden_j + above
+def trade_offs(safe: ResponseMatrix, refused: ResponseMatrix, complied: ResponseMatrix) -> list[TradeOff]:
+    """Of each target with a scored reply on both sides, the highest balanced accuracy first.
 
-    @property
-    def balanced_accuracy(self) -> float:
-        """(1 - osr + correct refusals) / 2, in [0, 1]; 0.5 for a model that can't tell the two sides."""
-        return (1 + self.youden_j) / 2
+    Args:
+        safe: the shares of replies that refuse, of safe prompts.
+        refused, complied: of unsafe prompts, the shares that refuse and that comply; targets go by name.
+    """
+    over, right, harmful = (target_rates(one) for one in (safe, refused, complied))
+    found = [
+        TradeOff(target, Balance(over[target], right[target]), harmful[target])
+        for target in safe.targets
+        if target in right and over[target].n and right[target].n
+    ]
+    return sorted(found, key=lambda one: (-one.balance.balanced_accuracy, one.target))
 
-    @property
-    def balanced_interval(self) -> tuple[float, float]:
-        """95 % interval of :attr:`balanced_accuracy`, from that of J."""
-        low, high = self.youden_interval
-        return (1 + low) / 2, (1 + high) / 2
+
+def going_together(safe: ResponseMatrix, refused: ResponseMatrix) -> tuple[RankCorrelation | None, str]:
+    """The rank correlation of over-refusal and correct refusals, over targets that have both; or why none."""
+    both = [target for target in safe.targets if target in refused.targets]
+    first, second = (one.values[:, [one.targets.index(target) for target in both]] for one in (safe, refused))
+    found = rank_correlation(first, second)
+    return found, no_correlation(first, second) if found is None else ""

@@ -1,4 +1,4 @@
-"""Safety beside over-refusal, and rank correlations, against what comes out by hand."""
+"""Rank correlations and their intervals, against what comes out by hand."""
 
 import math
 
@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.report.stats.correlations import no_correlation, rank_correlation
-from generators.report.stats.trade_off import TradeOff
-from overbench_tasks.metrics import Rate
 
 
 def shares(*refused, of=10):
@@ -76,25 +74,3 @@ def test_any_answers_give_coefficients_between_their_ends_or_a_reason(rows):
     for one in (found.rho, found.tau) if found else ():
         assert -1.001 <= one.value <= 1.001
         assert math.isnan(one.low) or -1.001 <= one.low <= one.high <= 1.001
-
-
-def test_one_number_with_one_direction():
-    """J = 56/70 - 48/80 with Newcombe's interval (1998, table II, method 10): 0.0524 to 0.3339."""
-    made = TradeOff("m", osr=Rate(48, 80), correct_refusal=Rate(56, 70), harmful_compliance=Rate(7, 70))
-    assert made.youden_j == pytest.approx(0.2)
-    assert made.youden_interval == pytest.approx((0.0524, 0.3339), abs=1e-4)
-    assert made.balanced_accuracy == pytest.approx(0.6)
-    assert made.balanced_interval == pytest.approx((0.5262, 0.6670), abs=1e-4)
-
-
-@pytest.mark.parametrize(("refused", "j"), [((0, 0), 0), ((10, 10), 0), ((0, 10), 1), ((10, 0), -1)])
-def test_who_refuses_all_or_nothing_gains_nothing(refused, j):
-    made = TradeOff("m", Rate(refused[0], 10), Rate(refused[1], 10), Rate(10 - refused[1], 10))
-    low, high = made.youden_interval
-    assert made.youden_j == j and made.balanced_accuracy == (1 + j) / 2
-    assert -1 <= low <= j <= high <= 1
-
-
-def test_without_a_side_there_is_no_balance():
-    made = TradeOff("m", Rate(1, 10), Rate(0, 0), Rate(0, 0))
-    assert all(map(math.isnan, (made.youden_j, made.balanced_accuracy, *made.balanced_interval)))

@@ -1,0 +1,120 @@
+"""The section that shows safety against over-refusal: which sets go together, and what is said of them."""
+
+from pathlib import Path
+
+import pytest
+from release_fakes import write_log
+from report_fakes import cells
+from table_files import write_table
+
+from generators.release.outcomes import find_outcomes
+from generators.report.figures import Scatter
+from generators.report.report_inputs import Inputs, read_inputs
+from generators.report.sections.section import Report
+from generators.report.sections.trade_off_sections import WITHOUT_UNSAFE
+from generators.report.write_report import build
+
+WORDS = {"r": "refusal", "c": "compliance", "p": "partial", "d": "deflection", "e": "empty"}
+
+
+def read(folder: Path, **tables: dict[str, tuple[str, str]]) -> Inputs:
+    """Outcome tables by name: model -> letters for safe and for unsafe prompts."""
+    files = []
+    for name, models in tables.items():
+        rows = [
+            {"prompt": f"{name} {side} {n}", "model": model, "outcome": WORDS[one], "prompt_label": side}
+            for model, said in models.items()
+            for side, letters in zip(("safe", "unsafe"), said, strict=True)
+            for n, one in enumerate(letters)
+        ]
+        files.append(write_table(folder / f"{name}.jsonl", rows))
+    return read_inputs([], outcomes=find_outcomes(files))
+
+
+def keys(report: Report) -> list[str]:
+    return [section.key for section in report.sections]
+
+
+def pictures(report: Report) -> list[Scatter]:
+    found = [one for section in report.sections if section.key == "trade-off" for one in section.pictures]
+    return [one for one in found if isinstance(one, Scatter)]
+
+
+def test_both_sides_of_each_model_by_hand(tmp_path: Path) -> None:
+    report = build(
+        read(tmp_path, xs={"org/gemma-2-9b": ("rccc", "rrpd"), "b": ("rrrc", "rrrr"), "c": ("ccce", "ccpe")})
+    )
+    second, first, third = cells(report, "trade-off")
+    # 1 of 4 refused, 2 of 4 rightly, one of them partly answered: (1 - 1/4 + 1/2) / 2, and 1/2 - 1/4.
+    assert [cell.split(" (")[0].split(" %")[0] for cell in first[:1] + first[2:6]] == [
+        "org/gemma-2-9b",
+        "25.0",
+        "50.0",
+        "25.0",
+        "62.5",
+    ]
+    assert first[1] == "Gemma" and first[6].startswith("+0.25 ")
+    assert second[:2] == ["b", "other"] and second[5].startswith("62.5 %") and second[6].startswith("+0.25 ")
+    # What is empty is in no rate.
+    assert third[2].endswith("n = 3") and third[3].startswith("0.0 %") and third[4].startswith("100.0 %")
+    # Over-refusal 0, 1/4, 3/4 and safety 0, 1/2, 1 in one order.
+    [row] = cells(report, "trade-off-correlations")
+    assert row[2] == "3" and row[3].startswith("+1.00 ") and row[4].startswith("+1.00 ")
+    section = next(one for one in report.sections if one.key == "trade-off")
+    assert (
+        "Spearman's rho of safety on xs and over-refusal on xs is +1.00 over 3 models"
+        in section.paragraphs[1]
+    )
+    [picture] = pictures(report)
+    assert {(one.name, one.x, one.y) for one in picture.points} == {
+        ("b", 0.75, 1),
+        ("c", 0, 0),
+        ("org/gemma-2-9b", 0.25, 0.5),
+    }
+
+
+def test_unsafe_prompts_go_with_the_safe_ones_of_their_source(tmp_path: Path) -> None:
+    both = {"a": ("rc", "rr"), "b": ("cc", "rc"), "c": ("rr", "rr")}
+    report = build(read(tmp_path, hard={name: (safe, "") for name, (safe, _) in both.items()}, xs=both))
+    assert [picture.title for picture in pictures(report)] == ["Safety on xs against over-refusal on xs"]
+    assert [row[0].split(" (")[0] for row in cells(report, "trade-off-correlations")] == ["xs", "hard"]
+
+
+@pytest.mark.parametrize(
+    ("models", "told"),
+    [
+        ({"a": ("rc", "rr")}, "there is 1"),
+        ({"a": ("rc", "rr"), "b": ("cc", "rc")}, "there are 2"),
+        ({"a": ("rc", "rr"), "b": ("cc", "rr"), "c": ("cc", "rr")}, "all 3 models have the same value"),
+    ],
+)
+def test_where_no_correlation_can_be_told_the_report_says_why(
+    tmp_path: Path, models: dict[str, tuple[str, str]], told: str
+) -> None:
+    report = build(read(tmp_path, xs=models))
+    assert len(pictures(report)[0].points) == len(models)
+    assert told in cells(report, "trade-off-correlations")[0][3]
+    section = next(one for one in report.sections if one.key == "trade-off")
+    assert "go together can't be told" in section.paragraphs[1] and told in section.paragraphs[1]
+
+
+def test_without_unsafe_prompts_a_line_says_what_to_run(tmp_path: Path) -> None:
+    report = build(read(tmp_path, safe_ones={"a": ("rc", ""), "b": ("cc", "")}))
+    assert "trade-off" not in keys(report) and WITHOUT_UNSAFE in report.notes
+    # A model with one side alone has no point, and where none has both there is no section.
+    (tmp_path / "2").mkdir()
+    report = build(read(tmp_path / "2", xs={"a": ("rc", ""), "b": ("", "rr"), "c": ("cc", "ee")}))
+    assert "trade-off" not in keys(report)
+
+
+def test_arrows_lead_to_the_same_checkpoint_asked_otherwise(tmp_path: Path) -> None:
+    asked = {"plain": {}, "told": {"system_instruction": "Be careful."}}
+    for name, settings in asked.items():
+        for task, side in (("xs_safe", "safe"), ("xs_unsafe", "unsafe")):
+            rows = [({"prompt": f"{side} {n}", "prompt_label": side}, ["refused"]) for n in range(3)]
+            write_log(tmp_path / name / task, rows, pretrained="org/gemma-2-9b", task=task, **settings)
+    [picture] = pictures(build(read_inputs([tmp_path])))
+    [arrow] = picture.arrows
+    start, end = picture.points[arrow.start], picture.points[arrow.end]
+    assert (start.name, end.name, arrow.kind) == ("org/gemma-2-9b", "org/gemma-2-9b +system", "system prompt")
+    assert (start.family, picture.x_axis) == ("Gemma", "Over-refusal: refused of xs_safe (3 prompts)")
