@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,26 @@ def tiny_release(
     cells: Mapping[tuple[str, str], str] | None = None,
     hard: Iterable[str] = (),
     version: str = "1",
+    unsafe: Collection[str] = (),
 ) -> Path:
-    """``prompts`` need a ``prompt``; ``cells``: (prompt, target) -> label; ``hard``: prompts."""
+    """``prompts`` need a ``prompt``; ``cells``: (prompt, target) -> label; ``hard``, ``unsafe``: prompts."""
     folder.mkdir(parents=True)
-    rows = [{"id": prompt_id(row["prompt"]), **row} for row in prompts]
+    every = [{"id": prompt_id(row["prompt"]), **row} for row in prompts]
+    rows = [row for row in every if row["prompt"] not in unsafe]
     cells = cells or {}
     write_table(folder / read.PROMPTS_FILE, read.PROMPT_COLUMNS, rows)
     write_table(
         folder / read.HARD_FILE, read.PROMPT_COLUMNS, [row for row in rows if row["prompt"] in set(hard)]
     )
-    matrix = [{"id": prompt_id(p), "target": t, "label": label} for (p, t), label in cells.items()]
-    write_table(folder / read.MATRIX_FILE, read.MATRIX_COLUMNS, matrix)
+    tables = {read.MATRIX_FILE: False, **({read.UNSAFE_MATRIX_FILE: True} if unsafe else {})}
+    for name, kind in tables.items():
+        cells_of = {key: label for key, label in cells.items() if (key[0] in unsafe) is kind}
+        matrix = [{"id": prompt_id(p), "target": t, "label": label} for (p, t), label in cells_of.items()]
+        write_table(folder / name, read.MATRIX_COLUMNS, matrix)
+    if unsafe:
+        write_table(
+            folder / read.UNSAFE_FILE, read.PROMPT_COLUMNS, [row for row in every if row["prompt"] in unsafe]
+        )
     targets = sorted({target for _, target in cells})
     write_table(
         folder / read.TARGETS_FILE, read.TARGET_COLUMNS, [{"target": t, "checkpoint": t} for t in targets]

@@ -93,11 +93,14 @@ def _check(base: Side, new: Side) -> None:
             f"BASE and NEW are the same: {base.name} from {', '.join(map(str, sorted(base.read_from)))}. "
             "Name two runs or two targets."
         )
-    if len(labellers := sorted(base.labelled_by | new.labelled_by)) > 1:
-        raise OverbenchError(
-            f"The replies were labelled by {len(labellers)} different labellers or versions, whose labels do "
-            f"not compare: {', '.join(labellers)}. Label the replies of both anew with --relabel."
-        )
+    for identity in base.answers.keys() & new.answers.keys():
+        labellers = base.answers[identity].labelled_by | new.answers[identity].labelled_by
+        if len(labellers) > 1:
+            raise OverbenchError(
+                "Replies to one prompt were labelled by different labellers or versions, whose labels do not "
+                f"compare: {', '.join(sorted(labellers))}. Give the logs of both sides and --relabel, which "
+                "labels all replies anew."
+            )
     if base.answers.keys().isdisjoint(new.answers):
         tasks = [
             ", ".join(sorted({name for one in side.answers.values() for name in one.sets}))

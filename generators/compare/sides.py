@@ -9,14 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from generators.release.read import (
-    HARD_FILE,
-    PROMPTS_FILE,
-    Release,
-    is_release,
-    read_columns,
-    read_release,
-)
+from generators.release.read import Release, is_release, read_release
 from generators.release.release_inputs import Log, apart, find_logs
 from generators.targets.naming import Aliases, TargetRecord
 from generators.targets.ways_of_asking import joined
@@ -40,6 +33,7 @@ class PromptAnswers:
         prompt_label: None where the log or release doesn't say, as those of earlier versions don't: safe.
         sets: the tasks or sources that it was asked in.
         labels: how many of its replies have each label; several where it was asked several times.
+        labelled_by: whoever labelled them.
     """
 
     prompt: str
@@ -48,6 +42,7 @@ class PromptAnswers:
     features: tuple[str, ...] = ()
     sets: set[str] = field(default_factory=set)
     labels: Counter[Label] = field(default_factory=Counter)
+    labelled_by: set[str] = field(default_factory=set)
 
     @property
     def scored(self) -> int:
@@ -62,14 +57,12 @@ class Side:
     Attributes:
         target: who was asked, and how.
         answers: what it did by prompt, under :func:`~overbench_tasks.prompts.prompt_id` of its text.
-        labelled_by: whoever labelled the replies.
         read_from: the logs, or the release's folder.
         notes: for people, on what was read.
     """
 
     target: TargetRecord
     answers: Mapping[str, PromptAnswers]
-    labelled_by: frozenset[str]
     read_from: frozenset[Path]
     notes: tuple[str, ...] = ()
 
@@ -107,7 +100,6 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
     return Side(
         joined(log.target for log in logs)[name],
         _logged_answers(logs, relabel),
-        frozenset([f"rules {RULES_VERSION}"] if relabel else (log.run.labelled_by for log in logs)),
         frozenset(log.run.file for log in logs),
         (*others, *(notes if wanted else ())),
     )
@@ -148,6 +140,7 @@ def _logged_answers(logs: Sequence[Log], relabel: bool) -> dict[str, PromptAnswe
         source = log.run.metadata.get("overbench_source")
         # Only the last part: where a file lies on somebody's machine is nobody else's business.
         name = f"{log.run.task} ({Path(str(source)).name})" if source else log.run.task
+        labelled_by = f"rules {RULES_VERSION}" if relabel else log.run.labelled_by
         rows = tqdm(
             _rows(log.run.file, relabel), log.run.file.name, unit=" replies", disable=None, leave=False
         )
@@ -155,6 +148,7 @@ def _logged_answers(logs: Sequence[Log], relabel: bool) -> dict[str, PromptAnswe
             one = answers.setdefault(prompt_id(doc["prompt"]), PromptAnswers(doc["prompt"]))
             _describe(one, doc, where)
             one.sets.add(name)
+            one.labelled_by.add(labelled_by)
             one.labels.update(verdict.label for verdict in verdicts)
     return answers
 
@@ -197,23 +191,24 @@ def _release_side(release: Release, folder: Path, wanted: str | None) -> Side:
 
     targets = {target.target: target for target in release.targets()}
     name = _chosen(targets, wanted, str(folder))
-    columns = {"id": "string", "prompt": "string", "category": "string"}
-    lists = dict.fromkeys(("features", "sources"), "list<string>")
-    file = release.folder / PROMPTS_FILE
-    prompts = read_columns(file, columns | lists, {"prompt_label": "string"}).to_pylist()
-    hard = set(read_columns(release.folder / HARD_FILE, {"id": "string"})["id"].to_pylist())
-    cells = release.matrix()
-    own = {row["id"]: row for row in cells.filter(pc.equal(cells["target"], name)).to_pylist()}
     answers: dict[str, PromptAnswers] = {}
-    for row in prompts:
-        if (cell := own.get(row["id"])) is None:
-            continue
-        one = answers.setdefault(prompt_id(row["prompt"]), PromptAnswers(row["prompt"]))
-        _describe(one, row, str(file))
-        one.sets |= {*(row["sources"] or ()), *([HARD_SET] if row["id"] in hard else ())}
-        one.labels.update(_cell_labels(cell))
-    labellers = frozenset(row["labelled_by"] for row in own.values()) - {None}
-    return Side(targets[name], answers, labellers, frozenset([release.folder.resolve()]))
+    hard = set(release.prompts(hard=True, columns=("id",))["id"].to_pylist())
+    columns = ("id", "prompt", "category", "features", "sources")
+    kinds: dict[PromptLabel, Any] = {"safe": release.prompts(columns=columns)}
+    if (unsafe := release.unsafe_prompts(columns)) is not None:
+        kinds["unsafe"] = unsafe
+    for kind, prompts in kinds.items():
+        cells = release.matrix(unsafe=kind == "unsafe")
+        own = {row["id"]: row for row in cells.filter(pc.equal(cells["target"], name)).to_pylist()}
+        for row in prompts.to_pylist():
+            if (cell := own.get(row["id"])) is None:
+                continue
+            one = answers.setdefault(prompt_id(row["prompt"]), PromptAnswers(row["prompt"]))
+            _describe(one, {**row, "prompt_label": kind}, str(release.folder))
+            one.sets |= {*(row["sources"] or ()), *([HARD_SET] if row["id"] in hard else ())}
+            one.labels.update(_cell_labels(cell))
+            one.labelled_by |= {cell["labelled_by"]} - {None}
+    return Side(targets[name], answers, frozenset([release.folder.resolve()]))
 
 
 def _cell_labels(cell: Mapping[str, Any]) -> dict[Label, int]:

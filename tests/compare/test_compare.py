@@ -213,12 +213,14 @@ class TestReading:
         assert "BASE against itself, from 60 prompts" in text
 
     def test_releases(self, base: Path, tmp_path: Path) -> None:
-        prompts = [{"prompt": prompt, "features": ["job"]} for prompt in KILL + PLAIN]
+        prompts = [{"prompt": prompt, "features": ["job"]} for prompt in KILL + PLAIN + BOMB]
         cells = {(row["prompt"], target): "complied" for row in prompts for target in ("org/one", "org/two")}
         cells |= {(prompt, "org/two"): "refused" for prompt in KILL}
-        release = tiny_release(tmp_path / "release", prompts, cells, hard=KILL)
+        cells[BOMB[0], "org/one"] = "refused"
+        release = tiny_release(tmp_path / "release", prompts, cells, hard=KILL, unsafe=BOMB)
         text = overbench("compare", f"{release}:org/one", f"{release}:org/two", code=1)
         assert "set: overbench_hard" not in text and "word: job" in text
+        assert re.search(r"harmful_compliance_rate ↓ *\|all *\|120\|0.9917\|1.0000", text)
         assert "has no target 'org/on'. Did you mean 'org/one'?" in overbench(
             "compare", f"{release}:org/on", f"{release}:org/two", code=2
         )
@@ -233,7 +235,7 @@ class TestBadInput:
         rows = [(prompt, ["complied"]) for prompt in KILL + PLAIN]
         write_log(tmp_path / "new", rows, rules_version="1.0")
         said = overbench("compare", base, tmp_path / "new", code=2)
-        assert "2 different labellers or versions" in said and "--relabel" in said
+        assert "labelled by different labellers or versions" in said and "--relabel" in said
         assert "Over-refusal: not shown to have got worse." in overbench(
             "compare", base, tmp_path / "new", "--relabel", code=2
         )
