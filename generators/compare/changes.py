@@ -138,8 +138,8 @@ def corrected(changes: Sequence[GroupChange]) -> list[GroupChange]:
 def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
     """By set, category and word, each family with Holm's correction and the clearest rise first.
 
-    A prompt of several sets or words counts in each. Sets or categories of which there is one alone are all
-    prompts over again and left out; so are words of fewer than
+    A prompt of several sets or words counts in each. A set or category that holds all prompts is left
+    out; so are words of fewer than
     :data:`~generators.report.stats.rates.MIN_FEATURE_PROMPTS` prompts.
     """
     names: dict[Kind, Callable[[PromptPair], Iterable[str]]] = {
@@ -155,8 +155,8 @@ def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
                 groups[name].append(pair)
         if kind == "word":
             groups = {name: some for name, some in groups.items() if len(some) >= MIN_FEATURE_PROMPTS}
-        elif len(groups) == 1:
-            continue
+        else:
+            groups = {name: some for name, some in groups.items() if len(some) < len(pairs)}
         changes = [
             change_of([pair.base for pair in some], [pair.new for pair in some], kind, name)
             for name, some in sorted(groups.items())

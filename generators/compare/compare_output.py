@@ -21,6 +21,8 @@ MOST_GROUPS: Final = 10
 """Of each kind, in the tables for people; JSON has all."""
 MOST_PROMPTS: Final = 5
 SHOWN_CHARS: Final = 120
+MIN_REPEATED: Final = 20
+"""Prompts with several replies, from which the noise of a target is told. JSON has it of any."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLUMNS: Final = (
@@ -60,7 +62,7 @@ def _lines(found: TargetComparison, disarm: Disarm, bullet: str) -> Iterator[str
         yield f"{bullet}{disarm(_sentence(one))}"
     for one in measured:
         for name, noise in zip(("BASE", "NEW"), one.found.noise, strict=True):
-            if noise is not None:
+            if noise is not None and noise.prompts >= MIN_REPEATED:
                 yield f"{bullet}{disarm(_noise(one, name, noise))}"
     yield from (f"{bullet}{disarm(note)}" for note in found.notes)
     for one in measured:
