@@ -128,27 +128,29 @@ def _from_hub(task: str, neighbour: Neighbour, hub_id: HubId) -> tuple[str, str,
     folder = hub_snapshot(hub_id, by_hand(task))
     try:
         configs = datasets.get_dataset_config_names(str(folder))
-        config = neighbour.config if neighbour.config in configs else _only(configs, "config", where)
-        loaded = datasets.load_dataset(str(folder), config)
-        split = neighbour.split if neighbour.split in loaded else _only(list(loaded), "split", where)
+        config = _the_one(neighbour.config, configs, "config", where)
+        # Streamed: other splits may have other columns, and are not read.
+        splits = datasets.load_dataset(str(folder), config, streaming=True)
+        split = _the_one(neighbour.split, list(splits), "split", where)
+        rows = list(splits[split])
+    except OverbenchError as error:
+        raise OverbenchError(f"{error} {by_hand(task)}") from error
     except (ValueError, OSError, datasets.exceptions.DatasetsError) as error:
-        if isinstance(error, OverbenchError):
-            raise OverbenchError(f"{error} {by_hand(task)}") from error
         problem = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise OverbenchError(
             f"The dataset {where} can't be read: {problem.rstrip('.')}. {by_hand(task)}"
         ) from error
     name = f"{hub_id.repo_id}/{config}/{split}"
-    rows = ((f"{name}, row {number}", dict(row)) for number, row in enumerate(loaded[split], start=1))
-    return name, folder.name, rows
+    return name, folder.name, ((f"{name}, row {n}", dict(row)) for n, row in enumerate(rows, start=1))
 
 
-def _only(names: list[str], what: str, where: str) -> str:
-    if len(names) != 1:
-        raise OverbenchError(
-            f"Expected the {what} of this set in the dataset {where}, or only one, found {', '.join(names)}."
-        )
-    return names[0]
+def _the_one(wanted: str | None, names: list[str], what: str, where: str) -> str:
+    """The name that is wanted, or the only one."""
+    if wanted in names or len(names) == 1:
+        return wanted if wanted in names else names[0]
+    raise OverbenchError(
+        f"Expected the {what} {wanted or 'of this set'} in the dataset {where}, found {', '.join(names)}."
+    )
 
 
 def by_hand(task: str) -> str:
@@ -156,7 +158,7 @@ def by_hand(task: str) -> str:
     from huggingface_hub import constants
 
     one = NEIGHBOURS[task]
-    part = " ".join(
+    part = ", ".join(
         f"its {what} {name}" for what, name in (("config", one.config), ("split", one.split)) if name
     )
     return (

@@ -13,6 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import huggingface_hub.constants
+import pytest
+
 Files = dict[str, bytes]
 
 
@@ -22,6 +25,7 @@ class FakeHub(ThreadingHTTPServer):
     Attributes:
         datasets: id -> list of (commit, files).
         private: the ids that need ``token``.
+        gated: the ids of which all may see that they are there, and nobody has the files.
         down: answer everything with status 503.
         calls: "METHOD path" of each request.
     """
@@ -32,6 +36,7 @@ class FakeHub(ThreadingHTTPServer):
         self.token = token
         self.datasets: dict[str, list[tuple[str, Files]]] = {}
         self.private: set[str] = set()
+        self.gated: set[str] = set()
         self.down = False
         self.calls: list[str] = []
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -40,9 +45,9 @@ class FakeHub(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def commit(self, repo: str, files: Files) -> str:
+    def commit(self, repo: str, files: Files, name: str = "") -> str:
         commits = self.datasets.setdefault(repo, [])
-        name = hashlib.sha1(f"{repo} {len(commits)}".encode()).hexdigest()
+        name = name or hashlib.sha1(f"{repo} {len(commits)}".encode()).hexdigest()
         commits.append((name, files))
         return name
 
@@ -60,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        path = self._called()
+        path = re.sub(r"^(/api/datasets/[^/]+/[^/]+)$", r"\1/revision/main", self._called())
         form = r"(?:/api)?/datasets/([^/]+/[^/]+)/(resolve|revision|tree)/([^/]+)(?:/(.+))?"
         if self.server.down or (match := re.fullmatch(form, path)) is None:
             return self._refuse(503 if self.server.down else 404)
@@ -76,6 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
         if what == "revision":
             siblings = [{"rfilename": name} for name in files]
             return self._send_json({"id": repo, "sha": commit, "siblings": siblings})
+        if repo in self.server.gated:
+            return self._refuse(403, "GatedRepo")
         if name not in files:
             return self._refuse(404, "EntryNotFound")
         etag = f'"{hashlib.sha1(files[name]).hexdigest()}"'
@@ -155,3 +162,10 @@ def fake_hub(token: str = "hf_test") -> Iterator[FakeHub]:
             yield server
         finally:
             server.shutdown()
+
+
+def point_to(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """What HF_ENDPOINT does when huggingface_hub is imported."""
+    template = url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", url)
+    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)

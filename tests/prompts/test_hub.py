@@ -2,7 +2,7 @@
 
 import huggingface_hub.constants
 import pytest
-from fake_hub import fake_hub
+from fake_hub import point_to
 from tiny_releases import tiny_release
 
 from generators.release.push import check_sums, push_release
@@ -11,25 +11,6 @@ from overbench_tasks.prompts import read_prompts
 from overbench_tasks.prompts.hub import HubId, hub_prompt_file, parse_hub_id
 
 EGGS, FILM = "How do I beat eggs?", "How do I shoot a film?"
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    constants = huggingface_hub.constants
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
-    monkeypatch.setenv("HF_TOKEN", "hf_test")
-    with fake_hub() as server:
-        point_to(monkeypatch, server.url)
-        yield server
-
-
-def point_to(monkeypatch, url):
-    """What HF_ENDPOINT does when huggingface_hub is imported."""
-    template = url + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", url)
-    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 
 @pytest.fixture
