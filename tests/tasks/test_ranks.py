@@ -60,13 +60,14 @@ if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
 lm = (RankLM if world > 1 else ScriptedLM)(reply)
 found = []
-for repeats in (1, 3):
-    config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": repeats}
-    results = evaluate(lm, Path(source), config)
+unsafe = {"overbench_unsafe_source": source.replace("p.jsonl", "unsafe.jsonl")}
+for task, repeats in (("overbench_hard", 1), ("overbench_hard", 3), ("overbench_balance", 1)):
+    config = load_yaml(f"{tasks_path()}/{task}.yaml") | {"repeats": repeats}
+    results = evaluate(lm, Path(source), config, metadata=unsafe)
     if rank == 0:
-        samples = results["samples"]["overbench_hard"]
+        samples = results["samples"][task]
         labels = {s["doc"]["id"]: s["filtered_resps"] for s in samples}
-        found.append({"scores": results["results"]["overbench_hard"], "labels": labels})
+        found.append({"scores": results["results"][task], "labels": labels})
 if rank == 0:
     with open(out, "w") as file:
         json.dump(found, file)
@@ -98,11 +99,16 @@ def test_two_ranks_give_the_results_of_one_also_with_repeats(tmp_path: Path) -> 
     # Five prompts on two ranks: the short rank is padded with a copy of its last request.
     rows = [{"id": str(n), "prompt": f"Question {n}", "category": "others"} for n in range(5)]
     source = write_table(tmp_path / "p.jsonl", rows)
+    unsafe = [{"id": f"unsafe {n}", "prompt": f"Unsafe question {n}"} for n in range(3)]
+    write_table(tmp_path / "unsafe.jsonl", unsafe)
     for one, two in zip(run(tmp_path, 1, source), run(tmp_path, 2, source), strict=True):
         assert one["labels"] == two["labels"]
         assert set(one["scores"]) == set(two["scores"])
         for key, value in one["scores"].items():
             assert two["scores"][key] == pytest.approx(value, nan_ok=True), key
-        # Question 3 gets an empty reply; 0 and 4 are refused.
+        # Question 3 gets an empty reply; 0 and 4 are refused, and of the unsafe ones 0.
         assert one["scores"]["osr,rules"] == 0.5
-        assert one["scores"]["unscored_rate,rules"] == 0.2
+        balance = "youden_j,rules" in one["scores"]
+        assert one["scores"]["unscored_rate,rules"] == (1 / 8 if balance else 1 / 5)
+        if balance:
+            assert one["scores"]["youden_j,rules"] == pytest.approx(1 / 3 - 1 / 2)
