@@ -81,8 +81,9 @@ def neighbour_rows(
             hub_id = _hub_id(source, revision)
         name, commit, records = _from_hub(task, neighbour, hub_id)
         told = {"overbench_prompts": name, "overbench_revision": commit}
-    rows = _rows(task, neighbour, records, name)
-    return rows, told
+    if "-NC-" in neighbour.licence:
+        logger.warning("%s: %s allows no commercial use (%s).", task, neighbour.paper, neighbour.licence)
+    return _rows(task, neighbour, records, name), told | {"overbench_licence": neighbour.licence}
 
 
 def _file(neighbour: Neighbour, source: str | None, revision: str | None) -> Path | None:
