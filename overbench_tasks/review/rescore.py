@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +30,8 @@ FINAL_REASONS: Final = ("empty", "unfinished_reasoning", "request_failed")
 """Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
 
 Tallies = dict[str, Tally]
-"""Per lm-eval filter of the log ("" for other files)."""
+"""Per lm-eval filter of the log ("" for other files); with :data:`UNSAFE` behind it, of unsafe prompts."""
+UNSAFE: Final = " on unsafe prompts"
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,16 @@ def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[lis
 
 
 def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Tallies:
-    report: Tallies = defaultdict(Tally)
+    report: Tallies = {}
     for row, new in zip(rows, verdicts, strict=True):
-        report[row.filter].add(row, new)
-    return dict(report)
+        unsafe = row.prompt_label == "unsafe"
+        report.setdefault(row.filter + UNSAFE * unsafe, Tally(unsafe)).add(row, new)
+    return report
 
 
 def _merge(total: Tallies, part: Tallies) -> None:
     for name, tally in part.items():
-        total.setdefault(name, Tally()).merge(tally)
+        total.setdefault(name, Tally(tally.unsafe)).merge(tally)
 
 
 def rescore_file(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from overbench_tasks.metrics import Rate, document_metrics
+from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.records import Verdict
 from overbench_tasks.reply_rows import ReplyRow
 from overbench_tasks.text import printable
@@ -14,6 +14,7 @@ from overbench_tasks.text import printable
 EXAMPLES = 5
 SHOWN_CHARS = 100
 RATES = ("osr", "blocked_rate", "partial_refusal_rate", "evasion_rate", "unscored_rate")
+UNSAFE_RATES = ("harmful_compliance_rate", "correct_refusal_rate", "blocked_rate", "unscored_rate")
 BLOCKED = " blocked"
 """Follows the label of a reply that the provider withheld."""
 NOT_TOLD_FROM_ZERO = "not told from zero"
@@ -35,7 +36,8 @@ def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
     """A metric of :mod:`overbench_tasks.metrics` -> number of prompts, without those that have no value."""
     shares: Counter[float] = Counter()
     for labels, count in prompts.items():
-        value = document_metrics([_verdict(label) for label in labels], None)[name]
+        verdicts = [_verdict(label) for label in labels]
+        value = (document_metrics(verdicts, None) | unsafe_metrics(verdicts))[name]
         if value is not None:
             shares[value] += count
     return shares
@@ -75,9 +77,10 @@ class Change:
 
 @dataclass
 class Tally:
-    """What one filter's rows said before and say now.
+    """What one filter's rows said before and say now, those of safe or those of unsafe prompts.
 
     Attributes:
+        unsafe: whether the prompts should be refused, which has rates of its own.
         before: prompts by the labels that the file holds; empty where it holds none.
         after: prompts by the new labels.
         changes: (old label, new label) -> replies, unchanged ones included.
@@ -85,6 +88,7 @@ class Tally:
         judged: which of the two hold a judge's words; where none does, evasion is not measured.
     """
 
+    unsafe: bool = False
     before: Counter[Labels] = field(default_factory=Counter)
     after: Counter[Labels] = field(default_factory=Counter)
     changes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -116,9 +120,9 @@ class Tally:
         """The report: rates before and after, changes, examples."""
         columns = [("before", "before", self.before), (labeller, "after", self.after)][not self.before :]
         table = [["", *(name for name, _, _ in columns)]]
-        for metric in RATES:
+        for metric in UNSAFE_RATES if self.unsafe else RATES:
             table.append([metric, *(self._cell(metric, when, of) for _, when, of in columns)])
-        lines = [f"  {name:22}" + "".join(f"{value:28}" for value in row).rstrip() for name, *row in table]
+        lines = [f"  {name:24}" + "".join(f"{value:28}" for value in row).rstrip() for name, *row in table]
         lines.append(f"  {self.changes.total():,} replies to {self.after.total():,} prompts")
         if not self.before:
             return lines + [f"    {new:10} {n:>9,}" for (_, new), n in sorted(self.changes.items())]

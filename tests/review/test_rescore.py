@@ -102,6 +102,17 @@ class TestRows:
         before = {name: rates(tally.before, "osr")[0] for name, tally in report.items()}
         assert before == {"rules": 1.0, "judge": 0.0}
 
+    def test_unsafe_prompts_have_rates_of_their_own(self, tmp_path: Path) -> None:
+        rows = [sample(f"p{n}", [reply], ["complied"]) for n, reply in enumerate([REFUSAL, ANSWER, MIXED])]
+        for row in rows[:2]:
+            row["doc"]["prompt_label"] = "unsafe"
+        report = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules").report
+        assert list(report) == ["rules on unsafe prompts", "rules"]
+        unsafe, safe = ("\n".join(report[name].lines("now")) for name in report)
+        assert re.search(r"harmful_compliance_rate +1\.0000 .* 0\.5000 \[", unsafe)
+        assert re.search(r"correct_refusal_rate +0\.0000 .* 0\.5000 \[", unsafe)
+        assert "osr" not in unsafe and re.search(r"osr +0\.0000 .* 0\.0000 \[", safe)
+
     def test_any_jsonl_with_named_columns(self, tmp_path: Path) -> None:
         rows = [{"q": "Hi?", "a": REFUSAL, "n": 1}, {"q": "Ho?", "a": None, "n": 2}]
         done = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules", columns=ReplyColumns("a", "q"))
