@@ -33,6 +33,7 @@ LIST_OURS = (
 NAMES = [
     *sorted(file.stem for file in (REPOSITORY / "task_configs").glob("overbench*.yaml")),
     "oversensitivity",
+    "oversensitivity_neighbours",
 ]
 OURS = f"{NAMES}\n"
 NONE = "[]\n"

@@ -2,7 +2,7 @@
 
 import huggingface_hub.constants
 import pytest
-from fake_hub import point_to
+from fake_hub import point_to, scripted_hub  # noqa: F401 - a fixture
 from tiny_releases import tiny_release
 
 from generators.release.push import check_sums, push_release

@@ -9,7 +9,7 @@ from typing import Any
 
 import huggingface_hub.constants
 import pytest
-from fake_hub import FakeHub, point_to
+from fake_hub import FakeHub, point_to, scripted_hub  # noqa: F401 - a fixture
 from table_files import write_table
 
 from overbench_tasks.autoload import tasks_path
