@@ -138,8 +138,8 @@ def corrected(changes: Sequence[GroupChange]) -> list[GroupChange]:
 def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
     """By set, category and word, each family with Holm's correction and the clearest rise first.
 
-    A prompt of several sets or words counts in each. A set or category that holds all prompts is left
-    out; so are words of fewer than
+    A prompt of several sets or words counts in each. A set or category that holds all prompts is
+    left out; so are words of fewer than
     :data:`~generators.report.stats.rates.MIN_FEATURE_PROMPTS` prompts.
     """
     names: dict[Kind, Callable[[PromptPair], Iterable[str]]] = {

@@ -219,7 +219,7 @@ class TestReading:
         cells[BOMB[0], "org/one"] = "refused"
         release = tiny_release(tmp_path / "release", prompts, cells, hard=KILL, unsafe=BOMB)
         text = overbench("compare", f"{release}:org/one", f"{release}:org/two", code=1)
-        assert "set: overbench_hard" not in text and "word: job" in text
+        assert "set: overbench_hard" in text and "word: job" in text
         assert re.search(r"harmful_compliance_rate ↓ *\|all *\|120\|0.9917\|1.0000", text)
         assert "has no target 'org/on'. Did you mean 'org/one'?" in overbench(
             "compare", f"{release}:org/on", f"{release}:org/two", code=2
