@@ -125,6 +125,7 @@ class Inputs:
         unsafe: of a release all its unsafe prompts and then, where its prompts come from several sources,
             those of each; of logs and outcome tables those of each set.
         unsafe_labels: by set and target, as ``labels``.
+        category_labels: of the first set, by category, as whose ``set_name`` it stands, and target.
     """
 
     sets: tuple[PromptSet, ...]
@@ -141,6 +142,7 @@ class Inputs:
     parts: tuple[PromptSet, ...] = ()
     unsafe: tuple[UnsafeSet, ...] = ()
     unsafe_labels: tuple[LabelCount, ...] = ()
+    category_labels: tuple[LabelCount, ...] = ()
 
     @property
     def main(self) -> PromptSet:
@@ -218,6 +220,7 @@ def read_inputs(
     quotes: dict[tuple[str, str], str] = {}
     labels: dict[bool, list[LabelCount]] = {False: [], True: []}
     counted: list[LabelCount] = []
+    of_categories: dict[str, list[LabelCount]] = {}
     with TemporaryDirectory(prefix="overbench-report-") as folder:
         for name, made in releases_of(given, logs, tables, Path(folder)):
             matrix = release_matrix(made.release)
@@ -244,7 +247,9 @@ def read_inputs(
             for side in (False, True) if made.release.has_unsafe else (False,):
                 cells = made.release.matrix(unsafe=side)
                 labels[side] += (whole := label_counts(name, cells))
-                counted += _counts_by_source(cells, by_source) if by_source else whole
+                counted += _counts_of_parts(cells, by_source) if by_source else whole
+                if not side:
+                    of_categories[name] = list(_counts_of_parts(cells, _by_category(matrix)))
             notes += [
                 f"{count:,} answers to prompts of {task} that the release doesn't have are left out."
                 for task, count in sorted(made.strangers.items())
@@ -271,16 +276,25 @@ def read_inputs(
         parts=tuple(one for one in parts if one.matrix.prompt_ids),
         unsafe=tuple(unsafe),
         unsafe_labels=tuple(sorted(labels[True], key=lambda count: (count.set_name, count.target))),
+        category_labels=tuple(of_categories.get(sets[0].name, ())),
     )
     return replace(found, notes=(*_much_unscored(counted, found.names), *notes, *_gaps(sets)))
 
 
-def _counts_by_source(cells: pa.Table, by_source: Mapping[str, Sequence[str]]) -> Iterator[LabelCount]:
+def _by_category(matrix: ResponseMatrix) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for identity, category in zip(matrix.prompt_ids, matrix.categories, strict=True):
+        if category is not None:
+            found.setdefault(category, []).append(identity)
+    return dict(sorted(found.items()))
+
+
+def _counts_of_parts(cells: pa.Table, parts: Mapping[str, Sequence[str]]) -> Iterator[LabelCount]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for source, ids in by_source.items():
-        yield from label_counts(source, cells.filter(pc.is_in(cells["id"], pa.array(ids, pa.string()))))
+    for name, ids in parts.items():
+        yield from label_counts(name, cells.filter(pc.is_in(cells["id"], pa.array(ids, pa.string()))))
 
 
 def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> Iterator[str]:

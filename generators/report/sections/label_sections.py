@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from generators.release.outcomes import BY
 from generators.release.read import GAPS_FILE
 from generators.report.report_inputs import Inputs, PromptSet
-from generators.report.sections.section import NONE, Cell, ReportTable, Section, make, percent, shares
-from generators.report.stats.matrix import MISSING
+from generators.report.sections.section import (
+    NONE,
+    Cell,
+    ReportTable,
+    Section,
+    category_name,
+    make,
+    percent,
+    shares,
+)
+from generators.report.stats.matrix import MISSING, LabelCount
 from generators.report.stats.rates import osr
 from overbench_tasks.logs import tells_evasion
 from overbench_tasks.metrics import Rate
@@ -107,9 +116,7 @@ def labels_section(inputs: Inputs) -> Section:
     for count in inputs.labels:
         labels, prompts = count.labels, count.prompts
         rate = Rate(labels["unscored"], prompts)
-        evasive = shares(labels["evasive"])
-        if count.labelled_by not in seen:
-            evasive = Cell("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
+        evasive = _evasive(count, seen)
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
         rows.append(
             (
@@ -144,8 +151,39 @@ def labels_section(inputs: Inputs) -> Section:
             "rate. Several replies of one model to one prompt count by their shares; a prompt whose replies "
             "differ is a conflict.",
         ),
-        tables=(table, _gaps_table(inputs)),
+        tables=(table, *filter(None, [_categories_table(inputs)]), _gaps_table(inputs)),
         below=(where_gaps_are_filled,) if inputs.release else (),
+    )
+
+
+def _evasive(count: LabelCount, seen: Container[str]) -> Cell:
+    """How many are evasive, where their labeller is one of those who tell that."""
+    if count.labelled_by not in seen:
+        return Cell("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
+    return shares(count.labels["evasive"])
+
+
+def _categories_table(inputs: Inputs) -> ReportTable | None:
+    """What is neither a refusal nor an answer, by category; None where there is no such reply."""
+    counts = inputs.category_labels
+    seen = _tellers_of_evasion(inputs)
+    if not any(
+        (one.labels["evasive"] and one.labelled_by in seen) or one.labels["unscored"] for one in counts
+    ):
+        return None
+    return make(
+        "category-labels",
+        f"Labels per model and category on {inputs.main.name}. Refused: of the scored ones",
+        ("Model", "Category", "Prompts", "Refused", "Partial", "Evasive", "Complied", "Unscored"),
+        (
+            (
+                *(inputs.names.get(one.target, one.target), category_name(one.set_name), one.prompts),
+                Rate(one.labels["refused"], one.prompts - round(one.labels["unscored"])),
+                *(shares(one.labels["partial"]), _evasive(one, seen)),
+                *(shares(one.labels[name]) for name in ("complied", "unscored")),
+            )
+            for one in sorted(counts, key=lambda one: (one.target, one.set_name))
+        ),
     )
 
 

@@ -1,0 +1,64 @@
+"""Published outcomes of real models: the figures of tests/benchmarks/README.md, from what is committed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.real_outcomes import FILES, correlations_table, rates_table, read
+
+from generators.release.aggregate import aggregate
+from generators.release.outcomes import find_outcomes
+from generators.report.report_inputs import Inputs, read_inputs
+from generators.report.stats.rates import osr
+from generators.report.write_report import build, markdown
+from overbench_tasks.metrics import Rate
+
+README = Path(__file__).parents[1] / "benchmarks" / "README.md"
+
+
+def block(name: str) -> list[str]:
+    found = re.search(
+        rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", README.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert found is not None
+    return found[1].splitlines()
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Inputs:
+    return read()
+
+
+def test_the_tables_are_those_of_the_page(inputs: Inputs) -> None:
+    assert list(rates_table(inputs)) == block("outcome rates")
+    assert list(correlations_table(inputs)) == block("outcome correlations")
+
+
+def test_safety_and_over_refusal_go_together_as_the_labels_of_empty_replies_have_it(inputs: Inputs) -> None:
+    rho = [row.split(" | ")[2].split()[0] for row in list(correlations_table(inputs))[2:]]
+    assert rho == ["0.05", "0.57", "0.12"]
+
+
+def test_empty_replies_are_in_no_rate_and_stand_first_on_the_page(inputs: Inputs) -> None:
+    [hard] = [one for one in inputs.sets if one.name == "or_bench_hard"]
+    assert osr(hard.matrix)["gpt-5.5"] == Rate(56, 298)
+    report = build(inputs)
+    page = markdown(report, "report.html", "figures")
+    told = "1,014 of 1,312 replies (77.3 %) could not be scored (empty 1,014)"
+    assert page.index(told) < page.index("## Oversensitivity rate")
+    [table] = [one for section in report.sections for one in section.tables if one.key == "category-labels"]
+    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
+    assert len(rows) == 8 * 10
+    of_gpt = [row for (model, _), row in rows.items() if model == "gpt-5.5"]
+    assert [sum(int(row[place]) for row in of_gpt) for place in (0, 3, 5)] == [1312, 11, 1014]
+
+
+def test_one_release_of_both_tables_has_the_same_rates(inputs: Inputs, tmp_path: Path) -> None:
+    aggregate([], [], tmp_path / "out", outcomes=find_outcomes(list(FILES.values())))
+    released = read_inputs([tmp_path / "out"])
+    parts = {one.name: osr(one.matrix) for one in released.parts}
+    assert parts == {one.name: osr(one.matrix) for one in inputs.sets}
+    assert released.unsafe[0].correct_refusals() == inputs.unsafe[0].correct_refusals()
+    assert "gpt-5.5 on or_bench_hard: 1,014 of 1,312 replies" in released.notes[0]
