@@ -118,11 +118,11 @@ class Target:
     def _flags(self) -> str:
         return f"--model {self.settings.model} --model_args {self.settings.model_args}"
 
-    def context(self, prompt: str) -> str:
-        """What the backend receives for ``prompt``: the same text as in an evaluation."""
+    def context(self, prompt: str) -> Any:
+        """What the backend receives for ``prompt``, as in an evaluation: text, or messages for a chat API."""
         template = self._lm.apply_chat_template if self.settings.apply_chat_template else None
         how = {"chat_template": template, **self._asked_how}
-        return str(self._task.fewshot_context({"prompt": prompt}, 0, **how))
+        return self._task.fewshot_context({"prompt": prompt}, 0, **how)
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
         """One reply per prompt, in order, as the backend gives them; it sorts by length and batches.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, ScriptedLM, evaluate
+from fault_server import fault_server
 from release_fakes import write_prompts
 
 from generators.targets.target import Target, TargetSettings
@@ -36,6 +37,18 @@ def test_the_model_receives_what_lm_eval_would_send(tmp_path: Path, flags: dict[
     asked = target(ScriptedLM(lambda prompt: ANSWER), **flags)
     assert (asked.context(PROMPT), asked.generation) == tuple(sent[0])
     assert asked.replies([PROMPT, PROMPT]) == [ANSWER, ANSWER]
+
+
+@pytest.mark.parametrize("backend", ["local-chat-completions", "overbench-local-chat"])
+def test_a_target_behind_a_chat_api_is_sent_messages(backend: str) -> None:
+    with fault_server(lambda *_: ANSWER) as server:
+        at = f"model=org/m,base_url={server.url}/chat/completions,tokenized_requests=False"
+        made = Target(TargetSettings(model=backend, model_args=at, system_instruction="Be careful."))
+        assert made.replies([PROMPT]) == [ANSWER]
+        assert [(one["role"], one["content"]) for one in server.bodies[0]["messages"]] == [
+            ("system", "Be careful."),
+            ("user", PROMPT),
+        ]
 
 
 def test_the_model_is_loaded_only_when_it_is_asked() -> None:
