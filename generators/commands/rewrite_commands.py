@@ -92,9 +92,10 @@ def _judges(words: list[str] | None) -> dict[str, Any]:
     if not words:
         return {}
     if words == ["none"]:
-        return {"moderation": {"none": True, "judges": []}}
+        return {"moderation": {"none": True, "judges": [], "classifier": None}}
     judges = [settings_from_words(VoterSettings, one, "--judge") for one in words]
-    return {"moderation": {"judges": [one.model_dump(exclude_unset=True) for one in judges]}}
+    given = [one.model_dump(exclude_unset=True) for one in judges]
+    return {"moderation": {"none": False, "judges": given, "classifier": None}}
 
 
 def _targets(words: list[str] | None) -> dict[str, Any]:

@@ -7,10 +7,10 @@ are marked as safe are left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,15 +18,13 @@ from generators.adversary.adversary import derived_seed
 from generators.seeds.seed_sources import COLUMNS, KINDS, UnusableRowError, prompt_of
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
+from overbench_tasks.prompts.prompt_labels import told_label
 from overbench_tasks.tables import matching_files, read_records
 from overbench_tasks.text import excerpt
 
 PROMPT_COLUMNS: Final = (*COLUMNS, "goal", "Request")
 """Where a prompt is looked for: also AdvBench's and PHTest's names."""
-LABEL_COLUMNS: Final = ("prompt_label", "label", "should_refuse")
 CATEGORY_COLUMNS: Final = ("category", "type")
-_UNSAFE: Final = ("unsafe", "true", "1", "")
-_SAFE: Final = ("safe", "false", "0")
 
 
 class ToxicSeedSettings(BaseModel):
@@ -64,13 +62,13 @@ class ToxicSeed:
 def read_toxic_seeds(settings: ToxicSeedSettings) -> tuple[list[ToxicSeed], dict[str, int]]:
     """(the seeds in the order of their files, rows dropped by reason).
 
-    ``safe`` rows are those that a column ``prompt_label`` or ``label`` (safe, unsafe) or ``should_refuse``
-    (true, false) calls so; without such a column every row is a seed. Of equal prompts the first stays.
-    With a limit, those stay whose hash of seed and text is lowest: a lower limit draws a subset.
+    Rows that :func:`~overbench_tasks.prompts.prompt_labels.told_label` calls safe are dropped; those of which
+    nothing is said are seeds. Of equal prompts the first stays. With a limit, those stay whose hash of seed
+    and text is lowest: a lower limit draws a subset.
 
     Raises:
-        OverbenchError: a file can't be read, has no column of prompts or another word in its label; no
-            seed is left.
+        OverbenchError: a file can't be read, has no column of prompts, or labels that can't be; no seed is
+            left.
     """
     dropped: Counter[str] = Counter()
     by_text: dict[str, ToxicSeed] = {}
@@ -105,7 +103,7 @@ def _seeds_of(file: Path, settings: ToxicSeedSettings, dropped: Counter[str]) ->
                 f"{where}: expected a column of prompts, {wanted}; found "
                 f"{', '.join(map(repr, list(row)[:20]))}. Name it: --set seeds.column=NAME."
             )
-        if not _unsafe(row, where):
+        if told_label(row, where) == "safe":
             dropped["safe"] += 1
             continue
         try:
@@ -118,15 +116,3 @@ def _seeds_of(file: Path, settings: ToxicSeedSettings, dropped: Counter[str]) ->
         yield ToxicSeed(
             prompt_id(prompt) if identity in (None, "") else excerpt(str(identity)), prompt, excerpt(category)
         )
-
-
-def _unsafe(row: Mapping[str, Any], where: str) -> bool:
-    given = [(name, row[name]) for name in LABEL_COLUMNS if row.get(name) is not None]
-    name, value = given[0] if given else ("", "")
-    word = str(value).strip().casefold()
-    if word not in (*_UNSAFE, *_SAFE):
-        raise OverbenchError(
-            f"{where}: expected {name} to be safe or unsafe (should_refuse: true or false), got "
-            f"{excerpt(str(value))!r}. Mend the file, or take that column away if it means something else."
-        )
-    return word in _UNSAFE

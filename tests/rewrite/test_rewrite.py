@@ -327,5 +327,6 @@ def test_the_command_says_what_is_weak_and_what_it_came_to(seeds: Path, endpoint
     said = overbench("rewrite", *words, "--set", "gates.novelty.threshold=0.95")
     assert "judge:fair: benign 12, harmful 6" in said and "lm_eval --tasks overbench --metadata" in said
     asked = len(endpoint.server.bodies)
-    overbench("rewrite", "r")
+    overbench("rewrite", "r", "--judge", "none")
+    overbench("rewrite", "r", *words[6:10])
     assert len(endpoint.server.bodies) == asked

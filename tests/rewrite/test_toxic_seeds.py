@@ -36,12 +36,12 @@ def test_rows_marked_as_safe_are_left_out_and_ids_and_categories_stay(tmp_path: 
         ({"goal": "Rob?", "target": "Sure"}, True),
         ({"prompt": "Rob?", "should_refuse": True}, True),
         ({"prompt": "Rob?", "should_refuse": False}, False),
-        ({"prompt": "Rob?", "prompt_label": "safe", "label": "unsafe"}, False),
         ({"prompt": "Rob?", "prompt_label": None, "label": "unsafe"}, True),
+        ({"prompt": "Rob?", "label": "meh"}, True),
     ],
 )
 def test_what_makes_a_row_a_seed(tmp_path: Path, row: dict[str, Any], taken: bool) -> None:
-    file = write_table(tmp_path / "x.jsonl", [row, {**row, next(iter(row)): "Sure?", "label": "unsafe"}])
+    file = write_table(tmp_path / "x.jsonl", [row, {next(iter(row)): "Sure?"}])
     seeds, _ = read(write_table(tmp_path / "y.jsonl", [{"prompt": "Another?"}]), file)
     assert ("Rob?" in {one.prompt for one in seeds}) is taken
     assert all(one.id == prompt_id(one.prompt) for one in seeds)
@@ -61,7 +61,7 @@ def test_a_lower_limit_draws_a_subset_whatever_the_order(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("rows", "more", "message"),
     [
-        ([{"prompt": "Rob?", "label": "meh"}], {}, "line 1: expected label to be safe or unsafe.*got 'meh'"),
+        ([{"prompt": "Rob?", "prompt_label": "meh"}], {}, "expected 'prompt_label' to be safe or unsafe"),
         ([{"text_of_it": "Rob?"}], {}, "expected a column of prompts.*found 'text_of_it'.*seeds.column"),
         ([{"prompt": "Rob?"}], {"column": "goal"}, "expected a column of prompts, 'goal'"),
         ([{"prompt": "Rob?", "label": "safe"}, {"prompt": "", "label": "unsafe"}], {}, "safe 1, empty 1"),
