@@ -20,6 +20,8 @@ MOST_NAMED: Final = 30
 OTHER: Final = "other"
 """The family of points that have none."""
 
+_EDGE: Final = 1e-9
+"""By how much a tick may miss 0 or 1: they are sums of steps."""
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 _LINES: Final = ("-", (0, (4, 2)), (0, (1, 1.5)))
 
@@ -135,7 +137,7 @@ def scatter(picture: Scatter, theme: Theme, width: float) -> Figure:
         numbers = [f"{number}  {name}" for number, name in zip(names, shown, strict=True)]
         figure.legend(key, numbers, loc="outside lower left", ncols=key_columns, frameon=False, fontsize=8)
     else:
-        names = shortened([point.name for point in picture.points], 34)
+        names = shortened([point.name for point in picture.points], 40)
     _name(figure, axes, picture, names, theme)
     return figure
 
@@ -211,7 +213,9 @@ def _scatter_axes(axes: Axes, picture: Scatter, theme: Theme) -> None:
     bottom, top = max(low - 0.06 * room, -0.02), high + 0.09 * room
     axes.set_ylim(bottom, top)
     axes.yaxis.set_major_formatter(percents)
-    axes.set_yticks([tick for tick in axes.get_yticks() if max(bottom, 0) <= tick <= min(top, 1)])
+    axes.set_yticks(
+        [tick for tick in axes.get_yticks() if max(bottom, 0) - _EDGE <= tick <= min(top, 1) + _EDGE]
+    )
     left, right = ends([(one.x, one.x_ends) for one in picture.points])
     if picture.sizes:
         axes.set_xscale("log")
@@ -224,7 +228,7 @@ def _scatter_axes(axes: Axes, picture: Scatter, theme: Theme) -> None:
         right = max(1.06 * right, 0.02)
         axes.set_xlim(-0.03 * right, right)
         axes.xaxis.set_major_formatter(percents)
-        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= min(right, 1)])
+        axes.set_xticks([tick for tick in axes.get_xticks() if -_EDGE <= tick <= min(right, 1) + _EDGE])
     axes.set_xlabel(picture.x_axis)
     axes.set_ylabel(picture.y_axis)
     axes.tick_params(length=0)

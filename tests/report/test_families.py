@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
+from conftest import overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log
@@ -139,6 +140,13 @@ def test_the_report_groups_rates_by_family_and_size(tmp_path: Path) -> None:
         "– all 3 models have the same value of one of the two, which puts them in no order",
         "–",
     ]
+
+
+def test_a_table_of_ones_own_names_families_in_the_report(tmp_path: Path) -> None:
+    logs = write_models(tmp_path / "logs", {"acme/x-1b": 1, "acme/y-2b": 2})
+    own = write_table(tmp_path / "own.csv", [{"pattern": "x-1b|y-2b", "family": "Acme"}])
+    overbench("report", str(logs), "--families", str(own), "--out", str(tmp_path / "r.html"))
+    assert "| Acme | 2 | 1 B to 2 B |" in (tmp_path / "r.md").read_text(encoding="utf-8")
 
 
 def test_without_a_known_family_or_a_second_model_the_section_stays_out(tmp_path: Path) -> None:

@@ -101,6 +101,12 @@ def test_names_stand_beside_points_or_in_a_key_where_there_is_no_room() -> None:
     ]
 
 
+def test_the_best_corner_is_on_the_axes() -> None:
+    point = Point("a", "", 0.456, 0.02, (0.396, 0.518), (0.008, 0.05))
+    axes = draw(Scatter("wide", "T", (point,), "x", "y", corner="best")).axes[0]
+    assert axes.get_xticks()[0] == pytest.approx(0) and axes.get_yticks()[-1] == pytest.approx(1)
+
+
 def test_a_family_looks_alike_in_all_pictures_of_a_report() -> None:
     def colour(picture: Scatter) -> object:
         return draw(picture).legends[0].get_lines()[0].get_color()
