@@ -162,10 +162,13 @@ def by_hand(task: str) -> str:
     part = ", ".join(
         f"its {what} {name}" for what, name in (("config", one.config), ("split", one.split)) if name
     )
+    key = "overbench_source"
+    if one.prompt_label == "unsafe":
+        key += ", of overbench_balance overbench_unsafe_source"
     return (
         f"To do without the hub: download {constants.ENDPOINT}/datasets/{one.hub_id} elsewhere"
         f"{f' ({part})' if part else ''}, and put it here as {neighbours_home() / one.file}.csv (or .jsonl, "
-        '.parquet), or name it with --metadata \'{"overbench_source": "PATH"}\'.'
+        f".parquet), or name the file in --metadata ({key})."
     )
 
 
