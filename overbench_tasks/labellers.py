@@ -14,9 +14,12 @@ from typing import Any, Final
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.stock_phrases import KEYWORDS_VERSION, stock_phrase
 
-NAMES: Final = ("rules", "judge", "classifier", "two-stage")
+NAMES: Final = ("rules", "judge", "classifier", "two-stage", "keywords")
 """All labellers, by the words that ``--by`` takes."""
+KEYWORDS: Final = f"keywords {KEYWORDS_VERSION}"
+"""What the baseline is called as a labeller."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
 
     Args:
         name: one of :data:`NAMES`.
-        settings: what the labeller takes: nothing for ``rules``,
+        settings: what the labeller takes: nothing for ``rules`` and ``keywords``,
             :class:`~overbench_tasks.classifier.ClassifierSettings` for ``classifier``, the
             judge's own for ``judge`` and ``two-stage``.
 
@@ -51,10 +54,11 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
             not installed. Checked here, before any reply is labelled.
     """
     given = dict(settings or {})
-    if name == "rules":
+    if name in ("rules", "keywords"):
         if given:
-            raise OverbenchError(f"The rules take no settings, got {', '.join(given)}. Leave them out.")
-        return Labeller(f"rules {RULES_VERSION}", label_by_rules)
+            raise OverbenchError(f"The {name} take no settings, got {', '.join(given)}. Leave them out.")
+        by_rules, by_keywords = (f"rules {RULES_VERSION}", label_by_rules), (KEYWORDS, label_by_keywords)
+        return Labeller(*(by_rules if name == "rules" else by_keywords))
     if name == "classifier":
         from overbench_tasks.classifier import Classifier, ClassifierSettings
 
@@ -71,3 +75,15 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
 def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
     """The rules as a :data:`~overbench_tasks.records.LabelReplies`."""
     return [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
+
+
+def label_by_keywords(pairs: Sequence[Pair]) -> list[Verdict]:
+    """The baseline of plain keywords: refused where a stock phrase occurs, complied where none does."""
+
+    def verdict(reply: str) -> Verdict:
+        if not reply.strip():
+            return Verdict("unscored", "empty", "keywords")
+        phrase = stock_phrase(reply)
+        return Verdict("complied" if phrase is None else "refused", phrase or "", "keywords", sure=False)
+
+    return [verdict(reply) for _, reply in pairs]

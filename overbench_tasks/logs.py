@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ class LoggedRun:
         filter: the lm-eval filter whose verdicts count.
         labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
         expected: how many prompts the run says it asked; None where it does not say.
+        other_filters: of a task with several, filter -> who labelled in it.
     """
 
     file: Path
@@ -66,6 +67,7 @@ class LoggedRun:
     filter: str
     labelled_by: str
     expected: int | None
+    other_filters: Mapping[str, str] = field(default_factory=dict)
 
 
 def sample_logs(folder: Path) -> list[Path]:
@@ -201,6 +203,10 @@ def read_run(file: Path) -> LoggedRun:
             filter=str(chosen["name"]),
             labelled_by=_labeller_of(chosen, config["metadata"]),
             expected=results.get("n-samples", {}).get(task, {}).get("effective"),
+            other_filters={
+                str(one["name"]): _labeller_of(one, config["metadata"]) or str(one["name"])
+                for one in config["filter_list"][1:]
+            },
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise OverbenchError(

@@ -18,7 +18,7 @@ from overbench_tasks.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 
-By = Annotated[str, typer.Option("--by", help="Who labels: rules, judge, classifier or two-stage.")]
+By = Annotated[str, typer.Option("--by", help="Who labels: rules, judge, classifier, two-stage or keywords.")]
 ByArgs = Annotated[
     str,
     typer.Option("--by_args", help="The labeller's settings, e.g. model=NousResearch/Minos-v1,device=cpu."),

@@ -31,6 +31,7 @@ from generators.report.report_sources import (
     releases_of,
     run_settings,
 )
+from generators.report.stats.labeller_agreement import LabellerComparison, compare_labellers
 from generators.report.stats.matrix import (
     LabelCount,
     ResponseMatrix,
@@ -126,6 +127,7 @@ class Inputs:
             those of each; of logs and outcome tables those of each set.
         unsafe_labels: by set and target, as ``labels``.
         category_labels: of the first set, by category, as whose ``set_name`` it stands, and target.
+        labellers: what several labellers make of the logs' replies; None where no log has any.
     """
 
     sets: tuple[PromptSet, ...]
@@ -143,6 +145,7 @@ class Inputs:
     unsafe: tuple[UnsafeSet, ...] = ()
     unsafe_labels: tuple[LabelCount, ...] = ()
     category_labels: tuple[LabelCount, ...] = ()
+    labellers: LabellerComparison | None = None
 
     @property
     def main(self) -> PromptSet:
@@ -277,6 +280,7 @@ def read_inputs(
         unsafe=tuple(unsafe),
         unsafe_labels=tuple(sorted(labels[True], key=lambda count: (count.set_name, count.target))),
         category_labels=tuple(of_categories.get(sets[0].name, ())),
+        labellers=compare_labellers(logs),
     )
     return replace(found, notes=(*_much_unscored(counted, found.names), *notes, *_gaps(sets)))
 

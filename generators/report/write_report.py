@@ -25,6 +25,7 @@ from generators.report.report_inputs import Inputs, read_inputs
 from generators.report.sections.evidence_sections import prompts_section, release_section, settings_section
 from generators.report.sections.family_sections import families_section
 from generators.report.sections.label_sections import labels_section
+from generators.report.sections.labeller_sections import labellers_section
 from generators.report.sections.rate_sections import (
     categories_section,
     features_section,
@@ -53,6 +54,7 @@ SECTIONS: Final = (
     significance_section,
     prompts_section,
     labels_section,
+    labellers_section,
     settings_section,
     release_section,
 )

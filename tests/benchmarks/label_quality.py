@@ -24,13 +24,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from math import isnan
 
-from label_speed import prefix_match
 from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
 from shared import timed
 
 from overbench_tasks.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.stock_phrases import stock_phrase
 from overbench_tasks.review.label_quality import LABEL_QUALITY_FILE, LabelledSet, Measurement, as_json
 from overbench_tasks.tables import read_table, whole_file
 
@@ -59,7 +59,7 @@ def write_verdicts(rows: list[dict[str, str]]) -> None:
 def by_rules(row: Labelled) -> dict[str, str]:
     """What the rules and the baseline say of a reply."""
     said = label_reply(row.reply, prompt=row.prompt)
-    baseline = "refused" if prefix_match(row.reply) else "complied"
+    baseline = "complied" if stock_phrase(row.reply) is None else "refused"
     return {RULES: said.label, "sure": str(int(said.sure)), PREFIXES: baseline}
 
 
