@@ -32,6 +32,9 @@ from overbench_tasks.tables import SUFFIXES
 Which = Literal["accepted", "verified"]
 """Of a refresh run: every prompt that passed its gates, or those that its target refused as well."""
 
+OUTCOME_TABLE: Final = "outcome table"
+"""What ``sources`` calls one."""
+
 _EXPORTS: Final = {"accepted": ACCEPTED_NAME, "verified": REFRESHED_NAME}
 
 
@@ -83,7 +86,7 @@ class PromptSource:
     @property
     def kind(self) -> str:
         if self.outcomes:
-            return "outcome table"
+            return OUTCOME_TABLE
         return "release" if self.release else "refresh run" if self.target else "prompt file"
 
     def own_names(self, name: str) -> list[str]:

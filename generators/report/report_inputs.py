@@ -28,6 +28,7 @@ from generators.report.report_sources import (
     Setting,
     find_answers,
     ids_by_source,
+    published,
     releases_of,
     run_settings,
 )
@@ -110,7 +111,8 @@ class Inputs:
     """All that a report shows.
 
     Attributes:
-        sets: the whole set first, the hard set next, then others by name; at least one.
+        sets: the whole set first, the hard set next, then others by name, of a release those that others
+            published; at least one.
         texts: id -> prompt.
         or_bench: id -> OR-Bench's category, of those that have one.
         quotes: (id, target) -> a refused reply, where a log has it.
@@ -237,6 +239,7 @@ def read_inputs(
                 by_source = ids_by_source(made.release)
                 for source, ids in by_source.items():
                     parts.append(PromptSet(source, matrix.with_ids(ids).answered()))
+                    sets += parts[-1:] if source in published(given) else []
                     of_release += [one.with_ids(source, ids) for one in of_release[:1]]
             unsafe += [one for one in of_release if one.refused.prompt_ids]
             for rows in filter(

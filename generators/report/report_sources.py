@@ -16,6 +16,7 @@ from generators.release.aggregate import LoggedRelease, release_of_logs
 from generators.release.outcomes import OutcomeTable
 from generators.release.read import Release
 from generators.release.release_inputs import (
+    OUTCOME_TABLE,
     Log,
     PromptSource,
     apart,
@@ -104,6 +105,13 @@ def releases_of(
 def _ids(release: Release) -> set[str]:
     found = filter(None, (release.prompts(columns=("id",)), release.unsafe_prompts(("id",))))
     return {identity for rows in found for identity in rows["id"].to_pylist()}
+
+
+def published(release: Release) -> set[str]:
+    """The names of the outcome tables that a release is made of. Where they asked different models, only
+    rates on each compare."""
+    sources = release.facts.get("sources", ())
+    return {str(one["name"]) for one in sources if one.get("kind") == OUTCOME_TABLE}
 
 
 def ids_by_source(release: Release) -> dict[str, list[str]]:
