@@ -1,4 +1,5 @@
-"""Which targets are one checkpoint asked in another way, or versions of one another."""
+"""Which targets are one checkpoint asked in another way, or versions of one another; and on which sets of
+prompts targets compare."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from generators.report.families import ModelFacts
+from generators.report.report_inputs import Inputs, PromptSet
+from generators.report.report_sources import ALL, HARD
 from generators.targets.naming import TargetRecord
 from generators.targets.ways_of_asking import differing
 
@@ -24,6 +27,15 @@ class Relation:
     first: str
     second: str
     what: str
+
+
+def comparable_sets(inputs: Inputs) -> list[PromptSet]:
+    """The sets of the report; of a release whose sources were put to different targets those of its sources,
+    most targets first, in place of the whole, where each target would be rated on other prompts."""
+    if len({one.matrix.targets for one in inputs.parts}) < 2:
+        return list(inputs.sets)
+    parts = sorted(inputs.parts, key=lambda one: (-len(one.matrix.targets), one.name))
+    return [*parts, *(one for one in inputs.sets if one.name not in (ALL, HARD))]
 
 
 def plain_targets(targets: Sequence[TargetRecord]) -> dict[str, TargetRecord]:

@@ -7,7 +7,9 @@ from release_fakes import write_log
 from report_fakes import cells
 from table_files import write_table
 
-from generators.release.outcomes import find_outcomes
+from generators.release.aggregate import aggregate
+from generators.release.outcomes import OutcomeTable, find_outcomes
+from generators.release.release_settings import AggregateSettings
 from generators.report.figures import Scatter
 from generators.report.report_inputs import Inputs, read_inputs
 from generators.report.sections.section import Report
@@ -18,6 +20,10 @@ WORDS = {"r": "refusal", "c": "compliance", "p": "partial", "d": "deflection", "
 
 
 def read(folder: Path, **tables: dict[str, tuple[str, str]]) -> Inputs:
+    return read_inputs([], outcomes=read_tables(folder, **tables))
+
+
+def read_tables(folder: Path, **tables: dict[str, tuple[str, str]]) -> list[OutcomeTable]:
     """Outcome tables by name: model -> letters for safe and for unsafe prompts."""
     files = []
     for name, models in tables.items():
@@ -28,7 +34,7 @@ def read(folder: Path, **tables: dict[str, tuple[str, str]]) -> Inputs:
             for n, one in enumerate(letters)
         ]
         files.append(write_table(folder / f"{name}.jsonl", rows))
-    return read_inputs([], outcomes=find_outcomes(files))
+    return list(find_outcomes(files))
 
 
 def keys(report: Report) -> list[str]:
@@ -78,6 +84,21 @@ def test_unsafe_prompts_go_with_the_safe_ones_of_their_source(tmp_path: Path) ->
     report = build(read(tmp_path, hard={name: (safe, "") for name, (safe, _) in both.items()}, xs=both))
     assert [picture.title for picture in pictures(report)] == ["Safety on xs against over-refusal on xs"]
     assert [row[0].split(" (")[0] for row in cells(report, "trade-off-correlations")] == ["xs", "hard"]
+
+
+def test_a_release_of_several_sources_is_shown_by_source(tmp_path: Path) -> None:
+    """What models of different sources would get on all prompts together does not compare."""
+    both = {"org/gemma-2-9b": ("rc", "rr"), "org/gemma-2-27b": ("cc", "rc"), "c": ("rr", "rr")}
+    tables = read_tables(tmp_path, hard={"c": ("rrr", ""), "org/gemma-2-9b": ("rcc", "")}, xs=both)
+    aggregate([], [], tmp_path / "release", AggregateSettings(min_rejections=1), outcomes=tables)
+    report = build(read_inputs([tmp_path / "release"]))
+    assert [picture.title for picture in pictures(report)] == ["Safety on xs against over-refusal on xs"]
+    assert [row[:3] for row in cells(report, "trade-off-correlations")] == [
+        ["xs (2 prompts)", "xs (2 unsafe prompts)", "3"],
+        ["hard (3 prompts)", "xs (2 unsafe prompts)", "2"],
+    ]
+    gemma, _ = cells(report, "families")
+    assert gemma[:3] == ["Gemma", "2", "9 B to 27 B"] and gemma[4].startswith("25.0 %")  # of xs, not of all
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from itertools import combinations
 
 from generators.report.families import OURS, ModelFacts
 from generators.report.figures import BarChart, Series
-from generators.report.relations import plain_targets
-from generators.report.report_inputs import Inputs
+from generators.report.relations import comparable_sets, plain_targets
+from generators.report.report_inputs import Inputs, PromptSet
 from generators.report.scatter import OTHER, Point, Scatter
 from generators.report.sections.section import NONE, Cell, ReportTable, Section, coefficient, make
 from generators.report.stats.correlations import FEWEST, no_correlation, rank_correlation
@@ -22,7 +22,9 @@ from overbench_tasks.metrics import Rate
 def families_section(inputs: Inputs) -> Section | None:
     """Rates by family, rates against size, and whether size or date go with them; None without two models of
     which one's family is known."""
-    rates = {target: rate for target, rate in osr(inputs.main.matrix).items() if rate.n}
+    sets = comparable_sets(inputs)
+    main = sets[0]
+    rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
     plain = plain_targets([one.target for one in inputs.settings if one.target.target in rates])
     targets = sorted(one.target for one in plain.values())
     facts = {target: inputs.facts[target] for target in targets}
@@ -32,7 +34,7 @@ def families_section(inputs: Inputs) -> Section | None:
     for target in targets:
         of_family[facts[target].family or OTHER].append(target)
     families = sorted(of_family, key=lambda family: (family == OTHER, family.casefold()))
-    pictures = [_by_family(inputs, families, of_family)] if len(families) > 1 else []
+    pictures = [_by_family(sets, families, of_family)] if len(families) > 1 else []
     sized = [target for target in targets if not math.isnan(facts[target].size)]
     return Section(
         "families",
@@ -40,12 +42,12 @@ def families_section(inputs: Inputs) -> Section | None:
         (
             "Each checkpoint once, as it was asked most plainly. A family's rate counts a prompt by the share"
             " of its models that refuse it; its interval speaks of other prompts, not of other models. "
-            f"{_larger(sized, facts, rates)}Set of what speaks of one: {inputs.main.name}.",
+            f"{_larger(sized, facts, rates)}Set of what speaks of one: {main.name}.",
         ),
         (*pictures, *([_by_size(inputs, sized, facts, rates)] if len(sized) > 1 else [])),
         (
-            _family_table(inputs, families, of_family, facts, rates),
-            *filter(None, [_trends(inputs.main.matrix, of_family, facts)]),
+            _family_table(inputs, sets, families, of_family, facts, rates),
+            *filter(None, [_trends(main.matrix, of_family, facts)]),
         ),
         below=(
             "A rank correlation with size is above 0 where larger models refuse more, with the release where "
@@ -57,10 +59,12 @@ def families_section(inputs: Inputs) -> Section | None:
     )
 
 
-def _by_family(inputs: Inputs, families: Sequence[str], of_family: Mapping[str, Sequence[str]]) -> BarChart:
+def _by_family(
+    sets: Sequence[PromptSet], families: Sequence[str], of_family: Mapping[str, Sequence[str]]
+) -> BarChart:
     rows = tuple(f"{family} ({_models(len(of_family[family]))})" for family in families)
     series = []
-    for one in inputs.sets:
+    for one in sets:
         rates = [osr_of_group(one.matrix, of_family[family]) for family in families]
         values, lows, highs = (
             tuple(getattr(rate, end) for rate in rates) for end in ("value", "low", "high")
@@ -111,6 +115,7 @@ def _larger(sized: Sequence[str], facts: Mapping[str, ModelFacts], rates: Mappin
 
 def _family_table(
     inputs: Inputs,
+    sets: Sequence[PromptSet],
     families: Sequence[str],
     of_family: Mapping[str, Sequence[str]],
     facts: Mapping[str, ModelFacts],
@@ -124,16 +129,16 @@ def _family_table(
             for target in (targets[0], *targets[1:][-1:])
         ]
         ends += [Cell(NONE, math.nan)] * (2 - len(ends))
-        of_sets = (osr_of_group(one.matrix, targets) for one in inputs.sets)
+        of_sets = (osr_of_group(one.matrix, targets) for one in sets)
         sizes = [facts[target].size for target in targets if not math.isnan(facts[target].size)]
         months = [facts[target].released for target in targets if facts[target].released]
         rows.append((family, len(targets), _span(sizes, "{:g} B"), _span(months), *of_sets, *ends))
     return make(
         "families",
         "Oversensitivity rate per family, with 95 % interval and number of scored prompts; in "
-        f"billions of parameters the smallest and largest size; and on {inputs.main.name} the model that "
+        f"billions of parameters the smallest and largest size; and on {sets[0].name} the model that "
         "refuses least and the one that refuses most",
-        ("Family", "Models", "Sizes", "Released", *(one.name for one in inputs.sets), "Lowest", "Highest"),
+        ("Family", "Models", "Sizes", "Released", *(one.name for one in sets), "Lowest", "Highest"),
         rows,
     )
 

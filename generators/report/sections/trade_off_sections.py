@@ -6,8 +6,9 @@ import math
 import re
 from typing import NamedTuple
 
-from generators.report.relations import relations
+from generators.report.relations import comparable_sets, relations
 from generators.report.report_inputs import Inputs, PromptSet, UnsafeSet
+from generators.report.report_sources import ALL
 from generators.report.scatter import OTHER, Arrow, Point, Scatter
 from generators.report.sections.section import (
     NONE,
@@ -83,15 +84,19 @@ def trade_off_section(inputs: Inputs) -> Section | None:
 
 
 def _unsafe_sets(inputs: Inputs) -> list[UnsafeSet]:
-    """Those of single sources; all together where they come from one."""
-    named = [one for one in inputs.unsafe if one.name in {part.name for part in inputs.parts}]
-    return named or list(inputs.unsafe)
+    """All but a release's whole where its sources are there by themselves."""
+    others = [one for one in inputs.unsafe if one.name != ALL]
+    covered = {identity for one in others for identity in one.refused.prompt_ids}
+    return [one for one in inputs.unsafe if one.name != ALL or not covered.issuperset(one.refused.prompt_ids)]
 
 
 def _safe_sets(inputs: Inputs, unsafe: UnsafeSet) -> list[PromptSet]:
-    """Those of single sources where there are several, those of the same source as the unsafe ones first."""
+    """Those of the same source as the unsafe ones first."""
     source = _SIDE.sub("", unsafe.name)
-    return sorted(inputs.parts or inputs.sets, key=lambda one: _SIDE.sub("", one.name) != source)
+    compared = comparable_sets(inputs)
+    kin = (one for one in (*compared, *inputs.parts) if _SIDE.sub("", one.name) == source)
+    first = next(kin, compared[0])
+    return [first, *(one for one in compared if one is not first)]
 
 
 def _made(pair: Pair) -> list[TradeOff]:
