@@ -122,7 +122,9 @@ def _bars(picture: BarChart, theme: Theme, width: float) -> Figure:
     narrow = is_narrow(width)
     series = len(picture.series)
     thickness = min((0.62 if narrow else 0.8) / series, 0.5)
-    legend_columns = 1 if narrow else series
+    # About 0.085 inches a letter and 0.6 for the colour, so that no name is cut off.
+    fitting = int(width / (0.085 * max(len(one.name) for one in picture.series) + 0.6))
+    legend_columns = 1 if narrow else max(1, min(series, fitting))
     legend = 0.25 * math.ceil(series / legend_columns) if series > 1 else 0.0
     height = 0.65 + legend + len(picture.rows) * (0.14 + 0.22 * series + (0.22 if narrow else 0))
     figure, axes = new_figure(width, height)
