@@ -35,7 +35,8 @@ def comparable_sets(inputs: Inputs) -> list[PromptSet]:
     if len({one.matrix.targets for one in inputs.parts}) < 2:
         return list(inputs.sets)
     parts = sorted(inputs.parts, key=lambda one: (-len(one.matrix.targets), one.name))
-    return [*parts, *(one for one in inputs.sets if one.name not in (ALL, HARD))]
+    shown = {ALL, HARD, *(one.name for one in parts)}
+    return [*parts, *(one for one in inputs.sets if one.name not in shown)]
 
 
 def plain_targets(targets: Sequence[TargetRecord]) -> dict[str, TargetRecord]:
