@@ -9,6 +9,7 @@ import hashlib
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,6 +160,11 @@ def settings_from_words(kind: type[Endpoint], text: str, flag: str) -> Endpoint:
     """
     from lm_eval.utils import simple_parse_args_string
 
+    if re.match(r"\s*(sk|hf|gsk|xai|pk)[-_]", text):
+        raise OverbenchError(
+            f"{flag}: that looks like a key. Expected SETTING=VALUE,... or a model's name; a key comes "
+            "from the environment alone (api_key_variable names the variable)."
+        )
     values = simple_parse_args_string(text) if "=" in text else {"model": text.strip()}
     if "model" in values:
         values["model"] = str(values["model"])  # lm-eval reads "4" as a number
