@@ -11,7 +11,6 @@ from conftest import ANSWER, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import sample
-from statsmodels.stats import inter_rater
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
@@ -26,6 +25,8 @@ from overbench_tasks.review.annotators import (
     read_annotations,
 )
 from overbench_tasks.review.sheets import Key, read_sheet, write_sheet
+
+inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
 
 # 14 annotators file 10 subjects under 5 heads: the worked example of Wikipedia, "Fleiss' kappa".
 FOURTEEN = """0 0 0 0 14; 0 2 6 4 2; 0 0 3 5 6; 0 3 9 2 0; 2 2 8 1 1; 7 7 0 0 0; 3 2 6 3 0; 2 5 3 2 2;
