@@ -116,6 +116,14 @@ def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:
         except KeyboardInterrupt:
             typer.echo(f"Stopped; nothing is lost. To go on: overbench refresh {folder}", err=True)
             raise typer.Exit(130) from None
+        turned_away = [f"{n:,} by {gate} ({why})" for (gate, why), n in store.decisions().items() if gate]
+    if exported.folder is None:
+        most = f" Turned away: {', '.join(turned_away[:3])}." if turned_away else ""
+        typer.echo(
+            f"{folder}: nothing to evaluate on yet, since no prompt has passed all gates and been answered "
+            f"by the target.{most} More: overbench status {folder}"
+        )
+        return
     typer.echo(
         f"{folder}: {exported.accepted:,} prompts passed all gates, {exported.verified:,} of them are "
         f"refused by the target. In {exported.folder}"

@@ -153,6 +153,7 @@ def _evaluated(
         calibration=tuning.calibration,
         threshold=tuning.threshold,
         tuned_on=tuning.on,
+        tuned=tuning.enough,
         brier_uncalibrated=brier(refused, plain),
         ece_uncalibrated=expected_calibration_error(refused, plain),
         test=_compared(test, tuning.judged(on_test), words_tuning.judged(words_on_test), settings.seed),

@@ -42,6 +42,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         truncated: how many prompts, of all splits, were longer than the detector reads.
         calibration, threshold: see :mod:`generators.detector.tuning`.
         tuned_on: ``in_domain``, ``all`` or ``none`` of the validation prompts.
+        tuned: validation had prompts enough to choose the threshold on (earlier versions did not say).
         brier_uncalibrated, ece_uncalibrated: on test, of the model's own softmax; those of
             calibrated probabilities are in ``test["all"].detector``.
         test: figures on the test split: ``all``; and where there are generated prompts among it,
@@ -57,6 +58,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     calibration: Calibration
     threshold: float
     tuned_on: str
+    tuned: bool = True
     brier_uncalibrated: float
     ece_uncalibrated: float
     test: dict[str, BaselineComparison]
@@ -75,6 +77,17 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         sets = [(name, self.test[name]) for name in ("all", "in_domain") if name in self.test]
         decided = [(name, found) for name, found in sets if found.auroc_gain.value is not None]
         return [name for name, found in decided if not found.beats_baseline]
+
+    def weakness(self) -> str:
+        """Why its threshold should turn nothing away, in words; empty where nothing speaks against it.
+
+        The order of its scores may be good all the same.
+        """
+        reasons = [] if self.tuned else ["validation has too few prompts to choose a threshold on"]
+        if lost := self.lost_to_baseline():
+            sets = " and ".join(_SETS[name] for name in lost)
+            reasons.append(f"words alone do as well on {sets} of the test split")
+        return ", and ".join(reasons)
 
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
@@ -125,7 +138,7 @@ def _figures(found: BaselineComparison) -> Iterator[tuple[str, str, str]]:
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     """README.md of a detector's folder: figures, counts, settings, use and limits; never a prompt."""
-    ours, lost = report.test["all"].detector, report.lost_to_baseline()
+    ours, weakness = report.test["all"].detector, report.weakness()
     on_hub = settings.encoder_name == settings.model and "/" in settings.model
     base = [f"base_model: {json.dumps(settings.model)}"] if on_hub else []
     tags = "tags: [over-refusal, overbench]"
@@ -148,7 +161,11 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
             + _card_table(found)
             for name, found in report.test.items()
         ),
-        *(["**The detector does not beat the baseline**: see the AUROC above."] if lost else []),
+        *(
+            [f"**Rank by its scores, and let its threshold turn nothing away**: {weakness}."]
+            if weakness
+            else []
+        ),
         f"Calibration on test: Brier score {report.brier_uncalibrated:.3f} before and {ours.brier:.3f} "
         f"after, expected calibration error {report.ece_uncalibrated:.3f} before and {ours.ece:.3f} after. "
         f"p = sigmoid((logit[refused] - logit[accepted]) / {report.calibration.temperature:.4f} "

@@ -49,12 +49,14 @@ class Tuning:
         calibration, threshold: see :func:`calibrate` and :func:`choose_threshold`.
         on: the validation prompts it rests on: ``in_domain``, ``all`` or ``none``.
         note: for people, empty if all went well.
+        enough: there were prompts enough to choose the threshold on, or none was to be chosen.
     """
 
     calibration: Calibration
     threshold: float
     on: str
     note: str
+    enough: bool
 
     def judged(self, log_odds: Floats) -> tuple[Floats, float]:
         """Probabilities of other prompts, (rows,), and the threshold."""
@@ -88,7 +90,8 @@ def tune(
     calibration = calibrate(refused, log_odds, weight_ratio) if settings.calibrate else UNCALIBRATED
     threshold, note = choose_threshold(refused, calibration.probabilities(log_odds), settings.threshold)
     nothing = not settings.calibrate and settings.threshold == "half"
-    return Tuning(calibration, threshold, "none" if nothing else on, note)
+    enough = settings.threshold == "half" or not too_few(refused)
+    return Tuning(calibration, threshold, "none" if nothing else on, note, enough)
 
 
 def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibration:

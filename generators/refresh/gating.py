@@ -59,8 +59,12 @@ class Gates:
             yield replace(one, rejection=problem)
 
     def _detector(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """The detector must call it refused; of the candidates of one job, the likeliest ``keep`` go on."""
+        """The detector must call it refused; of the candidates of one job, the likeliest ``keep`` go on.
+
+        A weak detector only ranks: see :meth:`Run.weakness`.
+        """
         detector = self._run.detector(self._round)
+        threshold = 0.0 if self._run.weakness(self._round) else detector.threshold
         probabilities = detector.probabilities([one.prompt for one in candidates])
         by_job: dict[str, list[float]] = defaultdict(list)
         for one, probability in zip(candidates, probabilities, strict=True):
@@ -68,7 +72,7 @@ class Gates:
         for one, probability in zip(candidates, probabilities, strict=True):
             likelier = sum(other > probability for other in by_job[one.job.id])
             reason = ""
-            if probability < detector.threshold:
+            if probability < threshold:
                 reason = "predicted_accepted"
             elif likelier >= self._run.settings.rounds.keep:
                 reason = "not_among_the_likeliest"

@@ -25,11 +25,14 @@ from overbench_tasks.tables import whole_file
 
 
 class Published(NamedTuple):
-    """How many prompts passed all gates, how many of them the target refuses, and where the tasks look."""
+    """How many prompts passed all gates, how many of them the target refuses, and where the tasks look.
+
+    ``folder`` is None where there was nothing to write there.
+    """
 
     accepted: int
     verified: int
-    folder: Path
+    folder: Path | None
 
 
 def publish(run: Run) -> Published:
@@ -49,7 +52,7 @@ def publish(run: Run) -> Published:
             if rows:
                 write_lines(folder / name, rows)
     write_lines(own / "rejections.jsonl", map(_rejection, run.store.rejections()))
-    return Published(len(accepted), len(verified), tasks)
+    return Published(len(accepted), len(verified), tasks if accepted else None)
 
 
 def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,12 @@ class RoundSettings(_Section):
         description="Which generation seeds start the loop: those the target refuses, asked first; "
         "or, as in the paper, those the detector calls refused.",
     )
+    weak_detector: Literal["rank", "gate"] = Field(
+        "rank",
+        description="What a detector does that had too few prompts to choose its threshold on, or that words "
+        "alone equal: rank, its scores only choose the likeliest candidates of each request (`keep`), and "
+        "the target decides; or gate, it turns away what it calls accepted, like any other.",
+    )
     words: Literal["attributed", "random"] = Field(
         "attributed",
         description="Features by attribution; 'random' draws words of the same prompts, to compare.",

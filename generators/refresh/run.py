@@ -94,6 +94,12 @@ class Run:
             self._detector = round_number, Detector.load(folder, device=device)
         return self._detector[1]
 
+    def weakness(self, round_number: int) -> str:
+        """Why a round's detector only ranks, as ``rounds.weak_detector`` has it; empty where it gates."""
+        if self.settings.rounds.weak_detector == "gate":
+            return ""
+        return DetectorReport.model_validate(self.store.finished()[round_number, "train"]).weakness()
+
     def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
         """Attribute (id, prompt) pairs with the detector of a round."""
         detector = self.detector(round_number)

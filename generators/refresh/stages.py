@@ -135,6 +135,8 @@ def train(run: Run, round_number: int) -> Summary:
     report = run.train(examples(run, round_number), round_number)
     for line in report.lines():
         run.say(line)
+    if run.settings.rounds.weak_detector == "rank" and (weakness := report.weakness()):
+        run.say(f"  *** It turns nothing away and only ranks the candidates of a request: {weakness}. ***")
     return report.model_dump(mode="json")
 
 
@@ -182,12 +184,17 @@ def round_seeds(run: Run, round_number: int) -> list[RunPrompt]:
     """What a round starts from, in the order in which it is drawn on.
 
     Verified prompts of earlier rounds come first, the latest round first: they are harmless and refused,
-    so what is made from them is likelier to be.
+    so what is made from them is likelier to be. Where a weak detector chooses the seeds, all of them,
+    the likeliest refusals first.
     """
     generation = run.store.prompts("generation")
     if run.settings.rounds.seeds_by == "target":
         labels = run.store.labels(run.asking)
         refused = [one for one in generation if labels.get(one.id) == "refused"]
+    elif run.weakness(round_number):
+        chances = run.detector(round_number).probabilities([one.prompt for one in generation])
+        order = sorted(range(len(generation)), key=lambda place: -chances[place])
+        refused = [generation[place] for place in order]
     else:
         says = run.detector(round_number).refuses([one.prompt for one in generation])
         refused = [one for one, refuses in zip(generation, says, strict=True) if refuses]

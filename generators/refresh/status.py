@@ -44,12 +44,15 @@ def _stage_lines(store: Store) -> list[str]:
 
 def _detector_lines(store: Store) -> list[str]:
     lines = ["Detector by round, on the same test prompts"]
-    for (number, stage), report in store.finished().items():
+    rounds = (store.fact("settings") or {}).get("rounds", {})
+    ranking = rounds.get("weak_detector") != "gate"
+    for (number, stage), summary in store.finished().items():
         if stage == "train":
-            test = DetectorReport.model_validate(report).test
-            seeds = test.get("seeds", test["all"])
+            report = DetectorReport.model_validate(summary)
+            seeds = report.test.get("seeds", report.test["all"])
             figures = f"AUROC {seeds.detector.auroc}, TF-IDF baseline {seeds.baseline.auroc}"
-            lines.append(f"  round {number}: {figures}")
+            ranks = f"; only ranks: {weakness}" if (weakness := report.weakness()) and ranking else ""
+            lines.append(f"  round {number}: {figures}{ranks}")
     return lines
 
 

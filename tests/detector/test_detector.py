@@ -242,6 +242,7 @@ def test_generated_prompts_are_reported_apart_and_tune_once_there_are_enough(
 def test_nothing_is_tuned_where_nothing_shall_be(training_of: Train, tmp_path: Path) -> None:
     report = training_of(examples(), tmp_path / "d", calibrate=False, threshold="half")
     assert (report.threshold, report.calibration, report.tuned_on) == (0.5, UNCALIBRATED, "none")
+    assert report.tuned  # as it was asked for
     assert "bias +0.000, tuned on none of validation" in "\n".join(report.lines())
     assert report.brier_uncalibrated == report.test["all"].detector.brier
     detector = Detector.load(tmp_path / "d", "cpu")
@@ -517,8 +518,10 @@ def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: Trained) ->
     assert worse.lost_to_baseline() == ["all"]
     text = "\n".join(worse.lines())
     assert "*** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on all prompts of the test split" in text
+    assert worse.weakness() == "words alone do as well on all prompts of the test split"
     better = report_with(trained[1], 3, 0.5)
     assert not better.lost_to_baseline() and "***" not in "\n".join(better.lines())
+    assert better.weakness() == ""
     close = report_with(trained[1], 2.2, 2)
     if not close.lost_to_baseline():
         assert "is not certain" in "\n".join(close.lines())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from generators.detector.detector_settings import DetectorSettings, Example
 from generators.detector.scores import brier, compare, expected_calibration_error
 from generators.detector.training import class_weight_ratio, example_weights
-from generators.detector.tuning import calibrate, choose_threshold, sigmoid
+from generators.detector.tuning import calibrate, choose_threshold, sigmoid, tune
 
 
 def test_weights_balance_classes() -> None:
@@ -140,6 +140,12 @@ def test_too_small_a_validation_split_tunes_nothing() -> None:
     threshold, note = choose_threshold(refused, np.linspace(0, 1, 59), "f1")
     assert threshold == 0.5
     assert "9 refused and 50 accepted" in note and "fewer than 10" in note
+    rows = [Example(str(number), value, "validation") for number, value in enumerate(refused)]
+    enough = [
+        tune(some, np.zeros(len(some)), 1.0, DetectorSettings(threshold=rule)).enough
+        for some, rule in ((rows, "f1"), (rows, 0.8), (rows, "half"), ([*rows, rows[0]], "f1"))
+    ]
+    assert enough == [False, False, True, True]
 
 
 @pytest.mark.parametrize(

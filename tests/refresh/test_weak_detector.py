@@ -1,0 +1,104 @@
+"""A detector that can't be relied on ranks candidates and shuts no gate; the target decides (few seeds)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import overbench
+from refresh_fakes import (
+    REPORT,
+    FakeAdversary,
+    FakeDetector,
+    FakeModerator,
+    FakeTarget,
+    ScriptedRun,
+    settings,
+    write_seeds,
+)
+
+from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_settings import Example
+from generators.refresh.loop import refresh
+from generators.refresh.stages import round_seeds
+from generators.refresh.status import status_lines
+from generators.refresh.store import Store
+
+UNTUNED = REPORT.model_copy(update={"tuned": False})
+LOST = {"all": REPORT.test["all"].model_copy(update={"beats_baseline": False})}
+NO_BETTER = REPORT.model_copy(update={"test": LOST})
+
+
+class Shut(FakeDetector):
+    """Knows the order, and calls everything accepted."""
+
+    def probabilities(self, prompts: Sequence[str]) -> list[float]:
+        return [value / 10 for value in super().probabilities(prompts)]
+
+
+class WeakRun(ScriptedRun):
+    report: DetectorReport
+
+    def train(self, examples: Sequence[Example], round_number: int) -> DetectorReport:
+        super().train(examples, round_number)
+        return self.report
+
+    def detector(self, round_number: int) -> Any:
+        return Shut(self.detector_folder(round_number))
+
+
+def of_460_seeds(folder: Path, store: Store, report: DetectorReport = UNTUNED, **rounds: Any) -> WeakRun:
+    """Of which 298 are left to train on, and too few to tune on."""
+    seeds = {"sources": [str(write_seeds(folder / "460.jsonl", 460))], "generation": 128}
+    chosen = settings(folder, seeds=seeds, rounds={"rounds": 1, "keep": 1, **rounds})
+    models = {"target": FakeTarget(), "adversary": FakeAdversary(), "moderator": FakeModerator()}
+    said: list[str] = []
+    run = WeakRun(chosen, store, said.append, **models)
+    vars(run).update(report=report, said=said)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("report", "why"), [(UNTUNED, "too few prompts to choose"), (NO_BETTER, "words alone do as well on all")]
+)
+def test_it_ranks_the_candidates_and_says_so(report: DetectorReport, why: str, tmp_path: Path) -> None:
+    with Store(tmp_path / "run") as store:
+        found = refresh(run := of_460_seeds(tmp_path, store, report))
+        seeds = store.finished()[0, "seeds"]
+        assert seeds["train"] == 298
+        assert 0 < found.verified <= found.accepted
+        reasons = {reason for gate, reason in store.decisions() if gate == "detector"}
+        assert reasons == {"not_among_the_likeliest"}
+        likeliest = {row["job_id"]: row["refusal_probability"] for row in store.accepted(run.asking)}
+        left = [row for row in store.rejections() if row["gate"] == "detector" and row["job_id"] in likeliest]
+        assert left and all(round(likeliest[row["job_id"]], 3) >= float(row["detail"]) for row in left)
+        assert any("only ranks the candidates" in line and why in line for line in vars(run)["said"])
+    assert any("only ranks: " in line and why in line for line in status_lines(tmp_path / "run"))
+
+
+def test_where_it_chooses_the_seeds_it_ranks_them(tmp_path: Path) -> None:
+    with Store(tmp_path / "run") as store:
+        refresh(run := of_460_seeds(tmp_path, store, seeds_by="detector"), until="train")
+        chosen, all_of_them = round_seeds(run, 1), store.prompts("generation")
+        chances = run.detector(1).probabilities([one.prompt for one in chosen])
+        assert chances == sorted(chances, reverse=True) and len(chosen) == len(all_of_them)
+
+
+def test_a_run_that_ends_with_nothing_names_no_folder_that_was_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERBENCH_HOME", str(tmp_path / "home"))
+    with Store(tmp_path / "run") as store:
+        run = of_460_seeds(tmp_path, store, weak_detector="gate")
+        ended = refresh(run)
+        assert ended == (0, 0, None)
+        assert not any("only ranks" in line for line in vars(run)["said"])
+    assert not (tmp_path / "home").exists()
+    assert not any("only ranks" in line for line in status_lines(tmp_path / "run"))
+    monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
+    monkeypatch.setattr("generators.refresh.loop.refresh", lambda run, until: ended)
+    last = overbench("refresh", tmp_path / "run").splitlines()[-1]
+    assert "nothing to evaluate on yet" in last and "by detector (predicted_accepted)" in last
+    assert str(tmp_path / "home") not in last
