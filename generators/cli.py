@@ -20,6 +20,7 @@ COMMANDS: Final = {
     **dict.fromkeys(("aggregate", "diff", "push", "report"), "release_commands"),
     **dict.fromkeys(("diversity", "defence"), "prompt_commands"),
     "compare": "compare_commands",
+    "explain": "explain_commands",
 }
 """Every command, as ``--help`` lists them: a function in one of the modules of :mod:`generators.commands`."""
 

@@ -78,22 +78,24 @@ GenerationTask: Any = _Task04 if _GenerateTask is object else _Task05
 """
 
 
-def generation_request(
-    task_name: str, doc_id: int, doc: Mapping[str, Any], context: str, settings: Mapping[str, Any]
+def model_request(
+    kind: str, task_name: str, doc_id: int, doc: Mapping[str, Any], context: Any, asked: Any
 ) -> Instance:
-    """One request for ``lm.generate_until``, asked once.
+    """One request for a method of lm-eval's models, asked once.
 
     Args:
+        kind: the method: ``generate_until`` or ``loglikelihood``.
         task_name: the task it belongs to, for lm-eval's messages.
         doc_id: its number there.
         doc: the row it was made of.
         context: what the model receives.
-        settings: lm-eval's generation settings (``until``, ``max_gen_toks``, ...).
+        asked: lm-eval's generation settings (``until``, ``max_gen_toks``, ...), or the text whose
+            likelihood is asked for.
     """
     return Instance(
-        request_type="generate_until",
+        request_type=kind,
         doc=dict(doc),
-        arguments=(context, dict(settings)),
+        arguments=(context, dict(asked) if isinstance(asked, Mapping) else asked),
         idx=0,
         # 0.4 reads these three from the tuple, 0.5 from their own fields.
         metadata=(task_name, doc_id, 1),

@@ -40,7 +40,8 @@ from generators.refresh.publish import write_lines
 from generators.rewrite.local_gates import LocalGates, RewriteCandidate
 from generators.rewrite.rewrite_settings import RewriteSettings
 from generators.rewrite.toxic_seeds import ToxicSeed, read_toxic_seeds
-from generators.rewrite.verification import ReplyFile, refusals, verdicts
+from generators.rewrite.verification import refusals, verdicts
+from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,6 +47,13 @@ class TargetSettings(BaseModel):
         return target_name(simple_parse_args_string(self.model_args)) or f"{self.model}:{self.model_args}"
 
 
+class Question(NamedTuple):
+    """One prompt under one system instruction, in place of the target's own; None: without any."""
+
+    prompt: str
+    system_instruction: str | None
+
+
 class Asked(Protocol):
     """Whatever can be asked prompts: a :class:`Target`, or a scripted one in a test."""
 
@@ -63,11 +70,17 @@ class Asked(Protocol):
 
 
 class Target:
-    """A target that loads its model when it is first asked."""
+    """A target that loads its model when it is first asked.
 
-    def __init__(self, settings: TargetSettings) -> None:
+    Args:
+        settings: which, and how it is asked.
+        generation: generation settings of lm-eval's on top of the task's, such as ``temperature``.
+    """
+
+    def __init__(self, settings: TargetSettings, generation: Mapping[str, Any] | None = None) -> None:
         self.settings = settings
         self.name = settings.name
+        self._more_generation = dict(generation or {})
 
     @cached_property
     def _task(self) -> Any:
@@ -86,7 +99,7 @@ class Target:
     def generation(self) -> dict[str, Any]:
         """The generation settings that lm-eval's backend receives."""
         more = self.settings.model_dump(include={"max_gen_toks"}, exclude_none=True)
-        return copy.deepcopy(dict(self._task.config.generation_kwargs)) | more
+        return copy.deepcopy(dict(self._task.config.generation_kwargs)) | more | self._more_generation
 
     @cached_property
     def decoding(self) -> str:
@@ -120,9 +133,12 @@ class Target:
 
     def context(self, prompt: str) -> Any:
         """What the backend receives for ``prompt``, as in an evaluation: text, or messages for a chat API."""
+        return self._context(Question(prompt, self.settings.system_instruction))
+
+    def _context(self, question: Question) -> Any:
         template = self._lm.apply_chat_template if self.settings.apply_chat_template else None
-        how = {"chat_template": template, **self._asked_how}
-        return self._task.fewshot_context({"prompt": prompt}, 0, **how)
+        how = {**self._asked_how, "system_instruction": question.system_instruction}
+        return self._task.fewshot_context({"prompt": question.prompt}, 0, chat_template=template, **how)
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
         """One reply per prompt, in order, as the backend gives them; it sorts by length and batches.
@@ -130,26 +146,51 @@ class Target:
         Raises:
             OverbenchError: the model cannot be loaded or asked.
         """
-        import aiohttp
-        import tenacity
+        return self.answers([Question(prompt, self.settings.system_instruction) for prompt in prompts])
 
-        from overbench_tasks.harness import generation_request
+    def answers(self, questions: Sequence[Question]) -> list[str]:
+        """As :meth:`replies`, with a system instruction for each prompt."""
         from overbench_tasks.task import look_for_reasoning, with_opening
 
-        if not prompts:
+        if not questions:
             return []
-        requests = [
-            generation_request("overbench", index, {"prompt": prompt}, self.context(prompt), self.generation)
-            for index, prompt in enumerate(prompts)
-        ]
-        try:
-            replies = self._lm.generate_until(requests)
-        except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
-            raise OverbenchError(
-                f"Asking {self._flags} failed: {type(error).__name__}: {error} "
-                "Earlier replies are kept: start the same command again."
-            ) from error
+        requests = self._requests("generate_until", [(one, self.generation) for one in questions])
+        replies = self._sent(requests, "generate_until")
         asked = zip(requests, replies, strict=True)
         shown = [with_opening(self._lm, request.args[0], reply) for request, reply in asked]
         look_for_reasoning(self._lm, shown, ROOM)
         return shown
+
+    def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]:
+        """The log-probability (natural, at most 0) that the answer to each question begins with that text.
+
+        Raises:
+            OverbenchError: as :meth:`replies`, or the backend gives no log-probabilities of given text.
+        """
+        requests = self._requests("loglikelihood", replies)
+        return [float(found) for found, _ in self._sent(requests, "loglikelihood")] if requests else []
+
+    def _requests(self, kind: str, asked: Sequence[tuple[Question, Any]]) -> list[Any]:
+        from overbench_tasks.harness import model_request
+
+        return [
+            model_request(kind, "overbench", index, {"prompt": one.prompt}, self._context(one), what)
+            for index, (one, what) in enumerate(asked)
+        ]
+
+    def _sent(self, requests: list[Any], kind: str) -> list[Any]:
+        import aiohttp
+        import tenacity
+
+        try:
+            return list(getattr(self._lm, kind)(requests))
+        except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
+            if isinstance(error, NotImplementedError):
+                raise OverbenchError(
+                    f"{self._flags}: this backend gives no log-probabilities of given text; hf, vllm and "
+                    "local-completions do. Leave --by_probability out."
+                ) from error
+            raise OverbenchError(
+                f"Asking {self._flags} failed: {type(error).__name__}: {error} "
+                "Earlier replies are kept: start the same command again."
+            ) from error

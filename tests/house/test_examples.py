@@ -41,6 +41,7 @@ DOCS.append("tests/benchmarks/README.md")
 PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
     r"overbench compare": "ends with what it found; tests/compare runs it",
+    r"overbench explain": "asks a model once per word; tests/explain runs it",
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
     r"overbench refresh(?!.*--dry-run)": "trains a detector; tests/refresh and the reading path run it",
     r"overbench rewrite(?!.*--dry-run)": "asks a writer and judges; tests/rewrite runs it",

@@ -53,7 +53,7 @@ GENERATION: tuple[tuple[str, ...], ...] = (
     ("rewrite",),
     ("release",),
     ("report",),
-    ("quickstart", "doctor", "compare"),
+    ("quickstart", "doctor", "compare", "explain"),
     ("commands",),
     ("cli",),
 )

@@ -1,0 +1,96 @@
+"""The command ``explain``: which words of a prompt make this target refuse it?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from generators.commands.options import Given, offers, validated
+from generators.explain.explain_settings import ExplainSettings
+from overbench_tasks.errors import OverbenchError
+
+SHOWN = 10
+"""Explanations of a set in the terminal; the page has all of them."""
+
+
+@offers(
+    "given",
+    ExplainSettings,
+    {
+        "--model": "target.model",
+        "--model_args": "target.model_args",
+        "--batch_size -b": "target.batch_size",
+        "--device": "target.device",
+        "--system_instruction": "target.system_instruction",
+        "--apply_chat_template": "target.apply_chat_template",
+        "--max_gen_toks": "target.max_gen_toks",
+        "--units": "units",
+        "--by": "by",
+        "--samples": "samples",
+        "--temperature": "temperature",
+        "--by_probability": "by_probability",
+        "--budget-calls --budget_calls": "budget_calls",
+    },
+)
+def explain(
+    *,
+    prompt: Annotated[str | None, typer.Argument(help="The prompt, in quotes.")] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run", help="Instead of a prompt: lm-eval's output folder or sample log; its refused prompts."
+        ),
+    ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option("--prompts", help="Instead of a prompt: a file of prompts.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-L", min=1, help="So many prompts of the run or file.")
+    ] = None,
+    given: Given,
+    labeller: Annotated[
+        str, typer.Option("--labeller", help="Who labels the replies: rules, two-stage, judge, classifier.")
+    ] = "rules",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A folder for the records, the summary and a page."),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the records, a line each.")] = False,
+) -> None:
+    """Which words of a prompt make this target refuse it? And which sentences of its system instruction?
+
+    Takes words out until the refusal turns, on the target itself, and shows a minimal set of them. Stopped or
+    killed, the same command goes on where it was.
+    """
+    from generators.explain import explain_run
+    from generators.explain.explain_output import summary_lines, terminal_lines
+    from generators.targets.target import Target
+
+    if sum(one is not None for one in (prompt, run or None, prompts)) != 1:
+        raise OverbenchError('Expected one of "PROMPT", --run LOGS and --prompts FILE.')
+    settings = validated(ExplainSettings, {**given, "labeller": {"by": labeller}})
+    if prompt is not None:
+        asked = explain_run.one_prompt(prompt)
+    elif prompts is not None:
+        asked = explain_run.prompts_of_file(prompts, limit)
+    else:
+        asked = explain_run.refused_prompts(run or [], limit)
+    target = Target(settings.target, settings.generation)
+    found = []
+    try:
+        for one in explain_run.explain(asked, settings, target, out):
+            found.append(one)
+            if json_output:
+                typer.echo(json.dumps(one.to_json()))
+            elif len(found) <= SHOWN:
+                typer.echo("\n".join(terminal_lines(one, settings.target.system_instruction)))
+    except KeyboardInterrupt:
+        typer.echo("Stopped; nothing is lost. To go on, start the same command again.", err=True)
+        raise typer.Exit(130) from None
+    if len(found) > 1 and not json_output:
+        typer.echo("\n".join(summary_lines(found)))
+    if out is not None and not json_output:
+        typer.echo(f"{out / 'explain.html'}: {len(found):,} prompts")

@@ -1,0 +1,239 @@
+"""Why does this target refuse this prompt? The words and the sentences of its instruction that do it.
+
+Each prompt is asked as it is; where it is refused, its words are taken out, one by one and then several at a
+time (:mod:`generators.explain.trigger_search`), and the target is asked again each time, within a budget of
+calls. Prompts are explained side by side: what all of them want to know next goes to the backend together.
+
+A search is told by the answers alone, and answers are on file as soon as they came: after an interruption it
+takes the same steps again, and asks only what is new.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final, NamedTuple
+
+from generators.explain.explain_settings import ExplainSettings
+from generators.explain.explanation import AskedState, Explanation, FoundTriggers
+from generators.explain.inquiry import Answer, Inquiry, Request
+from generators.explain.text_parts import (
+    TextPart,
+    candidates,
+    rarest_first,
+    sentences_of,
+    without,
+    words_of,
+)
+from generators.explain.trigger_search import Removal, TriggerSearch
+from generators.targets.target import Question
+
+FIRST_ASKED: Final = 2
+"""Greedy replies to the prompt as it is: two, to see whether the target keeps to its answer."""
+ASKED_AGAIN: Final = 5
+"""Where these two differ, so many, to tell how often."""
+
+
+class PromptToExplain(NamedTuple):
+    """A prompt by its id."""
+
+    id: str
+    prompt: str
+
+
+Steps = Generator[list[Request], list[Answer], Explanation]
+
+
+def explanations(
+    prompts: Sequence[PromptToExplain], settings: ExplainSettings, inquiry: Inquiry
+) -> Iterator[Explanation]:
+    """An explanation of each prompt, as they come to their end; ``side_by_side`` of them are at work.
+
+    Raises:
+        OverbenchError: as :meth:`~generators.explain.inquiry.Inquiry.answers`.
+    """
+    waiting = iter(prompts)
+    working: list[tuple[Steps, list[Request]]] = []
+    while True:
+        for one in islice(waiting, settings.side_by_side - len(working)):
+            steps = _PromptSteps(one, settings).steps()
+            working.append((steps, next(steps)))
+        if not working:
+            return
+        answers = iter(inquiry.answers([request for _, wanted in working for request in wanted]))
+        still: list[tuple[Steps, list[Request]]] = []
+        for steps, wanted in working:
+            try:
+                still.append((steps, steps.send(list(islice(answers, len(wanted))))))
+            except StopIteration as ended:
+                yield ended.value
+        working = still
+
+
+class _PromptSteps:
+    """One prompt's way to its explanation: yields what it wants to know, is sent the answers."""
+
+    def __init__(self, prompt: PromptToExplain, settings: ExplainSettings) -> None:
+        self._id, self._prompt = prompt
+        self._settings = settings
+        self._instruction = settings.target.system_instruction
+        self._seen: dict[Request, Answer] = {}
+        self._opening: str | None = None
+        self._turned_below = 0.0
+
+    @property
+    def _calls(self) -> int:
+        # Asked five times, a question was asked twice before: the longer request holds the shorter one.
+        most: dict[tuple[Question, str | None], int] = {}
+        for one in self._seen:
+            most[one.question, one.opening] = max(one.times, most.get((one.question, one.opening), 0))
+        return sum(most.values())
+
+    def _ask(self, requests: Sequence[Request]) -> Generator[list[Request], list[Answer], list[Answer]]:
+        if new := [one for one in dict.fromkeys(requests) if one not in self._seen]:
+            self._seen.update(zip(new, (yield new), strict=True))
+        return [self._seen[one] for one in requests]
+
+    def steps(self) -> Steps:
+        settings, question = self._settings, Question(self._prompt, self._instruction)
+        greedy = settings.samples == 1
+        [own] = yield from self._ask([Request(question, FIRST_ASKED if greedy else settings.samples)])
+        if greedy and len(set(own.labels)) > 1:
+            [own] = yield from self._ask([Request(question, ASKED_AGAIN)])
+        state = _state(own, greedy)
+        reason = next((verdict.reason for verdict in own.verdicts if verdict.label == "unscored"), "")
+        found = Explanation(
+            self._id, self._prompt, state, own.labels, own.replies[0], reason, settings.by, self._calls
+        )
+        if state != "refused":
+            return found
+        if settings.by_probability:
+            self._opening = _opening(own, settings.opening_words)
+            [begun] = yield from self._ask([Request(question, opening=self._opening)])
+            self._turned_below = begun.log_probability - math.log(2)
+            found = replace(found, opening=self._opening, opening_log_probability=begun.log_probability)
+        if settings.units != "words" and self._instruction:
+            found = replace(found, sentences=(yield from self._in_instruction(self._instruction)))
+        if settings.units != "sentences":
+            found = replace(found, words=(yield from self._in_prompt()))
+        return replace(found, calls=self._calls)
+
+    def _in_prompt(self) -> Generator[list[Request], list[Answer], FoundTriggers]:
+        words = words_of(self._prompt)
+        tried = candidates(words)
+        search = TriggerSearch(tried, rarest_first(words, tried), most_alone=self._settings.most_alone)
+
+        def variant(removal: Removal) -> tuple[str, Question | None]:
+            text = without(self._prompt, words, removal, self._settings.by)
+            return text, Question(text, self._instruction) if text else None
+
+        return (yield from self._searched(search, words, tried, variant))
+
+    def _in_instruction(self, instruction: str) -> Generator[list[Request], list[Answer], FoundTriggers]:
+        sentences = sentences_of(instruction)
+        tried = list(range(len(sentences)))
+        search = TriggerSearch(tried, most_alone=self._settings.most_alone, all_first=True)
+
+        def variant(removal: Removal) -> tuple[str, Question | None]:
+            text = without(instruction, sentences, removal)
+            return text, Question(self._prompt, text or None)
+
+        return (yield from self._searched(search, sentences, tried, variant))
+
+    def _searched(
+        self,
+        search: TriggerSearch,
+        parts: Sequence[TextPart],
+        tried: Sequence[int],
+        variant: Callable[[Removal], tuple[str, Question | None]],
+    ) -> Generator[list[Request], list[Answer], FoundTriggers]:
+        openings: dict[int, float] = {}
+        for batch in search.steps():
+            asked = {removal: question for removal in batch if (question := variant(removal)[1])}
+            # An empty prompt is not asked: there is no refusal left to turn, and no answer either.
+            search.known.update(dict.fromkeys(batch, False))
+            affordable = dict(islice(asked.items(), self._affordable(list(asked.values()))))
+            for removal in asked.keys() - affordable.keys():
+                del search.known[removal]
+            wanted = [self._request(question) for question in affordable.values()]
+            answers = yield from self._ask(wanted)
+            for removal, answer in zip(affordable, answers, strict=True):
+                search.known[removal] = self._turned(answer)
+                if self._opening is not None and len(removal) == 1:
+                    openings[min(removal)] = answer.log_probability
+            search.scores = {part: -value for part, value in openings.items()}
+            if len(affordable) < len(asked):
+                break
+        found = _found(search, parts, tried, openings)
+        if not found.shown:
+            return found
+        text, question = variant(frozenset(found.shown))
+        found = replace(found, variant=text)
+        if question is None or (self._opening is not None and self._calls >= self._settings.budget_calls):
+            return found
+        [then] = yield from self._ask([Request(question, self._settings.samples)])
+        return replace(found, variant_reply=_turned_reply(then), variant_label=_most(then))
+
+    def _request(self, question: Question) -> Request:
+        if self._opening is not None:
+            return Request(question, opening=self._opening)
+        return Request(question, self._settings.samples)
+
+    def _affordable(self, questions: Sequence[Question]) -> int:
+        """How many of the questions, from the first on, the budget allows."""
+        left = self._settings.budget_calls - self._calls
+        for number, question in enumerate(questions):
+            request = self._request(question)
+            left -= 0 if request in self._seen else request.times
+            if left < 0:
+                return number
+        return len(questions)
+
+    def _turned(self, answer: Answer) -> bool:
+        if self._opening is not None:
+            return answer.log_probability < self._turned_below
+        return answer.mostly("complied")
+
+
+def _state(own: Answer, greedy: bool) -> AskedState:
+    if greedy and len(set(own.labels)) > 1:
+        return "answers_differ"
+    if own.mostly("refused"):
+        return "refused"
+    return "unscored" if own.mostly("unscored") else "not_refused"
+
+
+def _opening(own: Answer, words: int) -> str:
+    """The first words of the first refusal."""
+    refusal = next(reply for reply, label in zip(own.replies, own.labels, strict=True) if label == "refused")
+    return " ".join(refusal.split()[:words])
+
+
+def _turned_reply(answer: Answer) -> str:
+    complied = (
+        reply for reply, label in zip(answer.replies, answer.labels, strict=True) if label == "complied"
+    )
+    return next(complied, answer.replies[0])
+
+
+def _most(answer: Answer) -> str:
+    return max(answer.labels, key=answer.labels.count)
+
+
+def _found(
+    search: TriggerSearch, parts: Sequence[TextPart], tried: Sequence[int], openings: dict[int, float]
+) -> FoundTriggers:
+    triggers = tuple(tuple(sorted(one)) for one in search.triggers)
+    best = search.best_known()
+    ended = not search.complete
+    return FoundTriggers(
+        parts=tuple(parts),
+        tried=tuple(tried),
+        state="found" if triggers else "budget_ended" if ended else "refuses_whatever_is_left",
+        triggers=triggers,
+        best=tuple(sorted(best)) if best and not triggers else None,
+        alone={min(one): turned for one, turned in search.known.items() if len(one) == 1},
+        openings=openings,
+    )

@@ -1,0 +1,94 @@
+"""What is found out about a refusal: the records of ``overbench explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from generators.explain.text_parts import By, TextPart
+
+State = Literal["found", "refuses_whatever_is_left", "budget_ended"]
+"""How a search ended: with a minimal trigger, with none, or before its end."""
+
+AskedState = Literal["refused", "not_refused", "answers_differ", "unscored"]
+"""What the target does with a prompt as it is: only where it is ``refused`` there is something to explain."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTriggers:
+    """What one search found, over the parts of one text.
+
+    Attributes:
+        parts: of the text, in order.
+        tried: which of them could be taken out.
+        state: how the search ended.
+        triggers: minimal sets of parts: the refusal turns where exactly these are out, and not where one less
+            is. The first is the one to show; several where several parts turn it alone.
+        best: where the calls ended before a minimal set was proved: the smallest set known to turn it.
+        variant: the text without the first trigger (or ``best``); None where there is none.
+        variant_reply: the target's reply to that.
+        variant_label: the label of that; by probability, whether the reply bears the search out.
+        alone: part -> what taking it out alone did: whether the refusal turned.
+        openings: by probability, part -> log-probability (natural) of the refusal's opening without it.
+    """
+
+    parts: tuple[TextPart, ...]
+    tried: tuple[int, ...]
+    state: State
+    triggers: tuple[tuple[int, ...], ...] = ()
+    best: tuple[int, ...] | None = None
+    variant: str | None = None
+    variant_reply: str | None = None
+    variant_label: str | None = None
+    alone: Mapping[int, bool] = field(default_factory=dict)
+    openings: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """The trigger to show: the first minimal one, else the best known, else none."""
+        return self.triggers[0] if self.triggers else (self.best or ())
+
+    @property
+    def in_triggers(self) -> frozenset[int]:
+        """The parts that are in any minimal trigger found."""
+        return frozenset(part for trigger in self.triggers for part in trigger)
+
+    def texts(self, numbers: Sequence[int]) -> list[str]:
+        """These parts as they stand in the text."""
+        return [self.parts[number].text for number in numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a target refuses a prompt, as far as it is known.
+
+    Attributes:
+        id: the prompt's.
+        state: what the target does with the prompt as it is.
+        labels: of its replies to that, in the order they came.
+        reply: the first of these.
+        reason: where a reply has no label, why; else "".
+        by: how words were taken out.
+        calls: questions put to the target for this prompt, those on file counted in.
+        opening: by probability, the refusal's opening; else None.
+        opening_log_probability: of that, after the prompt as it is.
+        words, sentences: what was found in the prompt and in the system instruction; None: not searched.
+    """
+
+    id: str
+    prompt: str
+    state: AskedState
+    labels: tuple[str, ...]
+    reply: str
+    reason: str
+    by: By
+    calls: int
+    opening: str | None = None
+    opening_log_probability: float | None = None
+    words: FoundTriggers | None = None
+    sentences: FoundTriggers | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as it stands in ``explain.jsonl``."""
+        return asdict(self)

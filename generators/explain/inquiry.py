@@ -1,0 +1,149 @@
+"""Questions to a target, each asked once: replies are on file as soon as they came, and labelled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from generators.targets.reply_file import ReplyFile
+from generators.targets.target import Question
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import Labeller
+from overbench_tasks.records import Verdict
+
+NO_VERDICT = ("judge_error", "judge_unparseable")
+
+
+class AnswersQuestions(Protocol):
+    """A :class:`~generators.targets.target.Target`, or a scripted one in a test."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def decoding(self) -> str: ...
+    def replies(self, prompts: Sequence[str]) -> list[str]: ...
+    def answers(self, questions: Sequence[Question]) -> list[str]: ...
+    def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]: ...
+
+
+class Request(NamedTuple):
+    """What is to be known of one question.
+
+    Attributes:
+        times: how many replies; the second to the same question is another reply.
+        opening: instead of replies the log-probability that one begins so.
+    """
+
+    question: Question
+    times: int = 1
+    opening: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came: replies with their verdicts, or a log-probability."""
+
+    replies: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    log_probability: float = 0.0
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(verdict.label for verdict in self.verdicts)
+
+    def mostly(self, label: str) -> bool:
+        """Whether more than half of the replies have this label."""
+        return 2 * sum(one == label for one in self.labels) > len(self.verdicts)
+
+
+class Inquiry:
+    """Asks a target what is not on file.
+
+    Args:
+        target: who is asked.
+        labeller: of its replies.
+        kept: where the replies are.
+        chunk_size: so many questions go to the backend at once, and on file together.
+        asked: told, after each chunk, how many questions it had.
+
+    Attributes:
+        calls: how many questions were put to the target by this object.
+    """
+
+    def __init__(
+        self,
+        target: AnswersQuestions,
+        labeller: Labeller,
+        kept: ReplyFile,
+        chunk_size: int,
+        asked: Callable[[int], object] = lambda count: None,
+    ) -> None:
+        self._target, self._labeller, self._kept = target, labeller, kept
+        self._chunk_size, self._asked = chunk_size, asked
+        self._verdicts: dict[str, Verdict] = {}
+        self.calls = 0
+
+    def answers(self, requests: Sequence[Request]) -> list[Answer]:
+        """One answer per request, in order.
+
+        Raises:
+            OverbenchError: the target can't be asked, or the labeller gave no verdict; what came is kept.
+        """
+        wanted: dict[str, tuple[Question, str | None]] = {}
+        for one in requests:
+            for key in _keys(one):
+                wanted[key] = (one.question, one.opening)
+        known = self._kept.replies(self._target)
+        self._ask({key: asked for key, asked in wanted.items() if key not in known})
+        known = self._kept.replies(self._target)
+        self._label({key: asked for key, asked in wanted.items() if key not in self._verdicts}, known)
+        return [self._answer(one, known) for one in requests]
+
+    def _answer(self, request: Request, known: dict[str, tuple[str, Verdict | None]]) -> Answer:
+        keys = _keys(request)
+        if request.opening is not None:
+            return Answer(log_probability=float(known[keys[0]][0]))
+        return Answer(tuple(known[key][0] for key in keys), tuple(self._verdicts[key] for key in keys))
+
+    def _ask(self, missing: dict[str, tuple[Question, str | None]]) -> None:
+        for kind in (False, True):
+            rows = [(key, asked) for key, asked in missing.items() if (asked[1] is not None) == kind]
+            for start in range(0, len(rows), self._chunk_size):
+                chunk = rows[start : start + self._chunk_size]
+                came: Sequence[Any]
+                if kind:
+                    came = self._target.log_probabilities([(one, str(text)) for _, (one, text) in chunk])
+                    came = [repr(value) for value in came]
+                else:
+                    came = self._target.answers([question for _, (question, _) in chunk])
+                self._kept.add(self._target, dict(zip((key for key, _ in chunk), came, strict=True)))
+                self.calls += len(chunk)
+                self._asked(len(chunk))
+
+    def _label(
+        self, wanted: dict[str, tuple[Question, str | None]], known: dict[str, tuple[str, Verdict | None]]
+    ) -> None:
+        replies = {key: question for key, (question, opening) in wanted.items() if opening is None}
+        said = {key: verdict for key in replies if (verdict := known[key][1]) is not None}
+        unread = [key for key in replies if key not in said]
+        labelled = self._labeller.label([(replies[key].prompt, known[key][0]) for key in unread])
+        said |= dict(zip(unread, labelled, strict=True))
+        if lost := Counter(verdict.reason for verdict in said.values() if verdict.reason in NO_VERDICT):
+            raise OverbenchError(
+                f"The labeller gave no verdict on {lost.total():,} of {len(said):,} replies. The replies are "
+                "kept: start the same command again to label the rest."
+            )
+        self._verdicts |= said
+
+
+def _keys(request: Request) -> list[str]:
+    """A key for each reply: over the prompt, the instruction and which reply to them it is."""
+    what = [*request.question, request.opening]
+    return [
+        hashlib.sha256(json.dumps([*what, number]).encode()).hexdigest()[:24]
+        for number in range(request.times)
+    ]

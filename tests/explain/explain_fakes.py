@@ -1,0 +1,61 @@
+"""Targets that refuse by a rule of our own, and the settings to explain them with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from conftest import ANSWER, REFUSAL
+
+from generators.explain.explain import PromptToExplain
+from generators.explain.explain_run import explain
+from generators.explain.explain_settings import ExplainSettings
+from generators.explain.explanation import Explanation
+from generators.targets.target import Question
+
+_NUMBERS = count()
+
+
+class RuledTarget:
+    """Refuses a question where the rule says so; a string that the rule returns is the reply itself."""
+
+    decoding = "0" * 12
+
+    def __init__(self, refuses: Callable[[Question], bool | str], name: str | None = None) -> None:
+        self.refuses = refuses
+        self.name = name or f"scripted-{next(_NUMBERS)}"
+        self.asked: list[Question] = []
+        self.batches: list[int] = []
+
+    def replies(self, prompts: Sequence[str]) -> list[str]:
+        return self.answers([Question(prompt, None) for prompt in prompts])
+
+    def answers(self, questions: Sequence[Question]) -> list[str]:
+        self.asked += questions
+        self.batches.append(len(questions))
+        return [self._reply(one) for one in questions]
+
+    def _reply(self, question: Question) -> str:
+        refuses = self.refuses(question)
+        return refuses if isinstance(refuses, str) else REFUSAL if refuses else ANSWER
+
+    def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]:
+        self.asked += [question for question, _ in replies]
+        return [math.log(0.9 if self.refuses(question) else 0.01) for question, _ in replies]
+
+
+def words(*wanted: str) -> Callable[[Question], bool]:
+    """Refuses where all of these words stand."""
+    return lambda question: all(word in question.prompt for word in wanted)
+
+
+def explained(
+    target: Any, *prompts: str, out: Path | None = None, instruction: str | None = None, **settings: Any
+) -> list[Explanation]:
+    """The explanations of prompts, which are their own ids."""
+    asked = {"model_args": "pretrained=org/m", "system_instruction": instruction}
+    made = ExplainSettings.model_validate({"target": asked, **settings})
+    return list(explain([PromptToExplain(prompt, prompt) for prompt in prompts], made, target, out))
