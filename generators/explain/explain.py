@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from generators.explain.explain_settings import ExplainSettings
 from generators.explain.explanation import AskedState, Explanation, FoundTriggers
-from generators.explain.inquiry import Answer, Inquiry, Request
+from generators.explain.inquiry import Answer, Inquiry, TargetRequest
 from generators.explain.text_parts import (
     TextPart,
     candidates,
@@ -43,7 +43,7 @@ class PromptToExplain(NamedTuple):
     prompt: str
 
 
-Steps = Generator[list[Request], list[Answer], Explanation]
+Steps = Generator[list[TargetRequest], list[Answer], Explanation]
 
 
 def explanations(
@@ -55,7 +55,7 @@ def explanations(
         OverbenchError: as :meth:`~generators.explain.inquiry.Inquiry.answers`.
     """
     waiting = iter(prompts)
-    working: list[tuple[Steps, list[Request]]] = []
+    working: list[tuple[Steps, list[TargetRequest]]] = []
     while True:
         for one in islice(waiting, settings.side_by_side - len(working)):
             steps = _PromptSteps(one, settings).steps()
@@ -63,7 +63,7 @@ def explanations(
         if not working:
             return
         answers = iter(inquiry.answers([request for _, wanted in working for request in wanted]))
-        still: list[tuple[Steps, list[Request]]] = []
+        still: list[tuple[Steps, list[TargetRequest]]] = []
         for steps, wanted in working:
             try:
                 still.append((steps, steps.send(list(islice(answers, len(wanted))))))
@@ -79,7 +79,7 @@ class _PromptSteps:
         self._id, self._prompt = prompt
         self._settings = settings
         self._instruction = settings.target.system_instruction
-        self._seen: dict[Request, Answer] = {}
+        self._seen: dict[TargetRequest, Answer] = {}
         self._opening: str | None = None
         self._turned_below = 0.0
 
@@ -91,7 +91,9 @@ class _PromptSteps:
             most[one.question, one.opening] = max(one.times, most.get((one.question, one.opening), 0))
         return sum(most.values())
 
-    def _ask(self, requests: Sequence[Request]) -> Generator[list[Request], list[Answer], list[Answer]]:
+    def _ask(
+        self, requests: Sequence[TargetRequest]
+    ) -> Generator[list[TargetRequest], list[Answer], list[Answer]]:
         if new := [one for one in dict.fromkeys(requests) if one not in self._seen]:
             self._seen.update(zip(new, (yield new), strict=True))
         return [self._seen[one] for one in requests]
@@ -99,9 +101,9 @@ class _PromptSteps:
     def steps(self) -> Steps:
         settings, question = self._settings, Question(self._prompt, self._instruction)
         greedy = settings.samples == 1
-        [own] = yield from self._ask([Request(question, FIRST_ASKED if greedy else settings.samples)])
+        [own] = yield from self._ask([TargetRequest(question, FIRST_ASKED if greedy else settings.samples)])
         if greedy and len(set(own.labels)) > 1:
-            [own] = yield from self._ask([Request(question, ASKED_AGAIN)])
+            [own] = yield from self._ask([TargetRequest(question, ASKED_AGAIN)])
         state = _state(own, greedy)
         reason = next((verdict.reason for verdict in own.verdicts if verdict.label == "unscored"), "")
         found = Explanation(
@@ -111,7 +113,7 @@ class _PromptSteps:
             return found
         if settings.by_probability:
             self._opening = _opening(own, settings.opening_words)
-            [begun] = yield from self._ask([Request(question, opening=self._opening)])
+            [begun] = yield from self._ask([TargetRequest(question, opening=self._opening)])
             self._turned_below = begun.log_probability - math.log(2)
             found = replace(found, opening=self._opening, opening_log_probability=begun.log_probability)
         if settings.units != "words" and self._instruction:
@@ -120,7 +122,7 @@ class _PromptSteps:
             found = replace(found, words=(yield from self._in_prompt()))
         return replace(found, calls=self._calls)
 
-    def _in_prompt(self) -> Generator[list[Request], list[Answer], FoundTriggers]:
+    def _in_prompt(self) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
         words = words_of(self._prompt)
         tried = candidates(words)
         search = TriggerSearch(tried, rarest_first(words, tried), most_alone=self._settings.most_alone)
@@ -131,7 +133,9 @@ class _PromptSteps:
 
         return (yield from self._searched(search, words, tried, variant))
 
-    def _in_instruction(self, instruction: str) -> Generator[list[Request], list[Answer], FoundTriggers]:
+    def _in_instruction(
+        self, instruction: str
+    ) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
         sentences = sentences_of(instruction)
         tried = list(range(len(sentences)))
         search = TriggerSearch(tried, most_alone=self._settings.most_alone, all_first=True)
@@ -148,7 +152,7 @@ class _PromptSteps:
         parts: Sequence[TextPart],
         tried: Sequence[int],
         variant: Callable[[Removal], tuple[str, Question | None]],
-    ) -> Generator[list[Request], list[Answer], FoundTriggers]:
+    ) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
         openings: dict[int, float] = {}
         for batch in search.steps():
             asked = {removal: question for removal in batch if (question := variant(removal)[1])}
@@ -173,13 +177,13 @@ class _PromptSteps:
         found = replace(found, variant=text)
         if question is None or (self._opening is not None and self._calls >= self._settings.budget_calls):
             return found
-        [then] = yield from self._ask([Request(question, self._settings.samples)])
+        [then] = yield from self._ask([TargetRequest(question, self._settings.samples)])
         return replace(found, variant_reply=_turned_reply(then), variant_label=_most(then))
 
-    def _request(self, question: Question) -> Request:
+    def _request(self, question: Question) -> TargetRequest:
         if self._opening is not None:
-            return Request(question, opening=self._opening)
-        return Request(question, self._settings.samples)
+            return TargetRequest(question, opening=self._opening)
+        return TargetRequest(question, self._settings.samples)
 
     def _affordable(self, questions: Sequence[Question]) -> int:
         """How many of the questions, from the first on, the budget allows."""

@@ -30,7 +30,7 @@ class AnswersQuestions(Protocol):
     def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]: ...
 
 
-class Request(NamedTuple):
+class TargetRequest(NamedTuple):
     """What is to be known of one question.
 
     Attributes:
@@ -87,7 +87,7 @@ class Inquiry:
         self._verdicts: dict[str, Verdict] = {}
         self.calls = 0
 
-    def answers(self, requests: Sequence[Request]) -> list[Answer]:
+    def answers(self, requests: Sequence[TargetRequest]) -> list[Answer]:
         """One answer per request, in order.
 
         Raises:
@@ -103,7 +103,7 @@ class Inquiry:
         self._label({key: asked for key, asked in wanted.items() if key not in self._verdicts}, known)
         return [self._answer(one, known) for one in requests]
 
-    def _answer(self, request: Request, known: dict[str, tuple[str, Verdict | None]]) -> Answer:
+    def _answer(self, request: TargetRequest, known: dict[str, tuple[str, Verdict | None]]) -> Answer:
         keys = _keys(request)
         if request.opening is not None:
             return Answer(log_probability=float(known[keys[0]][0]))
@@ -140,7 +140,7 @@ class Inquiry:
         self._verdicts |= said
 
 
-def _keys(request: Request) -> list[str]:
+def _keys(request: TargetRequest) -> list[str]:
     """A key for each reply: over the prompt, the instruction and which reply to them it is."""
     what = [*request.question, request.opening]
     return [
