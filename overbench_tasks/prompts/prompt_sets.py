@@ -20,7 +20,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.foreign_categories import mapped_category, slug
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, of_label, told_label
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
-from overbench_tasks.prompts.sources import BUNDLED_SETS, source_file
+from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
 from overbench_tasks.tables import read_table
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import datasets
 
 logger = logging.getLogger(__name__)
-
-BUNDLED = Path(__file__).parents[1] / "data"
 
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""

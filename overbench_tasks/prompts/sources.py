@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
+from typing import Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import hub_prompt_file, parse_hub_id
 from overbench_tasks.prompts.refreshed import data_home
 from overbench_tasks.tables import SUFFIXES
+
+BUNDLED = Path(__file__).parents[1] / "data"
+"""The bundled release that tasks ask where no source takes its place."""
+
+BUNDLED_RELEASES: Final = {"overbench-1.1": BUNDLED}
+"""The folder of each bundled release, by name; one before :data:`BUNDLED` lies in a folder of that name in
+it, and may hold no more than the files of its sets."""
 
 BUNDLED_SETS = ("overbench", "overbench_hard")
 
@@ -17,9 +25,9 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
     """The prompt file that an ``overbench_source`` means.
 
     Args:
-        source: in this order a prompt file, a release's folder, the name of a release in
-            :func:`releases_home`, or a dataset on the Hugging Face hub, as ``ORG/NAME`` or
-            ``hub:ORG/NAME``, both with an optional ``@REVISION``.
+        source: in this order a prompt file, a release's folder, the name of a bundled release
+            (:data:`BUNDLED_RELEASES`) or of one in :func:`releases_home`, or a dataset on the Hugging Face
+            hub, as ``ORG/NAME`` or ``hub:ORG/NAME``, both with an optional ``@REVISION``.
         overbench_set: of a release, ``overbench_hard`` takes its hard prompts, any other set all of them.
 
     Raises:
@@ -28,9 +36,9 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
     path = Path(source).expanduser()
     if path.is_file() or path.suffix in SUFFIXES:
         return path
-    known = releases()
+    known = {name: releases_home() / name for name in releases()} | BUNDLED_RELEASES
     if path.is_dir() or source in known:
-        folder = path if path.is_dir() else releases_home() / source
+        folder = path if path.is_dir() else known[source]
         file = folder / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
         if not file.is_file():
             raise OverbenchError(
@@ -41,10 +49,11 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
     if (hub_id := parse_hub_id(source)) is not None:
         return hub_prompt_file(hub_id, overbench_set)
     near = difflib.get_close_matches(source, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" Releases there: {', '.join(known) or 'none'}."
+    hint = f" Did you mean {near[0]!r}?" if near else f" Known releases: {', '.join(sorted(known))}."
     raise OverbenchError(
         f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}), the folder of a release, "
-        f"the name of one in {releases_home()}, or a dataset on the hub as ORG/NAME.{hint}"
+        f"the name of a bundled one or of one in {releases_home()}, or a dataset on the hub as ORG/NAME."
+        f"{hint}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -152,8 +153,19 @@ def test_an_unknown_source_lists_what_is_there() -> None:
     make_release(sources.releases_home() / "june")
     with pytest.raises(OverbenchError, match=r"No prompts at 'juni'.*Did you mean 'june'\?"):
         sources.source_file("juni")
-    with pytest.raises(OverbenchError, match=r"ORG/NAME\. Releases there: june\."):
+    with pytest.raises(OverbenchError, match=r"ORG/NAME\. Known releases: june, overbench-1\.1\."):
         sources.source_file("../x y")
+
+
+def test_a_bundled_release_goes_by_its_name_before_one_of_that_name_elsewhere() -> None:
+    make_release(sources.releases_home() / "overbench-1.1")
+    for name in sources.BUNDLED_SETS:
+        assert loaded(overbench_set=name, overbench_source="overbench-1.1") == loaded(overbench_set=name)
+    for name, folder in sources.BUNDLED_RELEASES.items():
+        assert all((folder / f"{one}.parquet").is_file() for one in sources.BUNDLED_SETS), name
+    facts = json.loads((sources.BUNDLED / "release.json").read_text(encoding="utf-8"))
+    default = f"{facts['name']}-{facts['version']}".casefold()
+    assert sources.BUNDLED_RELEASES[default] == sources.BUNDLED
 
 
 def test_a_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
