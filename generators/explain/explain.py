@@ -11,6 +11,7 @@ takes the same steps again, and asks only what is new.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -210,9 +211,9 @@ def _state(own: Answer, greedy: bool) -> AskedState:
 
 
 def _opening(own: Answer, words: int) -> str:
-    """The first words of the first refusal."""
+    """The first words of the first refusal, white space as it came."""
     refusal = next(reply for reply, label in zip(own.replies, own.labels, strict=True) if label == "refused")
-    return " ".join(refusal.split()[:words])
+    return re.match(rf"\s*(?:\S+\s+){{0,{words - 1}}}\S*", refusal)[0]  # type: ignore[index]
 
 
 def _turned_reply(answer: Answer) -> str:

@@ -99,24 +99,28 @@ def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:
 
 
 def summary_lines(explained: Sequence[Explanation]) -> Iterator[str]:
-    """A set of explanations: counts, and the triggers that explain most."""
-    found = summary(explained)
-    states = found["states"]
-    yield ", ".join(f"{states[state]:,} {said}" for state, said in _STATES.items() if state in states)
-    for unit, form in (("word", word_form), ("sentence", str)):
-        searches = _searches(explained, unit)
-        if not searches:
-            continue
-        told = found[f"{unit}s"]
-        sizes = ", ".join(f"{size}: {count:,}" for size, count in told["trigger_sizes"].items())
-        yield f"{unit}s of the minimal trigger: {sizes or 'none found'}; " + ", ".join(
-            f"{_SEARCHES[state]} {count:,}" for state, count in told["states"].items() if state != "found"
-        )
-        for row in trigger_counts(searches, form)[:MOST_ROWS]:
+    """A set of explanations for the terminal: counts, and the triggers that explain most."""
+    yield from count_lines(explained)
+    for unit, form in _UNITS:
+        for row in trigger_counts(_searches(explained, unit), form)[:MOST_ROWS]:
             yield (
                 f"  {row.alone:>5,} hinge on “{printable(row.text)}” alone, {row.together:,} on it and others"
                 f" ({row.prompts:,} refused prompts have it)"
             )
+
+
+def count_lines(explained: Sequence[Explanation]) -> Iterator[str]:
+    """How many were refused, what was found of these, and with how many calls."""
+    found = summary(explained)
+    states = found["states"]
+    yield ", ".join(f"{states[state]:,} {said}" for state, said in _STATES.items() if state in states)
+    for unit, _ in _UNITS:
+        if (told := found[f"{unit}s"]) is not None:
+            sizes = ", ".join(f"{size}: {count:,}" for size, count in told["trigger_sizes"].items())
+            ends = [
+                f"{told['states'][one]:,} {said}" for one, said in _SEARCHES.items() if one in told["states"]
+            ]
+            yield "; ".join([f"{unit}s of the minimal trigger: {sizes or 'none found'}", *ends])
     if found["calls_median"] is not None:
         yield f"{found['calls']:,} calls, a median of {found['calls_median']:g} for a refused prompt"
 
@@ -133,10 +137,10 @@ _STATES: Final = {
     "unscored": "without a label",
 }
 _SEARCHES: Final = {
-    "found": "found",
     "refuses_whatever_is_left": "refused whatever is left",
-    "budget_ended": "ended by the budget",
+    "budget_ended": "not to the end, for want of calls",
 }
+_UNITS: Final = (("word", word_form), ("sentence", str))
 
 
 def page(explained: Sequence[Explanation], facts: Mapping[str, Any], instruction: str | None) -> str:
@@ -147,10 +151,11 @@ def page(explained: Sequence[Explanation], facts: Mapping[str, Any], instruction
     """
     from generators.report.write_report import html
 
-    lead = ("; ".join(f"{name}: {value}" for name, value in facts.items() if value not in (None, "")),)
+    told = (f"{name.replace('_', ' ')} {value}" for name, value in facts.items() if value)
+    lead = tuple(f"{visible(line)}." for line in ("; ".join(told), *count_lines(explained)))
     sections = [
         section
-        for unit, form in (("word", word_form), ("sentence", str))
+        for unit, form in _UNITS
         if (section := _trigger_section(_searches(explained, unit), unit, form)) is not None
     ]
     sections.append(
@@ -198,7 +203,7 @@ def _trigger_section(found: Sequence[FoundTriggers], unit: str, form: Any) -> Se
         f"Which {unit}s explain most",
         (
             f"A refusal that hinges on one {unit} turns when that alone is taken out. That many refusals "
-            "would be gained by mending the target there; several may turn the same refusal, so rows don't "
+            "would go if the target minded it no longer; several may turn the same refusal, so rows don't "
             "add up.",
         ),
         tables=(table,),

@@ -96,8 +96,7 @@ def explain(
         name = "replies.jsonl" if out else f"{hashlib.sha256(target.name.encode()).hexdigest()[:12]}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder / f".{name}.lock")
-            lock.acquire(timeout=0)
+            lock = FileLock(folder / f".{name}.lock").acquire(timeout=0)
         except Timeout as error:
             raise OverbenchError(f"Another process works on {folder}. Wait for it or stop it.") from error
         except OSError as error:

@@ -154,42 +154,55 @@ class Target:
 
         if not questions:
             return []
-        requests = self._requests("generate_until", [(one, self.generation) for one in questions])
-        replies = self._sent(requests, "generate_until")
-        asked = zip(requests, replies, strict=True)
-        shown = [with_opening(self._lm, request.args[0], reply) for request, reply in asked]
+        contexts = [self._context(one) for one in questions]
+        asked = [
+            (one.prompt, context, self.generation) for one, context in zip(questions, contexts, strict=True)
+        ]
+        replies = zip(contexts, self._sent("generate_until", asked), strict=True)
+        shown = [with_opening(self._lm, context, reply) for context, reply in replies]
         look_for_reasoning(self._lm, shown, ROOM)
         return shown
 
     def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]:
         """The log-probability (natural, at most 0) that the answer to each question begins with that text.
 
+        lm-eval counts white space at the end of the context to the text that follows. Behind a chat template
+        that is the line break after the role, which some models were never trained to predict: a second
+        request tells its share, which is taken off again.
+
         Raises:
             OverbenchError: as :meth:`replies`, or the backend gives no log-probabilities of given text.
         """
-        requests = self._requests("loglikelihood", replies)
-        return [float(found) for found, _ in self._sent(requests, "loglikelihood")] if requests else []
+        asked: list[tuple[str, Any, Any]] = []
+        for question, text in replies:
+            context = self._context(question)
+            bare = context.rstrip() if isinstance(context, str) else context
+            blank = context[len(bare) :] or None
+            asked += [(question.prompt, context, text), (question.prompt, bare, blank)]
+        wanted = [one for one in asked if one[2] is not None]
+        found = iter(self._sent("loglikelihood", wanted) if wanted else ())
+        values = [float(next(found)[0]) if what is not None else 0.0 for _, _, what in asked]
+        return [whole - blank for whole, blank in zip(values[::2], values[1::2], strict=True)]
 
-    def _requests(self, kind: str, asked: Sequence[tuple[Question, Any]]) -> list[Any]:
-        from overbench_tasks.harness import model_request
-
-        return [
-            model_request(kind, "overbench", index, {"prompt": one.prompt}, self._context(one), what)
-            for index, (one, what) in enumerate(asked)
-        ]
-
-    def _sent(self, requests: list[Any], kind: str) -> list[Any]:
+    def _sent(self, kind: str, asked: Sequence[tuple[str, Any, Any]]) -> list[Any]:
+        """What the backend's method of that name makes of (prompt, context, what is asked)."""
         import aiohttp
         import tenacity
 
+        from overbench_tasks.harness import model_request
+
+        requests = [
+            model_request(kind, "overbench", index, {"prompt": prompt}, context, what)
+            for index, (prompt, context, what) in enumerate(asked)
+        ]
         try:
             return list(getattr(self._lm, kind)(requests))
+        except NotImplementedError as error:
+            raise OverbenchError(
+                f"{self._flags}: this backend gives no log-probabilities of given text; hf, vllm and "
+                "local-completions do. Leave --by_probability out."
+            ) from error
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
-            if isinstance(error, NotImplementedError):
-                raise OverbenchError(
-                    f"{self._flags}: this backend gives no log-probabilities of given text; hf, vllm and "
-                    "local-completions do. Leave --by_probability out."
-                ) from error
             raise OverbenchError(
                 f"Asking {self._flags} failed: {type(error).__name__}: {error} "
                 "Earlier replies are kept: start the same command again."

@@ -10,7 +10,7 @@ from conftest import ANSWER, ScriptedLM, evaluate
 from fault_server import fault_server
 from release_fakes import write_prompts
 
-from generators.targets.target import Target, TargetSettings
+from generators.targets.target import Question, Target, TargetSettings
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import ModelReply
@@ -92,3 +92,19 @@ def test_what_a_provider_says_of_a_reply_reaches_the_refresh() -> None:
     withheld = ModelReply(finish_reason="refusal", withheld=Withheld("anthropic", "refusal"))
     (reply,) = target(ScriptedLM(lambda prompt: withheld)).replies(["one"])
     assert reply is withheld
+
+
+def test_the_line_break_behind_the_role_is_no_part_of_a_replys_probability() -> None:
+    """Neither is it where a template ends without one."""
+
+    class ProbableLM(ScriptedLM):
+        def loglikelihood(self, requests: Any) -> list[tuple[float, bool]]:
+            # As lm-eval's: white space at the end of the context is counted to the text.
+            return [(-1.0 * len(r.args[1]) - 0.5 * r.args[0].endswith("\n"), False) for r in requests]
+
+        def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:
+            return str(chat_history[-1]["content"]) + ("\n" if "one" in chat_history[-1]["content"] else "")
+
+    asked = target(ProbableLM(lambda prompt: ANSWER))
+    found = asked.log_probabilities([(Question("one", None), "No."), (Question("two", None), "Sorry")])
+    assert found == [-3.0 - 0.5 + 1.0, -5.0]
