@@ -29,7 +29,8 @@ from generators.release.build import (
 )
 from generators.release.cells import read_verdicts
 from generators.release.outcomes import OutcomeTable
-from generators.release.read import HARD_FILE, PROMPTS_FILE, Release
+from generators.release.paired_prompts import check_pairs, settle_pairs
+from generators.release.read import CHECKSUMS_FILE, HARD_FILE, PROMPTS_FILE, Release
 from generators.release.release_inputs import (
     Log,
     PromptSource,
@@ -41,16 +42,11 @@ from generators.release.release_inputs import (
     release_source,
 )
 from generators.release.release_settings import AggregateSettings, EngineSettings
-from generators.release.write_release import (
-    put_in_place,
-    write_logged,
-    write_matrix,
-    write_release,
-    write_unsafe,
-)
+from generators.release.write_release import write_logged, write_matrix, write_release, write_unsafe
 from generators.targets.naming import Aliases
 from generators.targets.ways_of_asking import joined
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import sha256_of
 
 if TYPE_CHECKING:
     from generators.categories.category_judge import CategoryJudgeSettings
@@ -132,18 +128,40 @@ def aggregate(
                 notes=[*others, *notes, *(note for table in outcomes for note in table.notes)],
             )
             read_prompts(work, say)
+            if work.has_pairs:
+                check_pairs(work)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
             read_verdicts(work, say)
             drop_near_duplicates(work, say)
             drop_refused_by_none(work, say)
+            if work.has_pairs:
+                settle_pairs(work, say)
             facts = write_release(work, partial, settings.name or out.name, out, say)
         shutil.rmtree(partial / "work")
-        put_in_place(partial, out)
+        _write_checksums(partial)
+        _put_in_place(partial, out)
     except OSError as error:
         raise OverbenchError(f"{out} cannot be written: {error}. Make room or mend the rights.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return facts
+
+
+def _write_checksums(folder: Path) -> None:
+    """In the form that ``sha256sum --check`` reads."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [f"{sha256_of(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
+    (folder / CHECKSUMS_FILE).write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def _put_in_place(partial: Path, out: Path) -> None:
+    """Let the finished release take its place, and what was there go."""
+    old = out.with_name(out.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        out.rename(old)
+    partial.rename(out)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -207,6 +225,8 @@ def release_of_logs(
             read_prompts(work, lambda line: None)
             read_verdicts(work, lambda line: None)
             keep_all(work)
+            if work.has_pairs:
+                settle_pairs(work, lambda line: None)
             if earlier is None:
                 write_logged(work, folder)
             else:

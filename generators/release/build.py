@@ -6,6 +6,7 @@
     cells           a label and a share of refusals per prompt and target (:mod:`generators.release.cells`)
     kept            the numbers of the harmless prompts that stay
     kept_unsafe     those of the unsafe ones
+    hard            those of the kept ones that enough targets refuse
 
 Works in DuckDB, which spills what does not fit into memory.
 """
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from generators.near_duplicates import near_duplicates
 from generators.release.prompt_records import PromptRecord, records
+from generators.release.read import MORE_COLUMNS, TOLD_COLUMNS
 from generators.release.release_inputs import Log, PromptSource
 from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.targets.naming import Aliases, TargetRecord
@@ -86,6 +88,11 @@ class Workspace:
             dict.fromkeys([self.labelled_by, *(name for source in told for name in source.labelled_by)])
         )
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a source tells of pairs."""
+        return bool(self.one("SELECT count(pair_id) FROM prompts"))
+
     def one(self, query: str) -> int:
         """The one number that a query gives."""
         return int(self.connection.execute(query).fetchall()[0][0])
@@ -140,8 +147,9 @@ def read_prompts(work: Workspace, say: Say) -> None:
         CREATE TABLE records (
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
-            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, unsafe BOOLEAN, label VARCHAR,
-            blocked BOOLEAN, reply VARCHAR, source INTEGER)""")
+            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
+            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, label VARCHAR, blocked BOOLEAN,
+            reply VARCHAR, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(work.sources):
@@ -166,7 +174,10 @@ def read_prompts(work: Workspace, say: Say) -> None:
                    list_sort(list_distinct(flatten(list(sources)))) AS sources,
                    list_sort(list_distinct(flatten(list(source_targets)))) AS source_targets,
                    arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
-                   arg_min(generator, position) AS generator, arg_min(moderation, position) AS moderation
+                   arg_min(generator, position) AS generator, arg_min(moderation, position) AS moderation,
+                   arg_min(pair_id, position) AS pair_id, arg_min(field, position) AS field,
+                   arg_min(form, position) AS form,
+                   arg_min(predicted_refusal_share, position) AS predicted_refusal_share
             FROM records GROUP BY id)""")
     connection.execute("""
         CREATE TABLE unsafe_prompts AS
@@ -233,6 +244,19 @@ def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:
     return len(found), work.one(f"SELECT count(*) FROM {table}")
 
 
+def choose_hard(work: Workspace) -> None:
+    """Fill ``hard``, the numbers of the kept prompts that enough targets and checkpoints refuse."""
+    settings = work.settings
+    checkpoints = [target.checkpoint for target in work.targets.values()]
+    work.connection.execute(
+        """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number)
+           WHERE share > 0 GROUP BY number
+           HAVING sum(share) > ? - 1e-4 AND count(DISTINCT list_extract(?::VARCHAR[], target + 1)) >= ?""",
+        [settings.min_rejections, checkpoints, settings.min_checkpoints],
+    )
+    work.counts["hard"] = work.one("SELECT count(*) FROM hard")
+
+
 def drop_refused_by_none(work: Workspace, say: Say) -> None:
     """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
     work.counts["refused_by_none"] = 0
@@ -247,3 +271,24 @@ def drop_refused_by_none(work: Workspace, say: Say) -> None:
     kept = work.one("SELECT count(*) FROM kept")
     work.counts |= {"refused_by_none": work.counts["kept"] - kept, "kept": kept}
     say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")
+
+
+def matrix_counts(work: Workspace) -> dict[str, int]:
+    """Of the kept prompts: how many cells, verdicts and conflicts, and how many are unscored or refused."""
+    [row] = work.connection.execute("""
+        SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
+               count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
+        FROM cells SEMI JOIN kept USING (number)""").fetchall()
+    names = ("cells", "verdicts", "conflicts", "unscored", "refused")
+    return dict(zip(names, map(int, row), strict=True))
+
+
+def more_columns(work: Workspace, kept: str) -> dict[str, str]:
+    """Which of :data:`~generators.release.read.MORE_COLUMNS` the prompts of a table of numbers have."""
+    told = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
+    counts = ", ".join(f"count({name}) > 0" for name in told)
+    query = f"SELECT {counts} FROM prompts SEMI JOIN {kept} USING (number)"
+    [there] = work.connection.execute(query).fetchall()
+    found = {name for name, some in zip(told, there, strict=True) if some}
+    found |= {"difficulty"} if found and kept == "kept" else set()
+    return {name: kind for name, kind in MORE_COLUMNS.items() if name in found}

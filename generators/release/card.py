@@ -7,13 +7,13 @@ A gap is a prompt that a target has not answered. A missing reply is never an an
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from generators.release.gap_commands import how_to_fill
 from generators.release.read import (
     GAPS_FILE,
     GAPS_FOLDER,
@@ -60,6 +60,16 @@ _COLUMNS: Final = """## Columns of a prompt
 scored reply), `data_version`."""
 
 
+_MORE_COLUMNS: Final = {
+    "pair_id": f"one prompt here and one in `{UNSAFE_FILE}` share it: its twin, which should be refused",
+    "field": "the professional field it comes from, or everyday",
+    "form": "the form it is written in",
+    "predicted_refusal_share": "of real models, as a model predicts it: 0 to 1",
+    "difficulty": "the share of the targets in `answered_by` that refuse, 0 to 1; of a target with several "
+    "replies the share of these",
+}
+
+
 def card(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str | None = None) -> str:
     """The data card, Markdown.
 
@@ -69,7 +79,14 @@ def card(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str |
         about: Markdown that goes behind the opening as it is.
     """
     parts = [_front_matter(facts), _opening(facts), *([about.strip()] if about else []), _USE]
-    parts += [_counts(facts), _hard(facts), _targets(targets), _matrix(facts), _limits(facts), _COLUMNS]
+    parts += [
+        _counts(facts),
+        _hard(facts),
+        _targets(targets),
+        _matrix(facts),
+        _limits(facts),
+        _columns(facts),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -197,6 +214,13 @@ def _limits(facts: Mapping[str, Any]) -> str:
 - Categories come from a list of keywords unless `category_evidence` says otherwise.{notes}"""
 
 
+def _columns(facts: Mapping[str, Any]) -> str:
+    more = [f"`{name}`: {_MORE_COLUMNS[name]}." for name in facts.get("columns", ())]
+    if pairs := facts["counts"].get("pairs"):
+        more.append(f"{pairs:,} pairs are whole; a prompt whose other half is not here has no `pair_id`.")
+    return "\n\n".join([_COLUMNS, *(["\n".join(f"- {line}" for line in more)] if more else [])])
+
+
 def _share(n: int, total: int) -> str:
     return f"{n:,} ({n / total:.1%})" if total else "0"
 
@@ -270,37 +294,6 @@ def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
     lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
     lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
     for gap in open_gaps:
-        target = work.targets.get(gap.target)
-        lines += ["", f"## {markdown_line(gap.target)}", ""]
-        if target is None or target.model is None or gap.file is None:
-            lines.append(
-                "Prompts were made for it, or an earlier release or an outcome table names it, but how "
-                "lm-eval asks it is not known here: no run and no log of it was given. Give one of these."
-            )
-            continue
-        if (repeats := target.drawn["repeats"]) != 1:
-            lines += [f"It gave {repeats} replies to each prompt: repeats in the task's YAML.", ""]
-        lines += ["```bash", _command(target, gap.file, work.labelled_by), "```"]
+        told = how_to_fill(work.targets.get(gap.target), gap.file, work.labelled_by)
+        lines += ["", f"## {markdown_line(gap.target)}", "", *told]
     return "\n".join([*lines, ""])
-
-
-def _command(target: TargetRecord, prompts: str, labelled_by: str | None) -> str:
-    """The lm_eval command that asks ``target`` the prompts of a file as it was asked before."""
-    judged = labelled_by is not None and not labelled_by.startswith(("rules", "classifier"))
-    words = ["lm_eval", "--model", str(target.model)]
-    if target.model_args:
-        words += ["--model_args", target.model_args]
-    words += ["--tasks", "overbench_judge" if judged else "overbench"]
-    words += ["--metadata", json.dumps({"overbench_source": prompts}, ensure_ascii=False)]
-    if target.apply_chat_template:
-        words += ["--apply_chat_template"]
-    if target.system_instruction:
-        words += ["--system_instruction", target.system_instruction]
-    decoding = {} if target.max_gen_toks is None else {"max_gen_toks": target.max_gen_toks}
-    if target.decoding:
-        decoding |= {"do_sample": True, **json.loads(target.decoding)}
-        decoding.pop("repeats", None)
-    if decoding:
-        words += ["--gen_kwargs", ",".join(f"{name}={value}" for name, value in decoding.items())]
-    words += ["--log_samples", "--output_path", "../responses"]
-    return shlex.join(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +42,10 @@ class PromptRecord(NamedTuple):
     source_targets: Sequence[str] = ()
     generator: str | None = None
     moderation: str | None = None
+    pair_id: str | None = None
+    field: str | None = None
+    form: str | None = None
+    predicted_refusal_share: float | None = None
     unsafe: bool = False
     label: str | None = None
     blocked: bool = False
@@ -89,14 +94,15 @@ def _outcome_prompts(table: OutcomeTable, source: PromptSource, aliases: Aliases
 
 
 def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
-    """Each prompt of the logs once, by its spelling, with the category that its task gives it."""
-    seen: set[str] = set()
+    """Each prompt of the logs once, by its spelling and pair, with the category that its task gives it."""
+    seen: set[tuple[str, str | None]] = set()
     for log in logs:
         for where, raw in read_table(log.run.file):
             row, doc = reply_row(raw, SAMPLES, where), raw["doc"]
             prompt = encodable(row.prompt or "")
-            if prompt not in seen and row.filter == log.run.filter:
-                seen.add(prompt)
+            pair_id = _text(doc, "pair_id") if doc.get("pair_id") else None
+            if (prompt, pair_id) not in seen and row.filter == log.run.filter:
+                seen.add((prompt, pair_id))
                 features = [encodable(str(word)) for word in doc.get("features") or ()]
                 category = str(doc.get("category") or "") or None
                 yield PromptRecord(
@@ -104,6 +110,7 @@ def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
                     category,
                     or_bench_category=_or_bench(category),
                     features=features,
+                    pair_id=pair_id,
                     unsafe=row.prompt_label == "unsafe",
                 )
 
@@ -151,6 +158,10 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         source_targets=made_for,
         generator=_text(told, "generator"),
         moderation=_moderation(told),
+        pair_id=_text(told, "pair_id"),
+        field=_text(told, "field"),
+        form=_text(told, "form"),
+        predicted_refusal_share=_predicted(told, where),
         unsafe=told_label(told, where) == "unsafe",
         label=label,
         blocked=str(told.get("label_by")).startswith(PROVIDER),
@@ -164,7 +175,7 @@ def _or_bench(category: str | None) -> str | None:
 
 
 def _text(told: Mapping[str, Any], column: str) -> str | None:
-    return str(told[column]) if column in told else None
+    return encodable(str(told[column])) if column in told else None
 
 
 def _words(told: Mapping[str, Any], column: str, where: str) -> list[str]:
@@ -184,6 +195,21 @@ def _round(told: Mapping[str, Any], where: str) -> int | None:
         raise OverbenchError(
             f"{where}: expected 'round' to be a whole number, got {told['round']!r}. Mend the row."
         ) from None
+
+
+def _predicted(told: Mapping[str, Any], where: str) -> float | None:
+    if "predicted_refusal_share" not in told:
+        return None
+    try:
+        share = float(told["predicted_refusal_share"])
+    except (TypeError, ValueError):
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise OverbenchError(
+            f"{where}: expected 'predicted_refusal_share' to be a number from 0 to 1, got "
+            f"{told['predicted_refusal_share']!r}. Mend the row."
+        )
+    return share
 
 
 def _moderation(told: Mapping[str, Any]) -> str | None:

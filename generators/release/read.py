@@ -59,6 +59,18 @@ PROMPT_COLUMNS: Final = {
     "answered_by": "list<string>",  # targets with a scored reply, those that refused included
     "data_version": "string",
 }
+TOLD_COLUMNS: Final = {
+    "pair_id": "string",  # a safe and an unsafe prompt that share it are a pair
+    "field": "string",  # the professional field, or "everyday"
+    "form": "string",  # how it is written
+}
+"""Of harmless and unsafe prompts, each where a source tells it of some."""
+SHARE_COLUMNS: Final = {
+    "predicted_refusal_share": "double",  # of models, by a predictor, 0 to 1
+    "difficulty": "double",  # of the targets with a scored reply, those that refuse, 0 to 1
+}
+"""Of harmless prompts, likewise; ``difficulty`` where any other of these is there."""
+MORE_COLUMNS: Final = TOLD_COLUMNS | SHARE_COLUMNS
 MATRIX_COLUMNS: Final = {
     "id": "string",
     "target": "string",
@@ -110,9 +122,10 @@ class Release:
         return str(self.facts["version"])
 
     def prompts(self, *, hard: bool = False, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table:
-        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for."""
+        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for, and :data:`MORE_COLUMNS`
+        where they are."""
         wanted = {name: PROMPT_COLUMNS[name] for name in columns}
-        return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted)
+        return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted, MORE_COLUMNS)
 
     @property
     def has_unsafe(self) -> bool:
@@ -128,7 +141,7 @@ class Release:
     def unsafe_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
         """As :meth:`prompts`, of the unsafe ones; None where there are none."""
         wanted = {name: PROMPT_COLUMNS[name] for name in columns}
-        return read_columns(self.folder / UNSAFE_FILE, wanted) if self.has_unsafe else None
+        return read_columns(self.folder / UNSAFE_FILE, wanted, MORE_COLUMNS) if self.has_unsafe else None
 
     def matrix(
         self, columns: Sequence[str] = tuple(MATRIX_COLUMNS), *, unsafe: bool = False

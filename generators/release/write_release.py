@@ -6,7 +6,6 @@ Everything is ordered by id and written by one thread, so that equal inputs give
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.categories.keywords import Categorised, categorise
+from generators.release.build import choose_hard, matrix_counts, more_columns
 from generators.release.card import card, find_gaps, write_gaps
 from generators.release.read import (
     CARD_FILE,
-    CHECKSUMS_FILE,
     COUNT_COLUMNS,
     DECODING_COLUMN,
     HARD_FILE,
@@ -36,7 +35,6 @@ from generators.release.read import (
 from generators.targets.naming import public_arguments
 from overbench_tasks import __version__
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.tables import sha256_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,7 +52,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     Raises:
         OSError: a file cannot be written.
     """
-    _choose_hard(work)
+    choose_hard(work)
     data_version = f"{name} {work.settings.version}"
     _write_prompts(work, folder, data_version)
     write_unsafe(work, folder, data_version)
@@ -72,7 +70,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         "sources": [{"name": source.name, "kind": source.kind} for source in work.sources],
         "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.logs],
         "labelled_by": " + ".join(filter(None, work.labellers)) or None,
-        "counts": work.counts | _matrix_counts(work),
+        "counts": work.counts | matrix_counts(work),
         "categories": {
             category: {
                 "overbench": work.shares[category, False] + work.shares[category, True],
@@ -82,6 +80,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         },
         "gaps": [asdict(gap) for gap in missing],
         "notes": work.notes,
+        **({"columns": list(more)} if (more := more_columns(work, "kept")) else {}),
         "software": {
             "overbench": __version__,
             "rules": RULES_VERSION,
@@ -90,7 +89,6 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     }
     _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
     _write_text(folder / CARD_FILE, card(facts, list(work.targets.values()), work.settings.about))
-    _write_checksums(folder)
     say(f"{work.counts['hard']:,} prompts in overbench_hard. Release: {out}")
     for note in work.notes:
         say(f"Note: {note}")
@@ -128,23 +126,11 @@ def write_unsafe(work: Workspace, folder: Path, data_version: str) -> None:
     """
     if work.one("SELECT count(*) FROM kept_unsafe"):
         query = _prompt_rows(work, "kept_unsafe")
-        schema = arrow_schema(PROMPT_COLUMNS)
+        schema = arrow_schema(PROMPT_COLUMNS | more_columns(work, "kept_unsafe"))
         with _parquet(folder / UNSAFE_FILE, schema) as prompts:
             for batch in _arrow(work.connection, query):
-                prompts.write_table(_prompt_table(work, batch, data_version, filed=True))
+                prompts.write_table(_prompt_table(work, batch, data_version, schema, filed=True))
         _write_cells(work, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
-
-
-def _choose_hard(work: Workspace) -> None:
-    settings = work.settings
-    checkpoints = [target.checkpoint for target in work.targets.values()]
-    work.connection.execute(
-        """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number)
-           WHERE share > 0 GROUP BY number
-           HAVING sum(share) > ? - 1e-4 AND count(DISTINCT list_extract(?::VARCHAR[], target + 1)) >= ?""",
-        [settings.min_rejections, checkpoints, settings.min_checkpoints],
-    )
-    work.counts["hard"] = work.one("SELECT count(*) FROM hard")
 
 
 def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: bool = False) -> None:
@@ -153,11 +139,11 @@ def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: b
     Args:
         filed: whether the prompts have their categories already.
     """
-    schema = arrow_schema(PROMPT_COLUMNS)
+    schema = arrow_schema(PROMPT_COLUMNS | more_columns(work, "kept"))
     query = _prompt_rows(work, "kept")
     with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
         for batch in _arrow(work.connection, query):
-            table = _prompt_table(work, batch, data_version, filed=filed)
+            table = _prompt_table(work, batch, data_version, schema, filed=filed)
             prompts.write_table(table)
             hard.write_table(table.filter(batch["hard"]))
             work.shares.update(zip(table["category"].to_pylist(), batch["hard"].to_pylist(), strict=True))
@@ -168,21 +154,21 @@ def _prompt_rows(work: Workspace, kept: str) -> str:
     work.connection.execute(f"""
         CREATE OR REPLACE TABLE answers AS
         SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
-               list_sort(list(target) FILTER (label != 'unscored')) AS answered_by
+               list_sort(list(target) FILTER (label != 'unscored')) AS answered_by,
+               round(avg(share::DOUBLE), 6) AS difficulty
         FROM cells JOIN {kept} USING (number) GROUP BY number""")
     return f"""
-        SELECT prompts.*, refused_by, answered_by, hard.number IS NOT NULL AS hard
+        SELECT prompts.*, refused_by, answered_by, difficulty, hard.number IS NOT NULL AS hard
         FROM prompts JOIN {kept} USING (number) LEFT JOIN answers USING (number) LEFT JOIN hard USING (number)
         ORDER BY prompts.number"""
 
 
 def _prompt_table(
-    work: Workspace, batch: pyarrow.RecordBatch, data_version: str, *, filed: bool
+    work: Workspace, batch: pyarrow.RecordBatch, data_version: str, schema: pyarrow.Schema, *, filed: bool
 ) -> pyarrow.Table:
     """Rows of :func:`_prompt_rows` as they are written."""
     import pyarrow
 
-    schema = arrow_schema(PROMPT_COLUMNS)
     names = pyarrow.array(list(work.targets), pyarrow.string())
     columns = {name: batch[name] for name in batch.schema.names}
     if not filed:
@@ -291,15 +277,6 @@ def _write_cells(work: Workspace, file: Path, kept: str) -> None:
             matrix.write_table(table.cast(schema))
 
 
-def _matrix_counts(work: Workspace) -> dict[str, int]:
-    [row] = work.connection.execute("""
-        SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
-               count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
-        FROM cells SEMI JOIN kept USING (number)""").fetchall()
-    names = ("cells", "verdicts", "conflicts", "unscored", "refused")
-    return dict(zip(names, map(int, row), strict=True))
-
-
 def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pyarrow.RecordBatch]:
     """A query's rows; other queries may run between two batches."""
     yield from connection.cursor().sql(query).to_arrow_reader(BATCH)
@@ -313,23 +290,3 @@ def _parquet(file: Path, schema: pyarrow.Schema) -> pyarrow.parquet.ParquetWrite
 
 def _write_text(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _write_checksums(folder: Path) -> None:
-    """In the form that ``sha256sum --check`` reads."""
-    lines = []
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = file.relative_to(folder)
-        if name.parts[0] != "work":
-            lines.append(f"{sha256_of(file)}  {name.as_posix()}\n")
-    _write_text(folder / CHECKSUMS_FILE, "".join(lines))
-
-
-def put_in_place(partial: Path, out: Path) -> None:
-    """Let the finished release take its place, and what was there go."""
-    old = out.with_name(out.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if out.exists():
-        out.rename(old)
-    partial.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
