@@ -42,6 +42,8 @@ from overbench_tasks.tables import read_table, whole_file
 
 RECORDS = Path(__file__).parents[1] / "data" / "explained.jsonl.gz"
 PLANTED = Path(__file__).with_name("planted_instructions.yaml")
+MAX_GEN_TOKS = 48
+"""Of a reply: these models refuse at its beginning."""
 NAMINGS = {
     "ig_adjusted": "frequency-adjusted Integrated Gradients",
     "ig_raw": "Integrated Gradients",
@@ -64,7 +66,9 @@ def drawn(target: str, count: int) -> list[dict[str, str]]:
 def plant(out: Path, model: str, model_args: str) -> None:
     """Explain the planted instructions' prompts, an instruction after the other, into folders of ``out``."""
     for number, one in enumerate(yaml.safe_load(PLANTED.read_text(encoding="utf-8"))):
-        target = {"model": model, "model_args": model_args, "system_instruction": " ".join(one["sentences"])}
+        instruction = " ".join(one["sentences"])
+        target: dict[str, Any] = {"model": model, "model_args": model_args, "system_instruction": instruction}
+        target["max_gen_toks"] = MAX_GEN_TOKS
         settings = ExplainSettings.model_validate({"target": target, "units": "sentences"})
         asked = [PromptToExplain(prompt_id(text), text) for text in one["prompts"]]
         folder = out / f"instruction-{number}"
