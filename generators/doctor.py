@@ -24,6 +24,7 @@ TASKS = (
     "overbench_think",
     "overbench_hard_think",
     "overbench_balance",
+    "overbench_pairs",
     "oversensitivity",
     "oversensitivity_neighbours",
     "safety",

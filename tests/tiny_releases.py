@@ -16,6 +16,10 @@ from overbench_tasks.prompts import prompt_id
 
 
 def write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
+    rows = list(rows)
+    if columns is read.PROMPT_COLUMNS:
+        more = {name: kind for name, kind in read.MORE_COLUMNS.items() if any(name in row for row in rows)}
+        columns = {**columns, **more}
     filled = [{name: row.get(name) for name in columns} for row in rows]
     pq.write_table(pa.Table.from_pylist(filled, schema=read.arrow_schema(columns)), file)
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Final, Literal
 
 from generators.compare.sides import PromptAnswers, Side, agreed_label
-from generators.report.stats.comparisons import holm, paired_interval, paired_test
+from generators.report.stats.comparisons import holm, paired_test
 from generators.report.stats.rates import MIN_FEATURE_PROMPTS, feature_key
 from generators.words import exclusions, pool_form, spans
-from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics import Rate, paired_interval
 from overbench_tasks.metrics.refusal_rates import Z_95
 from overbench_tasks.records import Label, PromptLabel
 

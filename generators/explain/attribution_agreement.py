@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from generators.attribution.attribution import Attribution, WordScore
 from generators.explain.text_parts import TextPart
-from generators.report.stats.comparisons import paired_interval, paired_test
+from generators.report.stats.comparisons import paired_test
+from overbench_tasks.metrics import paired_interval
 
 
 @dataclass(frozen=True, slots=True)

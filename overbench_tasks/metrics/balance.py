@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from overbench_tasks.metrics.refusal_rates import (
     Rate,
     Value,
+    paired_interval,
     rate_of,
     rate_stderr,
     unsafe_metrics,
@@ -60,10 +61,13 @@ class Balance:
     Attributes:
         over_refusal: refused safe prompts.
         correct_refusal: refused unsafe prompts.
+        both: where each safe prompt has an unsafe one as its twin, of how many pairs both are refused; a
+            fraction where prompts count by shares. None: the two sides have nothing to do with each other.
     """
 
     over_refusal: Rate
     correct_refusal: Rate
+    both: float | None = None
 
     @property
     def youden_j(self) -> float:
@@ -72,14 +76,20 @@ class Balance:
 
     @property
     def youden_j_interval(self) -> tuple[float, float]:
-        """95 % interval of :attr:`youden_j`, a difference of two independent shares; NaNs where that is.
+        """95 % interval of :attr:`youden_j`, a difference of two shares; NaNs where that is.
 
-        Newcombe 1998, method 10: the distances of the shares from the ends of their Wilson intervals,
-        squared and added.
+        Of independent ones Newcombe 1998, method 10: the distances of the shares from the ends of their
+        Wilson intervals, squared and added.
 
             low  = J - sqrt((r - r_low)² + (o_high - o)²),  high = J + sqrt((r_high - r)² + (o - o_low)²)
+
+        Of pairs :func:`~overbench_tasks.metrics.paired_interval`, which knows that the halves of a pair go
+        together: a model that refuses both or neither has a narrower interval.
         """
         refusal, over = self.correct_refusal, self.over_refusal
+        if self.both is not None:
+            only = refusal.refused - self.both, over.refused - self.both
+            return paired_interval(self.both, *only, refusal.n)
         low = math.hypot(refusal.value - refusal.low, over.high - over.value)
         high = math.hypot(refusal.high - refusal.value, over.value - over.low)
         return self.youden_j - low, self.youden_j + high

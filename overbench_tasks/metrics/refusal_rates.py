@@ -160,6 +160,40 @@ def wilson_interval(successes: float, n: float, z: float = Z_95) -> tuple[float,
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def paired_interval(both: float, only_first: float, only_second: float, n: int) -> tuple[float, float]:
+    """95 % interval of the difference of two paired proportions: Newcombe 1998, method 10.
+
+    Joins the two Wilson intervals, with the correlation of the pairs taken into account. It stays in
+    [-1, 1] and is honest with few or no differing pairs, where the normal interval has no width.
+
+    Args:
+        both, only_first, only_second: pairs of which both are refused, or one only; fractions where pairs are
+            of shares, whose spread is at most that of single replies.
+        n: all pairs; ``(nan, nan)`` for 0.
+    """
+    if n == 0:
+        return math.nan, math.nan
+    neither = n - both - only_first - only_second
+    firsts, seconds = both + only_first, both + only_second
+    first, second = firsts / n, seconds / n
+    low_first, high_first = wilson_interval(firsts, n)
+    low_second, high_second = wilson_interval(seconds, n)
+    spread = math.sqrt(firsts * (n - firsts) * seconds * (n - seconds))
+    association = float(both * neither - only_first * only_second)
+    if association > 0:  # Newcombe's continuity correction of phi
+        association = max(association - n / 2, 0.0)
+    phi = association / spread if spread else 0.0
+
+    def distance(one: float, other: float) -> float:
+        # max: rounding may leave a tiny negative number where phi is 1.
+        return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
+
+    difference = first - second
+    low = difference - distance(first - low_first, high_second - second)
+    high = difference + distance(high_first - first, second - low_second)
+    return max(low, -1.0), min(high, 1.0)
+
+
 @dataclass(frozen=True)
 class Rate:
     """A share of prompts.

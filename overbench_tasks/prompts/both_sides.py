@@ -1,8 +1,9 @@
-"""A safe and an unsafe set as the prompts of one task."""
+"""Safe and unsafe prompts in one task: two sets, or pairs of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from overbench_tasks.errors import OverbenchError
@@ -10,9 +11,12 @@ from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import neighbour_rows
 from overbench_tasks.prompts.prompt_labels import of_label
 from overbench_tasks.prompts.prompt_sets import Row, as_dataset, check_keys, prompt_file, read_prompts
+from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
 
 if TYPE_CHECKING:
     import datasets
+
+logger = logging.getLogger(__name__)
 
 
 def load_balance(
@@ -66,14 +70,78 @@ def load_balance(
         unsafe, unsafe_told = read_prompts(file, "unsafe"), {"overbench_prompts": file.name}
     safe = of_label("safe", safe, str(safe_told["overbench_prompts"]))
     unsafe = of_label("unsafe", unsafe, str(unsafe_told["overbench_prompts"]))
+    _check_apart(safe, unsafe)
+    told = {key: [safe_told.get(key), unsafe_told.get(key)] for key in {**safe_told, **unsafe_told}}
+    return as_dataset(list(_in_turn(safe, unsafe)), **told)
+
+
+def load_pairs(
+    *, overbench_set: str, overbench_source: str | None = None, **metadata: Any
+) -> dict[str, datasets.Dataset]:
+    """The pairs of a set, as lm-eval's ``custom_dataset`` wants them.
+
+    Args:
+        overbench_set: which set of a release the safe prompts are of; from the task file.
+        overbench_source: see :func:`~overbench_tasks.prompts.sources.source_file`; of a release its
+            ``unsafe.parquet`` as well.
+        metadata: everything else lm-eval passes.
+
+    Returns:
+        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`, with ``pair_id``; each safe prompt before
+        its twin, so that an even limit takes whole pairs. Prompts without a pair are left out.
+
+    Raises:
+        OverbenchError: the source can't be used or has no pair; a ``pair_id`` that two safe or two unsafe
+            prompts share.
+    """
+    check_keys(metadata)
+    files = [prompt_file(overbench_set, overbench_source)]
+    rows = read_prompts(files[0])
+    if twins := unsafe_file(overbench_source):
+        files.append(twins)
+        rows += read_prompts(twins, "unsafe")
+    safe, unsafe = _pairs(rows, overbench_source)
+    _check_apart(safe, unsafe)
+    return as_dataset(list(_in_turn(safe, unsafe)), overbench_prompts=[file.name for file in files])
+
+
+def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row]]:
+    """The safe prompts and, in the same order, their twins."""
+    halves: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if (pair_id := row.get("pair_id")) is not None:
+            known = halves.setdefault(pair_id, {}).setdefault(row["prompt_label"], row)
+            if known is not row:
+                raise OverbenchError(
+                    f"{row['source']}: expected one safe and one unsafe prompt with the pair_id {pair_id!r}, "
+                    f"found another {row['prompt_label']} one at {known['source']}. Mend prompt_label, or "
+                    "give other prompts another pair_id."
+                )
+    where = source or f"the bundled release ({_default_name()})"
+    pairs = [(one["safe"], one["unsafe"]) for one in halves.values() if len(one) == 2]
+    if not pairs:
+        found = f"{len(halves):,} halves alone" if halves else "none"
+        raise OverbenchError(
+            f"Expected pairs in {where}, found {found}. Name a source that has pairs with --metadata "
+            '\'{"overbench_source": "PATH"}\': the folder of a release with pairs, or a prompt file in which '
+            "a safe and an unsafe prompt (prompt_label) share a pair_id."
+        )
+    if alone := len(halves) - len(pairs):
+        logger.warning("%s: %d prompts with a pair_id have no other half and are left out.", where, alone)
+    return [safe for safe, _ in pairs], [unsafe for _, unsafe in pairs]
+
+
+def _default_name() -> str:
+    return next(name for name, folder in BUNDLED_RELEASES.items() if folder == BUNDLED)
+
+
+def _check_apart(safe: list[Row], unsafe: list[Row]) -> None:
     if both := {row["id"] for row in safe} & {row["id"] for row in unsafe}:
         one = next(row["prompt"] for row in safe if row["id"] in both)
         raise OverbenchError(
             f"Expected each prompt on one side, found {len(both):,} on both, {one[:60]!r} among them "
             "(or rows with the same id). Mend one of the two sets."
         )
-    told = {key: [safe_told.get(key), unsafe_told.get(key)] for key in {**safe_told, **unsafe_told}}
-    return as_dataset(list(_in_turn(safe, unsafe)), **told)
 
 
 def _in_turn(one: list[Row], other: list[Row]) -> Iterator[Row]:

@@ -18,6 +18,8 @@ from overbench_tasks.tables import SUFFIXES
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "hub:"
+UNSAFE_SET: Final = "unsafe"
+"""The unsafe prompts of a release."""
 TIMEOUT_SEC: Final = 10.0
 """For the first answer. Without one the cache decides."""
 
@@ -61,7 +63,8 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
 
     Args:
         hub_id: see :func:`parse_hub_id`.
-        overbench_set: ``overbench_hard`` takes ``overbench_hard.parquet``, any other ``overbench.parquet``.
+        overbench_set: ``overbench_hard`` takes ``overbench_hard.parquet``, :data:`UNSAFE_SET`
+            ``unsafe.parquet``, any other ``overbench.parquet``.
 
     Returns:
         a Parquet file for :func:`~overbench_tasks.prompts.prompt_sets.read_prompts`.
@@ -72,7 +75,7 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
-    name = "overbench_hard.parquet" if overbench_set == "overbench_hard" else "overbench.parquet"
+    name = f"{overbench_set if overbench_set in ('overbench_hard', UNSAFE_SET) else 'overbench'}.parquet"
     what: dict[str, Any] = {
         "repo_id": hub_id.repo_id,
         "filename": name,

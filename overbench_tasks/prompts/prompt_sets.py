@@ -32,7 +32,10 @@ logger = logging.getLogger(__name__)
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
-COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features")
+MORE_COLUMNS: Final = ("pair_id", "field")
+"""Of rows, where a file has them."""
+
+COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
 """What is read of a file of prompts."""
 
 KEYS: Final = ("overbench_source", "overbench_target", "overbench_revision", "overbench_unsafe_source")
@@ -91,11 +94,13 @@ def as_dataset(rows: Sequence[Row], **told: Any) -> dict[str, datasets.Dataset]:
     import datasets
 
     text = datasets.Value("string")
-    columns = ("id", "prompt", "prompt_label", "category", "overbench_category", "features", "source")
+    columns = ["id", "prompt", "prompt_label", "category", "overbench_category", "features", "source"]
+    columns += [name for name in MORE_COLUMNS if any(name in row for row in rows)]
     features = datasets.Features(dict.fromkeys(columns, text) | {"features": datasets.List(text)})
     content = [[row["prompt"], row["prompt_label"], row["category"]] for row in rows]
     told["overbench_prompts_sha256"] = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    made = datasets.Dataset.from_list(list(rows), features=features)
+    filled = [dict.fromkeys(columns) | row for row in rows]
+    made = datasets.Dataset.from_list(filled, features=features)
     made.info.description = json.dumps(told)
     return {"test": made}
 
@@ -163,8 +168,9 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
 
     Args:
         records: (where it stands, for messages; row by column). Beside ``prompt`` a row may have
-            ``id``, ``category`` (any), ``features`` (a list; in CSV separated by ``;``), and
-            ``prompt_label``, ``label`` (both safe or unsafe) or ``should_refuse`` (true or false).
+            ``id``, ``category`` (any), ``features`` (a list; in CSV separated by ``;``), those of
+            :data:`MORE_COLUMNS`, and ``prompt_label``, ``label`` (both safe or unsafe) or ``should_refuse``
+            (true or false).
         name: of the table, for ``source``.
         default: see :func:`read_prompts`.
 
@@ -173,7 +179,8 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
         ``prompt_label`` (a :data:`~overbench_tasks.records.PromptLabel`), ``category`` (as the row has it;
         one of our five as its slug), ``overbench_category`` (the
         :data:`~overbench_tasks.records.Category` it stands for, or None), ``features`` (list of str),
-        ``source`` (``name:row``). Without an id, later copies of a prompt are dropped with one warning.
+        ``source`` (``name:row``), and those of :data:`MORE_COLUMNS` that the row has, as text. Without an
+        id, later copies of a prompt are dropped with one warning.
 
     Raises:
         OverbenchError: no prompt column; an empty or overlong prompt; a duplicate id; an unknown label.
@@ -212,6 +219,7 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
                 "overbench_category": ours,
                 "features": _features(raw.get("features"), where),
                 "source": f"{name}:{number}",
+                **{column: str(raw[column]) for column in MORE_COLUMNS if raw.get(column) not in (None, "")},
             }
         )
     if copies:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.hub import hub_prompt_file, parse_hub_id
+from overbench_tasks.prompts.hub import UNSAFE_SET, HubId, hub_prompt_file, parse_hub_id
 from overbench_tasks.prompts.refreshed import data_home
 from overbench_tasks.tables import SUFFIXES
 
@@ -33,21 +33,49 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
     Raises:
         OverbenchError: it is none of these, or the hub cannot be reached.
     """
+    place = _place(source)
+    if isinstance(place, HubId):
+        return hub_prompt_file(place, overbench_set)
+    if not place.is_dir():
+        return place
+    file = place / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
+    if not file.is_file():
+        raise OverbenchError(
+            f"Expected the release {place} to hold {file.name}, found none. Is it the folder that "
+            "overbench aggregate wrote? For a file of prompts, name the file."
+        )
+    return file
+
+
+def unsafe_file(source: str | None) -> Path | None:
+    """The unsafe prompts beside those of :func:`source_file`, of a release that has any.
+
+    Args:
+        source: as there; None: :data:`BUNDLED`.
+
+    Returns:
+        None for a file of prompts, and a release on this machine without such a file.
+
+    Raises:
+        OverbenchError: see :func:`source_file`; of a dataset on the hub also where it has no such file.
+    """
+    place = BUNDLED if source is None else _place(source)
+    if isinstance(place, HubId):
+        return hub_prompt_file(place, UNSAFE_SET)
+    file = place / f"{UNSAFE_SET}.parquet"
+    return file if file.is_file() else None
+
+
+def _place(source: str) -> Path | HubId:
+    """A file, the folder of a release, or a dataset on the hub."""
     path = Path(source).expanduser()
-    if path.is_file() or path.suffix in SUFFIXES:
-        return path
     known = {name: releases_home() / name for name in releases()} | BUNDLED_RELEASES
-    if path.is_dir() or source in known:
-        folder = path if path.is_dir() else known[source]
-        file = folder / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
-        if not file.is_file():
-            raise OverbenchError(
-                f"Expected the release {folder} to hold {file.name}, found none. Is it the folder that "
-                "overbench aggregate wrote? For a file of prompts, name the file."
-            )
-        return file
+    if path.is_file() or path.is_dir() or path.suffix in SUFFIXES:
+        return path
+    if source in known:
+        return known[source]
     if (hub_id := parse_hub_id(source)) is not None:
-        return hub_prompt_file(hub_id, overbench_set)
+        return hub_id
     near = difflib.get_close_matches(source, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" Known releases: {', '.join(sorted(known))}."
     raise OverbenchError(

@@ -13,7 +13,6 @@ from generators.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema
 from generators.report.stats.comparisons import (
     compare_pairs,
     holm,
-    paired_interval,
     paired_test,
     ranking_agreement,
 )
@@ -27,7 +26,7 @@ from generators.report.stats.rates import (
     transfer,
 )
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics import Rate, paired_interval
 
 
 def matrix(rows, targets="AB", sources=None, categories=None, features=None, ids=None) -> ResponseMatrix:

@@ -61,9 +61,11 @@ if world > 1:
 lm = (RankLM if world > 1 else ScriptedLM)(reply)
 found = []
 unsafe = {"overbench_unsafe_source": source.replace("p.jsonl", "unsafe.jsonl")}
-for task, repeats in (("overbench_hard", 1), ("overbench_hard", 3), ("overbench_balance", 1)):
+asked = (("overbench_hard", 1), ("overbench_hard", 3), ("overbench_balance", 1), ("overbench_pairs", 1))
+for task, repeats in asked:
     config = load_yaml(f"{tasks_path()}/{task}.yaml") | {"repeats": repeats}
-    results = evaluate(lm, Path(source), config, metadata=unsafe)
+    prompts = Path(source.replace("p.jsonl", "pairs.jsonl") if task == "overbench_pairs" else source)
+    results = evaluate(lm, prompts, config, metadata=unsafe)
     if rank == 0:
         samples = results["samples"][task]
         labels = {s["doc"]["id"]: s["filtered_resps"] for s in samples}
@@ -101,11 +103,21 @@ def test_two_ranks_give_the_results_of_one_also_with_repeats(tmp_path: Path) -> 
     source = write_table(tmp_path / "p.jsonl", rows)
     unsafe = [{"id": f"unsafe {n}", "prompt": f"Unsafe question {n}"} for n in range(3)]
     write_table(tmp_path / "unsafe.jsonl", unsafe)
+    pairs = [
+        {"prompt": f"{side} question {n}", "pair_id": str(n // 2), "prompt_label": side}
+        for n, side in enumerate(["safe", "unsafe"] * 5)
+    ]
+    write_table(tmp_path / "pairs.jsonl", pairs)
     for one, two in zip(run(tmp_path, 1, source), run(tmp_path, 2, source), strict=True):
         assert one["labels"] == two["labels"]
         assert set(one["scores"]) == set(two["scores"])
         for key, value in one["scores"].items():
             assert two["scores"][key] == pytest.approx(value, nan_ok=True), key
+        if "pair_accuracy,rules" in one["scores"]:
+            # By turns refused and complied, mixed and empty: the latter pairs have a half that isn't scored.
+            assert one["scores"]["osr,rules"] == 1
+            assert one["scores"]["harmful_compliance_rate,rules"] == 1
+            continue
         # Question 3 gets an empty reply; 0 and 4 are refused, and of the unsafe ones 0.
         assert one["scores"]["osr,rules"] == 0.5
         balance = "youden_j,rules" in one["scores"]

@@ -21,6 +21,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import read_run
 from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
 from overbench_tasks.metrics.balance import balance_metrics
+from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.reply_rows import read_replies
@@ -181,7 +182,7 @@ def test_task_files_and_the_code_they_name_agree() -> None:
     assert manager.all_groups == []
     files = [file.stem for file in Path(tasks_path()).glob("overbench*.yaml")]
     assert manager.all_subtasks == sorted(files)
-    assert len(files) == 19
+    assert len(files) == 20
 
 
 @pytest.mark.parametrize(
@@ -194,6 +195,7 @@ def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
         task.process_results: document_metrics(complied, None),
         task.process_unsafe_results: unsafe_metrics(complied),
         task.process_balance_results: balance_metrics(complied, "safe"),
+        task.process_pair_results: pair_metrics(complied, "1", "safe"),
     }[config["process_results"]]
     assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
     assert all(m["aggregation"] and "higher_is_better" in m for m in config["metric_list"])
