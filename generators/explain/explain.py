@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from generators.explain.explain_settings import ExplainSettings
@@ -81,15 +82,16 @@ class _PromptSteps:
         self._settings = settings
         self._instruction = settings.target.system_instruction
         self._seen: dict[TargetRequest, Answer] = {}
-        self._opening: str | None = None
+        self._openings: tuple[str, ...] = ()
         self._turned_below = 0.0
 
     @property
     def _calls(self) -> int:
         # Asked five times, a question was asked twice before: the longer request holds the shorter one.
-        most: dict[tuple[Question, str | None], int] = {}
+        most: dict[tuple[Question, tuple[str, ...]], int] = {}
         for one in self._seen:
-            most[one.question, one.opening] = max(one.times, most.get((one.question, one.opening), 0))
+            key = (one.question, one.openings)
+            most[key] = max(one.times, most.get(key, 0))
         return sum(most.values())
 
     def _ask(
@@ -113,10 +115,10 @@ class _PromptSteps:
         if state != "refused":
             return found
         if settings.by_probability:
-            self._opening = _opening(own, settings.opening_words)
-            [begun] = yield from self._ask([TargetRequest(question, opening=self._opening)])
+            self._openings = openings_of(own, settings.opening_words)
+            [begun] = yield from self._ask([TargetRequest(question, openings=self._openings)])
             self._turned_below = begun.log_probability - math.log(2)
-            found = replace(found, opening=self._opening, opening_log_probability=begun.log_probability)
+            found = replace(found, openings=self._openings, opening_log_probability=begun.log_probability)
         if settings.units != "words" and self._instruction:
             found = replace(found, sentences=(yield from self._in_instruction(self._instruction)))
         if settings.units != "sentences":
@@ -166,7 +168,7 @@ class _PromptSteps:
             answers = yield from self._ask(wanted)
             for removal, answer in zip(affordable, answers, strict=True):
                 search.known[removal] = self._turned(answer)
-                if self._opening is not None and len(removal) == 1:
+                if self._openings and len(removal) == 1:
                     openings[min(removal)] = answer.log_probability
             search.scores = {part: -value for part, value in openings.items()}
             if len(affordable) < len(asked):
@@ -176,14 +178,14 @@ class _PromptSteps:
             return found
         text, question = variant(frozenset(found.shown))
         found = replace(found, variant=text)
-        if question is None or (self._opening is not None and self._calls >= self._settings.budget_calls):
+        if question is None or (self._openings and self._calls >= self._settings.budget_calls):
             return found
         [then] = yield from self._ask([TargetRequest(question, self._settings.samples)])
         return replace(found, variant_reply=_turned_reply(then), variant_label=_most(then))
 
     def _request(self, question: Question) -> TargetRequest:
-        if self._opening is not None:
-            return TargetRequest(question, opening=self._opening)
+        if self._openings:
+            return TargetRequest(question, openings=self._openings)
         return TargetRequest(question, self._settings.samples)
 
     def _affordable(self, questions: Sequence[Question]) -> int:
@@ -197,7 +199,7 @@ class _PromptSteps:
         return len(questions)
 
     def _turned(self, answer: Answer) -> bool:
-        if self._opening is not None:
+        if self._openings:
             return answer.log_probability < self._turned_below
         return answer.mostly("complied")
 
@@ -210,10 +212,20 @@ def _state(own: Answer, greedy: bool) -> AskedState:
     return "unscored" if own.mostly("unscored") else "not_refused"
 
 
-def _opening(own: Answer, words: int) -> str:
-    """The first words of the first refusal, white space as it came."""
+def openings_of(own: Answer, words: int) -> tuple[str, ...]:
+    """The first words of the target's own first refusal, white space as it came, and the usual openings.
+
+    None begins with another: of two, the shorter stays.
+    """
     refusal = next(reply for reply, label in zip(own.replies, own.labels, strict=True) if label == "refused")
-    return re.match(rf"\s*(?:\S+\s+){{0,{words - 1}}}\S*", refusal)[0]  # type: ignore[index]
+    usual = Path(__file__).with_name("refusal_openings.txt").read_text(encoding="utf-8").splitlines()
+    begun = re.match(rf"\s*(?:\S+\s+){{0,{words - 1}}}\S+", refusal)
+    every = sorted({*usual, *([begun[0]] if begun else [])}, key=len)
+    return tuple(
+        one
+        for number, one in enumerate(every)
+        if not any(one.startswith(shorter) for shorter in every[:number])
+    )
 
 
 def _turned_reply(answer: Answer) -> str:

@@ -31,10 +31,11 @@ class ExplainSettings(BaseModel):
     )
     by_probability: bool = Field(
         False,
-        description="judge variants by the probability of the refusal's opening instead of by replies; "
-        "hf, vllm",
+        description="judge variants by the probability that a refusal begins instead of by replies; hf, vllm",
     )
-    opening_words: int = Field(4, ge=1, description="words of the target's own refusal that are its opening")
+    opening_words: int = Field(
+        4, ge=1, description="words of the target's own refusal that are looked for, beside usual openings"
+    )
     budget_calls: int = Field(
         100, ge=2, description="of the target, for each prompt; where they end, what is known is told"
     )

@@ -30,7 +30,8 @@ class FoundTriggers:
         variant_reply: the target's reply to that.
         variant_label: the label of that; by probability, whether the reply bears the search out.
         alone: part -> what taking it out alone did: whether the refusal turned.
-        openings: by probability, part -> log-probability (natural) of the refusal's opening without it.
+        openings: by probability, part -> log-probability (natural) without it that the reply opens as a
+            refusal does.
     """
 
     parts: tuple[TextPart, ...]
@@ -71,8 +72,8 @@ class Explanation:
         reason: where a reply has no label, why; else "".
         by: how words were taken out.
         calls: questions put to the target for this prompt, those on file counted in.
-        opening: by probability, the refusal's opening; else None.
-        opening_log_probability: of that, after the prompt as it is.
+        openings: by probability, those of refusals that were looked for; else none.
+        opening_log_probability: that the reply to the prompt as it is begins with one of them.
         words, sentences: what was found in the prompt and in the system instruction; None: not searched.
     """
 
@@ -84,7 +85,7 @@ class Explanation:
     reason: str
     by: By
     calls: int
-    opening: str | None = None
+    openings: tuple[str, ...] = ()
     opening_log_probability: float | None = None
     words: FoundTriggers | None = None
     sentences: FoundTriggers | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,12 +36,13 @@ class TargetRequest(NamedTuple):
 
     Attributes:
         times: how many replies; the second to the same question is another reply.
-        opening: instead of replies the log-probability that one begins so.
+        openings: instead of replies the log-probability that one begins with any of these. None of them
+            begins with another, so that their probabilities add up.
     """
 
     question: Question
     times: int = 1
-    opening: str | None = None
+    openings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,10 @@ class Inquiry:
         Raises:
             OverbenchError: the target can't be asked, or the labeller gave no verdict; what came is kept.
         """
-        wanted: dict[str, tuple[Question, str | None]] = {}
+        wanted: dict[str, tuple[Question, tuple[str, ...]]] = {}
         for one in requests:
             for key in _keys(one):
-                wanted[key] = (one.question, one.opening)
+                wanted[key] = (one.question, one.openings)
         known = self._kept.replies(self._target)
         self._ask({key: asked for key, asked in wanted.items() if key not in known})
         known = self._kept.replies(self._target)
@@ -105,19 +107,20 @@ class Inquiry:
 
     def _answer(self, request: TargetRequest, known: dict[str, tuple[str, Verdict | None]]) -> Answer:
         keys = _keys(request)
-        if request.opening is not None:
+        if request.openings:
             return Answer(log_probability=float(known[keys[0]][0]))
         return Answer(tuple(known[key][0] for key in keys), tuple(self._verdicts[key] for key in keys))
 
-    def _ask(self, missing: dict[str, tuple[Question, str | None]]) -> None:
+    def _ask(self, missing: dict[str, tuple[Question, tuple[str, ...]]]) -> None:
         for kind in (False, True):
-            rows = [(key, asked) for key, asked in missing.items() if (asked[1] is not None) == kind]
+            rows = [(key, asked) for key, asked in missing.items() if bool(asked[1]) == kind]
             for start in range(0, len(rows), self._chunk_size):
                 chunk = rows[start : start + self._chunk_size]
                 came: Sequence[Any]
                 if kind:
-                    came = self._target.log_probabilities([(one, str(text)) for _, (one, text) in chunk])
-                    came = [repr(value) for value in came]
+                    pairs = [(question, text) for _, (question, texts) in chunk for text in texts]
+                    found = iter(self._target.log_probabilities(pairs))
+                    came = [repr(_log_sum([next(found) for _ in texts])) for _, (_, texts) in chunk]
                 else:
                     came = self._target.answers([question for _, (question, _) in chunk])
                 self._kept.add(self._target, dict(zip((key for key, _ in chunk), came, strict=True)))
@@ -125,9 +128,11 @@ class Inquiry:
                 self._asked(len(chunk))
 
     def _label(
-        self, wanted: dict[str, tuple[Question, str | None]], known: dict[str, tuple[str, Verdict | None]]
+        self,
+        wanted: dict[str, tuple[Question, tuple[str, ...]]],
+        known: dict[str, tuple[str, Verdict | None]],
     ) -> None:
-        replies = {key: question for key, (question, opening) in wanted.items() if opening is None}
+        replies = {key: question for key, (question, openings) in wanted.items() if not openings}
         said = {key: verdict for key in replies if (verdict := known[key][1]) is not None}
         unread = [key for key in replies if key not in said]
         labelled = self._labeller.label([(replies[key].prompt, known[key][0]) for key in unread])
@@ -142,8 +147,14 @@ class Inquiry:
 
 def _keys(request: TargetRequest) -> list[str]:
     """A key for each reply: over the prompt, the instruction and which reply to them it is."""
-    what = [*request.question, request.opening]
+    what = [*request.question, request.openings]
     return [
         hashlib.sha256(json.dumps([*what, number]).encode()).hexdigest()[:24]
         for number in range(request.times)
     ]
+
+
+def _log_sum(log_probabilities: Sequence[float]) -> float:
+    """The logarithm of the sum of probabilities."""
+    highest = max(log_probabilities)
+    return highest + math.log(sum(math.exp(one - highest) for one in log_probabilities))

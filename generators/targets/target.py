@@ -173,16 +173,17 @@ class Target:
         Raises:
             OverbenchError: as :meth:`replies`, or the backend gives no log-probabilities of given text.
         """
-        asked: list[tuple[str, Any, Any]] = []
-        for question, text in replies:
-            context = self._context(question)
-            bare = context.rstrip() if isinstance(context, str) else context
-            blank = context[len(bare) :] or None
-            asked += [(question.prompt, context, text), (question.prompt, bare, blank)]
-        wanted = [one for one in asked if one[2] is not None]
-        found = iter(self._sent("loglikelihood", wanted) if wanted else ())
-        values = [float(next(found)[0]) if what is not None else 0.0 for _, _, what in asked]
-        return [whole - blank for whole, blank in zip(values[::2], values[1::2], strict=True)]
+        contexts = {question: self._context(question) for question, _ in replies}
+        bare = {one: text.rstrip() if isinstance(text, str) else text for one, text in contexts.items()}
+        blanks = {one: text[len(bare[one]) :] for one, text in contexts.items() if text != bare[one]}
+        asked = [(question.prompt, contexts[question], text) for question, text in replies]
+        asked += [(question.prompt, bare[question], blank) for question, blank in blanks.items()]
+        found = [float(one[0]) for one in self._sent("loglikelihood", asked)] if asked else []
+        shares = dict(zip(blanks, found[len(replies) :], strict=True))
+        return [
+            whole - shares.get(question, 0.0)
+            for (question, _), whole in zip(replies, found[: len(replies)], strict=True)
+        ]
 
     def _sent(self, kind: str, asked: Sequence[tuple[str, Any, Any]]) -> list[Any]:
         """What the backend's method of that name makes of (prompt, context, what is asked)."""
