@@ -58,7 +58,8 @@ class DetectorSettings(BaseModel, frozen=True, extra="forbid"):
     pooling: Literal["first", "mean"] = Field(
         "first",
         description="what the classifier reads: the first token, as the paper's encoder does; or the mean of "
-        "all, for BERT sentence encoders (minilm-l6-v2), which learn far better so from few prompts",
+        "all, for BERT and MPNet sentence encoders (minilm-l6-v2, all-mpnet-base-v2), which learn far better "
+        "so from few prompts",
     )
     learning_rate: float = Field(
         2e-5,

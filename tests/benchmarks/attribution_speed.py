@@ -2,8 +2,9 @@
 
 Both run on the same machine in the same run: ours, captum, ours again, so that other work on the machine
 weighs on both. captum is used as its documentation shows it; its 50 steps are also the reference for the
-features. Without ``--detector``, MiniLM is first fine-tuned on the first set of prompts (is its category
-violence and harm?); without ``--prompts``, its prompts, one to six of them joined, stand for mixed lengths.
+features. Without ``--detector``, ``--encoder`` (MiniLM, or all-mpnet-base-v2) is first fine-tuned on the
+first set of prompts (is its category violence and harm?); without ``--prompts``, its prompts, one to six
+of them joined, stand for mixed lengths.
 Aims: at least 3 times as many prompts a second, mean |delta| within 1 % of the difference of the log-odds,
 top-3 features equal for at least 98 % of prompts.
 """
@@ -33,20 +34,23 @@ from generators.detector.detector_settings import DetectorSettings, Example
 from generators.models import models
 from overbench_tasks.prompts import read_prompts
 
-CAPTUM_STEPS, SEED = 50, 0
+CAPTUM_STEPS, SEED, EPOCHS = 50, 0, 3
+LEARNING_RATES = {"minilm-l6-v2": 1e-4, "all-mpnet-base-v2": 3e-5}
 SETTINGS = AttributionSettings()
 
 
-def fine_tuned(folder: Path) -> Path:
+def fine_tuned(folder: Path, encoder: str) -> Path:
     """A detector that tells violence and harm from the other categories of the first set."""
     splits = ("train", "train", "train", "validation", "test")
     examples = [
         Example(row["prompt"], row["category"] == "violence_and_harm", splits[number % 5])
         for number, row in enumerate(read_prompts(FIRST_SET))
     ]
-    settings = DetectorSettings(epochs=3, learning_rate=1e-4, pooling="mean", device="cpu")
-    encoder = models.fetch(models.find("minilm-l6-v2"))
-    train(examples, folder, settings, encoder=str(encoder), progress=False)
+    settings = DetectorSettings(
+        model=encoder, epochs=EPOCHS, learning_rate=LEARNING_RATES[encoder], pooling="mean", device="cpu"
+    )
+    models.fetch(models.find(encoder))
+    train(examples, folder, settings, locate=models.encoder_place)
     return folder
 
 
@@ -90,13 +94,16 @@ def main() -> None:
     """Print both speeds, the deltas, and how often the features agree."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--detector", type=Path, help="folder of a detector")
+    parser.add_argument(
+        "--encoder", choices=LEARNING_RATES, default="minilm-l6-v2", help="without --detector"
+    )
     parser.add_argument("--prompts", type=Path, help="a prompt file")
     parser.add_argument("--count", type=int, default=200, help="prompts")
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory() as folder:
-        place = arguments.detector or fine_tuned(Path(folder, "detector"))
+        place = arguments.detector or fine_tuned(Path(folder, "detector"), arguments.encoder)
         detector = Detector.load(place, device="cpu")
     model, tokenizer = detector.model, detector.tokenizer
     prompts = drawn(arguments.prompts, arguments.count)

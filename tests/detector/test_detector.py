@@ -60,8 +60,8 @@ def examples(seed: int = 0, noise: float = 0.0) -> list[Example]:
     return list(made.values())
 
 
-def build_encoder(folder: Path, words: Sequence[str]) -> Path:
-    """A BERT of two layers with random weights, and its fast tokenizer."""
+def build_encoder(folder: Path, words: Sequence[str], kind: str = "Bert") -> Path:
+    """A BERT or MPNet of two layers with random weights, and its fast tokenizer."""
     from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
     from tokenizers.models import WordPiece
 
@@ -73,10 +73,11 @@ def build_encoder(folder: Path, words: Sequence[str]) -> Path:
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
     sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "num_hidden_layers": 2}
-    config = transformers.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=40, **sizes)
+    sizes |= {"vocab_size": len(vocabulary), "max_position_embeddings": 40, "pad_token_id": 0}
+    config = getattr(transformers, f"{kind}Config")(**sizes)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        transformers.BertModel(config).save_pretrained(folder)
+        getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
     return folder
 
 
@@ -449,15 +450,17 @@ def test_hostile_prompts_can_be_trained_on(training_of: Train, tmp_path: Path) -
 # --- pooling
 
 
-def test_mean_pooling_starts_as_the_mean_of_all_tokens(encoder: Path) -> None:
+@pytest.mark.parametrize("kind", ["Bert", "MPNet"])
+def test_mean_pooling_starts_as_the_mean_of_all_tokens(kind: str, tmp_path: Path) -> None:
+    encoder = build_encoder(tmp_path, TRIGGERS + HARMLESS + FILLERS, kind)
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(encoder).eval()
     tokens = tokenizer(["steal word1 word2 word3", "bake"], padding=True, return_tensors="pt")
     with torch.inference_mode():
-        hidden = model.bert(**tokens).last_hidden_state  # (2, tokens, 32)
+        hidden = model.base_model(**tokens).last_hidden_state  # (2, tokens, 32)
         first = hidden[:, 0]
         add_mean_pooling(model)
-        pooled = model.bert(**tokens).last_hidden_state[:, 0]
+        pooled = model.base_model(**tokens).last_hidden_state[:, 0]
     real = tokens["attention_mask"][..., None]
     mean = (hidden * real).sum(dim=1) / real.sum(dim=1)  # padding left out
     assert model.config.num_hidden_layers == 3
@@ -479,6 +482,21 @@ def test_a_mean_pooled_detector_learns_and_its_mean_stays_a_mean(
     assert not any("layer.2." in name or "pooler" in name for name in changed)
 
 
+def test_an_mpnet_detector_learns_is_loaded_again_and_can_be_attributed(
+    training_of: Train, tmp_path: Path
+) -> None:
+    """Its embeddings take positions from token ids, and each layer adds what distances are worth."""
+    encoder = build_encoder(tmp_path / "tiny-mpnet", TRIGGERS + HARMLESS + FILLERS, "MPNet")
+    asked = {"model": str(encoder), "pooling": "mean", "epochs": 8, "learning_rate": 2e-2}
+    report = training_of(examples(), tmp_path / "d", **asked)
+    assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
+    detector = Detector.load(tmp_path / "d", "cpu")
+    prompts = [(str(i), example.prompt) for i, example in enumerate(examples()[:6])]
+    for a in attribute(detector.model, detector.tokenizer, prompts, AttributionSettings()):
+        total = sum(word.raw for word in a.words) + a.rest
+        assert a.converged and total == pytest.approx(a.log_odds - a.baseline_log_odds + a.delta, abs=1e-4)
+
+
 def test_batches_are_of_like_length_in_random_order() -> None:
     torch.manual_seed(0)
     lengths = [5, 50] * 33
@@ -492,8 +510,8 @@ def test_batches_are_of_like_length_in_random_order() -> None:
         assert long != sorted(long) and long != sorted(long, reverse=True)
 
 
-def test_mean_pooling_is_for_bert() -> None:
-    with pytest.raises(OverbenchError, match=r"BERT encoder.*'deberta-v2'\. Set pooling: first"):
+def test_mean_pooling_is_for_bert_and_mpnet() -> None:
+    with pytest.raises(OverbenchError, match=r"BERT or MPNet encoder.*'deberta-v2'\. Set pooling: first"):
         add_mean_pooling(SimpleNamespace(config=SimpleNamespace(model_type="deberta-v2")))
 
 
