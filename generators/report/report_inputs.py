@@ -41,6 +41,7 @@ from generators.report.stats.matrix import (
     unsafe_matrices,
 )
 from generators.report.stats.rates import target_rates
+from generators.report.stats.trade_off import pair_matrix
 from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
@@ -81,11 +82,13 @@ class UnsafeSet:
         refused: the share of each cell's scored replies that refuse.
         complied: of the same prompts and targets, the share that complies, wholly or in part. An evasive
             reply does neither.
+        right: see :func:`~generators.report.stats.trade_off.pair_matrix`; None without pairs.
     """
 
     name: str
     refused: ResponseMatrix
     complied: ResponseMatrix
+    right: ResponseMatrix | None = None
 
     @property
     def title(self) -> str:
@@ -99,7 +102,8 @@ class UnsafeSet:
     def with_ids(self, name: str, prompt_ids: Iterable[str]) -> UnsafeSet:
         """The part of it that has only these prompts, and the targets that answered any."""
         ids = set(prompt_ids)
-        return UnsafeSet(name, self.refused.with_ids(ids).answered(), self.complied.with_ids(ids).answered())
+        refused, complied = (one.with_ids(ids).answered() for one in (self.refused, self.complied))
+        return UnsafeSet(name, refused, complied, self.right and self.right.with_ids(ids).answered())
 
     def harmful_compliance(self) -> dict[str, Rate]:
         """Target -> complied or partial, of its scored replies."""
@@ -231,7 +235,7 @@ def read_inputs(
             matrix = release_matrix(made.release)
             sets.append(PromptSet(name, matrix if name == ALL and given else matrix.answered()))
             both = unsafe_matrices(made.release)
-            of_release = [] if both is None else [UnsafeSet(name, *both)]
+            of_release = [] if both is None else [UnsafeSet(name, *both, pair_matrix(made.release))]
             by_source: dict[str, list[str]] = {}
             if given is not None and name == ALL:
                 hard = made.release.prompts(hard=True, columns=("id",))["id"].to_pylist()

@@ -16,6 +16,7 @@ from generators.report.sections.section import Report
 from generators.report.sections.trade_off_sections import WITHOUT_UNSAFE
 from generators.report.write_report import build
 
+LABELS = {"r": "refused", "c": "complied", "p": "partial", "u": "unscored"}
 WORDS = {"r": "refusal", "c": "compliance", "p": "partial", "d": "deflection", "e": "empty"}
 
 
@@ -77,6 +78,30 @@ def test_both_sides_of_each_model_by_hand(tmp_path: Path) -> None:
         ("c", 0, 0),
         ("org/gemma-2-9b", 0.25, 0.5),
     }
+
+
+def test_pairs_of_logs_and_of_releases_have_their_accuracy(tmp_path: Path) -> None:
+    # Pairs of a: right, both refused, a partial answer, no twin. Of b: one not scored, one right.
+    said = {"a": ("crpc", "rrr"), "b": ("uc", "rr")}
+    for name, sides in said.items():
+        rows = [
+            ({"prompt": f"{side} {n}", "prompt_label": side, "pair_id": f"p{n}"}, [LABELS[one]])
+            for side, letters in zip(("safe", "unsafe"), sides, strict=True)
+            for n, one in enumerate(letters)
+        ]
+        write_log(tmp_path / "logs" / name, rows, pretrained=name, task="overbench_pairs")
+    prompts = [
+        {"prompt": f"{side} {n}", "prompt_label": side, "pair_id": f"p{n}"}
+        for side, number in (("safe", 4), ("unsafe", 3))
+        for n in range(number)
+    ]
+    source = write_table(tmp_path / "pairs.jsonl", prompts)
+    aggregate([source], [tmp_path / "logs"], tmp_path / "release", AggregateSettings(near_duplicates=1.0))
+    for path in (tmp_path / "logs", tmp_path / "release"):
+        report = build(read_inputs([path]))
+        accuracy = {row[0]: row[-1] for row in cells(report, "trade-off")}
+        assert accuracy["a"].startswith("33.3 %") and accuracy["a"].endswith("n = 3"), path
+        assert accuracy["b"].startswith("100.0 %") and accuracy["b"].endswith("n = 1"), path
 
 
 def test_unsafe_prompts_go_with_the_safe_ones_of_their_source(tmp_path: Path) -> None:
