@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.release.gap_commands import how_to_fill
 from generators.release.read import (
     GAPS_FILE,
     GAPS_FOLDER,
@@ -25,6 +24,7 @@ from generators.release.read import (
     UNSAFE_MATRIX_FILE,
 )
 from generators.targets.naming import TargetRecord
+from generators.targets.ways_of_asking import how_to_fill
 from overbench_tasks.prompts.refreshed import readable
 from overbench_tasks.text import markdown_cell, markdown_line
 
