@@ -3,6 +3,7 @@
     prompt, model, outcome      a row per reply; ``label`` is read where there is no ``outcome``
     prompt_label                safe (the default) or unsafe
     category, reply             as they are
+    checkpoint, system_instruction  where models are one checkpoint asked in several ways, which and how
 
 Its verdicts are its own: they stand beside ours, by "outcome table NAME", and are never labelled anew. What
 says "empty" had no text to judge: it is unscored, and in no rate.
@@ -16,12 +17,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Label
 from overbench_tasks.tables import SUFFIXES, matching_files, read_table
 from overbench_tasks.text import encodable, excerpt
 
-COLUMNS: Final = ("prompt", "model", "outcome", "label", "prompt_label", "category", "reply")
+COLUMNS: Final = (
+    *("prompt", "model", "outcome", "label", "prompt_label", "category", "reply"),
+    *("checkpoint", "system_instruction"),
+)
 NEEDED: Final = ("prompt", "model", "outcome")
 BY: Final = "outcome table "
 """How the name of a labeller begins that is such a table."""
@@ -62,7 +67,7 @@ class OutcomeTable:
     Attributes:
         name: its file's, without suffixes.
         columns: our column -> the table's, where that is another.
-        models: by name.
+        targets: the models, by name.
         left_out: rows without a prompt.
         without_text: rows with an outcome whose reply is there and has no text.
     """
@@ -70,7 +75,7 @@ class OutcomeTable:
     file: Path
     name: str
     columns: Mapping[str, str]
-    models: tuple[str, ...] = ()
+    targets: tuple[TargetRecord, ...] = ()
     left_out: int = 0
     without_text: int = 0
 
@@ -106,19 +111,25 @@ class OutcomeTable:
             OverbenchError: as :func:`find_outcomes`.
         """
         left_out = sum(_blank(row["prompt"]) for _, row in self._rows())
-        models: set[str] = set()
+        targets: dict[str, TargetRecord] = {}
         replies: Counter[bool] = Counter()
-        for _, row in self.rows():
-            models.add(row.model)
+        for where, row in self.rows():
+            target = _target(row)
+            if targets.setdefault(row.model, target) != target:
+                raise OverbenchError(
+                    f"{where}: expected one checkpoint and one system_instruction a model, found others for "
+                    f"{row.model!r} in an earlier row. Give what was asked otherwise a name of its own."
+                )
             if row.label != "unscored":
                 replies[bool(row.reply.strip())] += 1
-        if not models:
+        if not targets:
             raise OverbenchError(
                 f"{self.file} has no row with a prompt. Expected at least one; or leave it out."
             )
         # Where no reply has text, replies are not part of the table.
         without_text = replies[False] if replies[True] else 0
-        return replace(self, models=tuple(sorted(models)), left_out=left_out, without_text=without_text)
+        models = tuple(targets[name] for name in sorted(targets))
+        return replace(self, targets=models, left_out=left_out, without_text=without_text)
 
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for where, raw in read_table(self.file, [self.columns.get(name, name) for name in COLUMNS]):
@@ -154,6 +165,16 @@ def _outcome(row: dict[str, Any], where: str) -> Outcome:
     reply = row.get("reply")
     reply = encodable(reply) if isinstance(reply, str) else ""
     return Outcome(row, encodable(str(row["prompt"])), " ".join(encodable(model).split()), label, reply)
+
+
+def _target(row: Outcome) -> TargetRecord:
+    """How a row's model was asked, as far as the table tells."""
+    checkpoint, system = (row.raw.get(name) for name in ("checkpoint", "system_instruction"))
+    return TargetRecord(
+        row.model,
+        row.model if _blank(checkpoint) else encodable(str(checkpoint).strip()),
+        system_instruction=None if _blank(system) else encodable(str(system)),
+    )
 
 
 def _blank(value: object) -> bool:

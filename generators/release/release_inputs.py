@@ -150,9 +150,9 @@ def release_source(release: Release, aliases: Aliases) -> PromptSource:
 
 
 def outcome_source(table: OutcomeTable, aliases: Aliases) -> PromptSource:
-    """An outcome table as a source. How its models were asked is not known."""
-    targets = tuple(aliases.target(TargetRecord(name, name)) for name in table.models)
-    return PromptSource(table.name, table.file, targets, table.models, (table.labelled_by,), outcomes=table)
+    """An outcome table as a source."""
+    targets, names = tuple(map(aliases.target, table.targets)), tuple(one.target for one in table.targets)
+    return PromptSource(table.name, table.file, targets, names, (table.labelled_by,), outcomes=table)
 
 
 def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:

@@ -12,12 +12,11 @@ with the 250 safe or the 200 unsafe prompts of XSTest as ``overbench_source``. W
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from shared import write_csv
 
 from generators.defences.defences import defences
 from overbench_tasks.logs import sample_logs
@@ -25,7 +24,7 @@ from overbench_tasks.metrics.balance import Balance
 from overbench_tasks.metrics.refusal_rates import Rate
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.reply_rows import read_replies
-from overbench_tasks.tables import read_table, whole_file
+from overbench_tasks.tables import read_table
 
 VERDICTS = Path(__file__).parents[1] / "data" / "defence_verdicts.csv.gz"
 COLUMNS = ("asked", "prompt_label", "id", "label")
@@ -47,16 +46,6 @@ def measured(folder: Path) -> Iterator[dict[str, str]]:
                 [verdict] = row.logged
                 identity = prompt_id(str(row.prompt))
                 yield dict(zip(COLUMNS, (asked, side, identity, verdict.label), strict=True))
-
-
-def write_verdicts(rows: Iterable[Mapping[str, str]]) -> None:
-    """Keep them; the same rows give the same bytes."""
-    table = io.StringIO()
-    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    with whole_file(VERDICTS) as file:
-        file.buffer.write(gzip.compress(table.getvalue().encode(), mtime=0))
 
 
 def counted(rows: Iterable[Mapping[str, str]]) -> Counts:
@@ -96,7 +85,7 @@ def main() -> None:
     parser.add_argument("--measured", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
     if arguments.measured is not None:
-        write_verdicts(measured(arguments.measured))
+        write_csv(VERDICTS, COLUMNS, measured(arguments.measured))
     print("\n".join(table(counted(row for _, row in read_table(VERDICTS)))))
 
 

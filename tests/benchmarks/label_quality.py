@@ -15,17 +15,14 @@ The first of each, which its template was chosen on, are not measured.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import hashlib
-import io
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from math import isnan
 
 from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
-from shared import timed
+from shared import timed, write_csv
 
 from overbench_tasks.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS, Label, Verdict
@@ -45,15 +42,6 @@ Tables = dict[str, list[list[int]]]
 def read_verdicts() -> list[dict[str, str]]:
     """The verdicts on file: set, id, harmless, people, a column for each labeller; ``sure`` is the rules'."""
     return [dict(row) for _, row in read_table(VERDICTS)]
-
-
-def write_verdicts(rows: list[dict[str, str]]) -> None:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    with whole_file(VERDICTS) as file:
-        file.buffer.write(gzip.compress(table.getvalue().encode(), mtime=0))
 
 
 def by_rules(row: Labelled) -> dict[str, str]:
@@ -265,7 +253,8 @@ def main() -> None:
         print("\n".join(halves_lines()))
         return
     if arguments.measure or arguments.judge:
-        write_verdicts(measure(arguments.judge))
+        rows = measure(arguments.judge)
+        write_csv(VERDICTS, list(rows[0]), rows)
     rows = read_verdicts()
     found = measurements(rows)
     with whole_file(LABEL_QUALITY_FILE) as file:

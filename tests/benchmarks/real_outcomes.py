@@ -8,14 +8,12 @@ What is packed are outcomes alone, with prompt ids in place of the prompts.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from shared import write_csv
 
 from generators.release.outcomes import find_outcomes
 from generators.report.report_inputs import Inputs, read_inputs
@@ -33,18 +31,13 @@ COLUMNS = ("prompt", "model", "outcome", "prompt_label", "category")
 
 def pack(shared: Path) -> None:
     """The shared tables without texts; of XSTest only what has an English original."""
-    for name, file in FILES.items():
+    for name in FILES:
         rows = []
         for _, row in read_table(shared / "outcomes" / f"{name}_by_model.jsonl.gz"):
             if not (row.get("type", "").endswith("k_idioms") and row["prompt"] == row["asked"]):
                 told = {"prompt_label": row.get("prompt_label", "safe"), "category": row.get("category", "")}
                 rows.append({**row, **told, "prompt": prompt_id(row["prompt"])})
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda row: [row[column] for column in COLUMNS]))
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
+        write_csv(FILES[name], COLUMNS, sorted(rows, key=lambda row: [row[column] for column in COLUMNS]))
 
 
 def read() -> Inputs:

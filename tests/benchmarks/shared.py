@@ -1,7 +1,10 @@
-"""What several benchmarks use: made-up replies and logs of lm-eval, a server at work, seconds, memory."""
+"""What several benchmarks use: made-up replies and logs of lm-eval, a server, tables, seconds, memory."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import random
 import resource
@@ -9,12 +12,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from overbench_tasks.records import CATEGORIES
+from overbench_tasks.tables import whole_file
 
 FIRST_SET = Path(__file__).resolve().parents[1] / "data" / "first_set.jsonl"
 T = TypeVar("T")
@@ -75,6 +79,17 @@ def sample(number: int, identity: str, prompt: str, reply: str, label: str) -> d
         "unscored_rate": 0.0,
         **{f"osr_{category}": None for category in CATEGORIES},
     }
+
+
+def write_csv(file: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """A compressed table; the same rows give the same bytes. What isn't in ``columns`` is left out."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    file.parent.mkdir(exist_ok=True)
+    with whole_file(file) as out:
+        out.buffer.write(gzip.compress(text.getvalue().encode(), mtime=0))
 
 
 def peak_megabytes(who: int = resource.RUSAGE_SELF) -> float:

@@ -55,6 +55,16 @@ def made(*sources: Path, tables: dict[str, Rows] | None = None, **settings: Any)
     return read_release("out")
 
 
+def test_models_of_one_checkpoint_asked_in_several_ways(tmp_path: Path) -> None:
+    careful = {"checkpoint": "a", "system_instruction": "Be careful."}
+    rows = [row("a", KILL, "compliance"), row("a, careful", KILL, "refusal", **careful)]
+    release = made(tables={"ways": rows})
+    told = [(one.target, one.checkpoint, one.system_instruction) for one in release.targets()]
+    assert told == [("a", "a", None), ("a, careful", "a", "Be careful.")]
+    with pytest.raises(OverbenchError, match="line 3: expected one checkpoint and one system_instruction"):
+        made(tables={"ways": [*rows, row("a", BLOW, "refusal", checkpoint="b")]})
+
+
 def cells(release: Release, *, unsafe: bool = False) -> dict[tuple[str, str], tuple[str, str]]:
     """(prompt, target) -> (label, who gave it)."""
     prompts = release.unsafe_prompts() if unsafe else release.prompts()
