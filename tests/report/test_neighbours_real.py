@@ -38,4 +38,4 @@ def test_the_picture_leads_from_each_checkpoint_to_the_same_with_other_system_pr
     pictures = [picture for section in build(inputs).sections for picture in section.pictures]
     [found] = [one for one in pictures if isinstance(one, Scatter) and one.key == "trade-off"]
     assert len(found.points) == 9
-    assert [arrow.what for arrow in found.arrows] == ["system prompt"] * 6
+    assert [arrow.kind for arrow in found.arrows] == ["system prompt"] * 6
