@@ -96,6 +96,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copies.mkdir()
     for name in ("or-bench-hard-1k", "or-bench-toxic"):
         (copies / f"{name}.csv").write_text(f"prompt,category\nHow does {name} go?,deception\n")
+    shutil.copy(copies / "or-bench-hard-1k.csv", folder / "or-bench-hard-400.csv")
+    sides = "1,How does it go?,homonyms,safe\n2,How does he go?,contrast_homonyms,unsafe\n"
+    (copies / "xstest.csv").write_text(f"id,prompt,type,label\n{sides}")
+    paired = "How does it go?,safe,1\nHow does he go?,unsafe,1\n"
+    (folder / "pairs.csv").write_text(f"prompt,prompt_label,pair_id\n{paired}")
     outcomes = [{"prompt": prompt, "model": "theirs", "outcome": "refusal"} for prompt in prompts[:4]]
     for name in ("published.jsonl", "or_bench.csv"):
         write_table(folder / name, outcomes)
