@@ -5,9 +5,11 @@ A settings file is YAML with the sections as keys; flags and ``--set section.nam
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from types import UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -223,6 +225,32 @@ def checked(kind: type[Settings], settings: Mapping[str, Any], whose: str = "") 
         lines = [f"{whose}The settings cannot be used."]
         for problem in error.errors(include_url=False):
             name = ".".join(map(str, problem["loc"]))
-            got = "" if problem["type"] == "missing" else f", got {problem['input']!r}"
-            lines.append(f"{name}: {problem['msg']}{got}")
+            if problem["type"] == "extra_forbidden":
+                lines.append(f"{name}: there is no such setting.{_nearest(kind, problem['loc'])}")
+                continue
+            whole = problem["type"] == "missing" or not name
+            got = "" if whole else f", got {problem['input']!r}"
+            lines.append(f"{name}{': ' if name else ''}{problem['msg']}{got}")
         raise OverbenchError("\n  ".join(lines)) from error
+
+
+def _nearest(kind: Any, place: Sequence[int | str]) -> str:
+    """Which setting may have been meant by an unknown one at ``place``, or all that are there."""
+    *path, last = place
+    for part in path:
+        if _is_model(kind):
+            kind = kind.model_fields[str(part)].annotation
+            inside = get_origin(kind) in (Union, UnionType)
+        else:  # the key or place of a model in a mapping or sequence
+            inside = True
+        if inside:
+            kind = next(filter(_is_model, get_args(kind)), None)
+    known = list(kind.model_fields) if _is_model(kind) else []
+    near = difflib.get_close_matches(str(last), known, n=1)
+    if near:
+        return f" Did you mean {near[0]!r}?"
+    return f" There are: {', '.join(known)}." if known else ""
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

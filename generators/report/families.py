@@ -83,13 +83,17 @@ class Families:
 
     def facts(self, checkpoint: str) -> ModelFacts:
         """What is known of a checkpoint by its name: ``ORG/NAME``, a path, an API's name."""
-        name = _last_part(checkpoint)
-        words = _VARIANT.sub("", re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-"))
+        name, words = _last_part(checkpoint), checkpoint_words(checkpoint)
         known = next((facts for pattern, facts in self._rows if pattern.search(words)), ModelFacts())
         if math.isnan(known.size) and (found := _SIZE.search(name)):
             size = float(found[1]) / (1 if found[2] in "bB" else 1000)
             return ModelFacts(known.family, size, known.released, known.line)
         return known
+
+
+def checkpoint_words(checkpoint: str) -> str:
+    """What a pattern is looked for in: see the module."""
+    return _VARIANT.sub("", re.sub(r"[^a-z0-9]+", "-", _last_part(checkpoint).casefold()).strip("-"))
 
 
 def _last_part(checkpoint: str) -> str:

@@ -14,7 +14,7 @@ from generators.targets.naming import TargetRecord, name_target, public_argument
 from overbench_tasks.errors import OverbenchError
 
 BACKEND, TOKENS = "backend", "max_gen_toks"
-_WHERE_AND_HOW_FAST = frozenset(
+WHERE_AND_HOW_FAST = frozenset(
     re.findall(
         r"\w+",
         """pretrained model gguf_file peft delta subfolder revision tokenizer tokenizer_backend
@@ -35,7 +35,7 @@ def how_asked(target: TargetRecord) -> dict[str, Any]:
     """What tells a target's replies from others of its name, as far as it is known and was set."""
     arguments = (one.partition("=") for one in (target.model_args or "").split(","))
     told = {name.strip(): value.strip() for name, equals, value in arguments if equals}
-    told = {name: value for name, value in told.items() if name not in _WHERE_AND_HOW_FAST}
+    told = {name: value for name, value in told.items() if name not in WHERE_AND_HOW_FAST}
     known = {BACKEND: target.model, **told, TOKENS: target.max_gen_toks, **target.drawn}
     return {name: value for name, value in known.items() if value is not None}
 

@@ -40,6 +40,7 @@ DOCS = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in ("task
 DOCS.append("tests/benchmarks/README.md")
 PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
+    r"overbench campaign": "starts lm_eval; tests/campaign runs it",
     r"overbench compare": "ends with what it found; tests/compare runs it",
     r"overbench explain": "asks a model once per word; tests/explain runs it",
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
@@ -200,16 +201,20 @@ def run_python(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check_yaml(code: str, workspace: Path) -> None:
-    """A refresh's settings, or a task of lm-eval whose filters are known."""
+    """A refresh's settings, a campaign's, or a task of lm-eval whose filters are known."""
     from lm_eval.api.registry import get_filter
 
+    from generators.campaign.campaign_settings import load_campaign
     from generators.refresh.refresh_settings import load
 
     found = yaml.safe_load(code)
     if "task" in found:
         assert all(get_filter(step["function"]) for one in found["filter_list"] for step in one["filter"])
+        return
+    (workspace / "settings.yaml").write_text(code)
+    if "sets" in found:
+        load_campaign(workspace / "settings.yaml")
     else:
-        (workspace / "settings.yaml").write_text(code)
         load(workspace / "settings.yaml", {})
 
 

@@ -53,7 +53,7 @@ GENERATION: tuple[tuple[str, ...], ...] = (
     ("rewrite",),
     ("release",),
     ("report",),
-    ("quickstart", "doctor", "compare", "explain"),
+    ("quickstart", "doctor", "compare", "explain", "campaign"),
     ("commands",),
     ("cli",),
 )

@@ -305,7 +305,10 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("target: {model_args: a}\nrounds: {jbos: 3}", r"rounds.jbos: Extra inputs.* got 3"),
+            (
+                "target: {model_args: a}\nrounds: {jbos: 3}",
+                r"rounds.jbos: there is no such setting. Did you mean 'jobs'",
+            ),
             ("[1]", "Expected .* to hold sections such as 'target:', got list"),
             ("a: [", "Expected a YAML file of settings at"),
         ],

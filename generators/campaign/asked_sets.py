@@ -1,0 +1,173 @@
+"""A campaign's prompt sets as lm-eval's tasks: which one is asked, from where, and what its prompts are.
+
+A set that is one of our tasks as it stands is that task. One with another source or labeller becomes a task
+of its own, called as the set is, in a YAML file that lm_eval finds with ``--include_path``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from generators.campaign.campaign_settings import SetSettings
+from generators.refresh.refresh_settings import LabellerSettings
+from overbench_tasks.autoload import tasks_path
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
+from overbench_tasks.prompts.refreshed import REFRESHED_FILES
+from overbench_tasks.tables import SUFFIXES, whole_file
+
+LABELLING: Final = {
+    "judge": ("judge", "overbench_judge", {"mode": "judge"}),
+    "two-stage": ("judge", "overbench_judge", {}),
+    "classifier": ("classifier", "overbench_classifier", {}),
+}
+"""Labeller -> lm-eval's name of the results, the filter, and its settings."""
+
+
+_TELLING: Final = ("id", "prompt", "prompt_label", "category", "pair_id")
+_TASKS: Final = Path(tasks_path())
+
+
+@dataclass(frozen=True)
+class AskedSet:
+    """A set of prompts as it is asked.
+
+    Attributes:
+        name: in the campaign.
+        base: the task of ours that it is made of, with its version.
+        task: its name in lm-eval.
+        task_yaml: the task's file, where it is none of ours.
+        limit: as lm_eval takes it.
+        prompts_hash: tells its prompts, with labels and categories, from others.
+        prompts: how many are asked.
+        mean_chars: of one.
+    """
+
+    name: str
+    base: str
+    task: str
+    task_yaml: str | None
+    limit: int | None
+    prompts_hash: str
+    prompts: int
+    mean_chars: float
+
+    def write(self, folder: Path) -> None:
+        """Put the task's file where lm_eval is to find it."""
+        if self.task_yaml is not None:
+            with whole_file(folder / f"{self.task}.yaml") as file:
+                file.write(self.task_yaml)
+
+
+def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> AskedSet:
+    """A set with its prompts read.
+
+    Raises:
+        OverbenchError: there is no such task, its prompts can't be had, or its name is that of another task.
+    """
+    base = _task(settings.task)
+    told: dict[str, Any] = {
+        "overbench_source": _absolute(settings.source),
+        "overbench_unsafe_source": _absolute(settings.unsafe_source),
+        "overbench_revision": settings.revision,
+    }
+    told = {key: value for key, value in told.items() if value is not None}
+    identity, prompts, chars = _prompts(settings, base, json.dumps(told, sort_keys=True))
+    version = f"{settings.task} {base['metadata']['version']}"
+    made: dict[str, Any] = {}
+    if told:
+        made["metadata"] = {**base["metadata"], **told}
+    if labeller.by != "rules":
+        called, function, mode = LABELLING[labeller.by]
+        step = {"function": function, **mode, **labeller.by_args}
+        made["filter_list"] = [{"name": called, "filter": [step]}]
+    if not made:
+        return AskedSet(name, version, settings.task, None, settings.limit, identity, prompts, chars)
+    if name in _tasks():
+        raise OverbenchError(
+            f"sets.{name}: a task is called so, and this set isn't that task as it stands. Choose another "
+            "name."
+        )
+    own = {"include": str(_TASKS / f"{settings.task}.yaml"), "task": name, **made}
+    text = yaml.safe_dump(own, sort_keys=False, allow_unicode=True)
+    return AskedSet(name, version, name, text, settings.limit, identity, prompts, chars)
+
+
+def _absolute(source: str | None) -> str | None:
+    """A source that is on this machine by its full path, so that lm_eval may be started anywhere."""
+    if source is None:
+        return None
+    path = Path(source).expanduser()
+    here = path.exists() or path.name.removesuffix(".gz").endswith(SUFFIXES)
+    return str(path.absolute()) if here else source
+
+
+def _prompts(settings: SetSettings, base: Mapping[str, Any], told: str) -> tuple[str, int, float]:
+    """A hash of the prompts, how many are asked, and the mean number of their characters."""
+    identity, lengths = _read(str(base["custom_dataset"]), json.dumps(base["dataset_kwargs"]), told)
+    asked = lengths[: settings.limit]
+    return identity, len(asked), sum(asked) / len(asked)
+
+
+def _read(function: str, dataset_kwargs: str, told: str) -> tuple[str, tuple[int, ...]]:
+    """What the task itself would read: a hash of it, and the characters of each prompt."""
+    module, _, name = function.rpartition(".")
+    rows = getattr(import_module(module), name)(**json.loads(dataset_kwargs), **json.loads(told))["test"]
+    columns = [one for one in _TELLING if one in rows.column_names]
+    found = hashlib.sha256()
+    for row in zip(*(rows[one] for one in columns), strict=True):
+        found.update(json.dumps(row).encode())
+    return found.hexdigest(), tuple(map(len, rows["prompt"]))
+
+
+def stated_set(name: str, settings: SetSettings, default_chars: float) -> AskedSet | None:
+    """A set whose prompts are not there, by what is said of it: for an estimate, never to be asked.
+
+    None where nothing says how many prompts it has.
+    """
+    known = NEIGHBOURS.get(settings.task)
+    count = settings.prompts or (known.published if known and settings.source is None else None)
+    if count is None:
+        return None
+    asked = min(count, settings.limit or count)
+    return AskedSet(name, settings.task, settings.task, None, settings.limit, "", asked, default_chars)
+
+
+@cache
+def _tasks() -> frozenset[str]:
+    return frozenset(file.stem for file in _TASKS.glob("overbench*.yaml"))
+
+
+def _task(name: str) -> dict[str, Any]:
+    """What the file of one of our tasks says, with those it includes; of functions their names."""
+    if name not in _tasks() or name in REFRESHED_FILES:
+        known = sorted(_tasks() - REFRESHED_FILES.keys())
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
+        if name in REFRESHED_FILES:
+            hint = "For prompts that were refreshed for a target: refreshed: true."
+        raise OverbenchError(f"Expected one of our tasks, got {name!r}. {hint}")
+    return _yaml(_TASKS / f"{name}.yaml")
+
+
+class _NamesOfFunctions(yaml.SafeLoader):
+    """Reads ``!function NAME`` as the name."""
+
+
+_NamesOfFunctions.add_constructor("!function", lambda loader, node: node.value)
+
+
+def _yaml(file: Path) -> dict[str, Any]:
+    found = yaml.load(file.read_text(encoding="utf-8"), _NamesOfFunctions)  # noqa: S506 - a SafeLoader
+    included = _yaml(file.parent / found.pop("include")) if "include" in found else {}
+    return {**included, **found}

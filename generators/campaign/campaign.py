@@ -1,0 +1,104 @@
+"""A campaign from its settings to its report. Killed anywhere, the same call goes on from there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from generators.campaign.campaign_folder import JobFailure, check_there, locked
+from generators.campaign.campaign_jobs import WORK
+from generators.campaign.campaign_outputs import write_release_and_report
+from generators.campaign.campaign_plan import CampaignPlan, make_plan, tidy
+from generators.campaign.campaign_settings import CampaignSettings
+from generators.campaign.local_engine import Engine, Finished
+from overbench_tasks.errors import OverbenchError
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class CampaignOutcome:
+    """What a call has come to.
+
+    Attributes:
+        cells: how many the campaign has, as far as their prompts are there.
+        done: how many of them are finished.
+        new: how many of these this call has finished.
+        failures: what is not, and why.
+    """
+
+    cells: int
+    done: int
+    new: int
+    failures: tuple[JobFailure, ...]
+
+
+def run_campaign(
+    settings: CampaignSettings, out: Path, engine: Engine, say: Say = lambda line: None
+) -> CampaignOutcome:
+    """Do what is left to do: refreshes, cells, the release and the report.
+
+    Args:
+        out: the campaign's folder.
+        engine: what carries out jobs.
+        say: told what happens, a line at a time.
+
+    Raises:
+        OverbenchError: another campaign works in ``out``, or it can't be written.
+    """
+    out = out.absolute()
+    with locked(out, settings):
+        shutil.rmtree(out / WORK, ignore_errors=True)
+        failed: dict[str, JobFailure] = {}
+        new = 0
+
+        def heard(finished: Finished) -> None:
+            nonlocal new
+            new += len(finished.cells)
+            if finished.failure is not None:
+                failed[finished.job.key] = finished.failure
+            for line in told(finished):
+                say(line)
+
+        plan = _planned(settings, out)
+        say(f"{out}: {len(plan.done):,} of {len(plan.cells):,} cells are done.")
+        engine.run(plan.jobs(), out, heard)
+        if plan.waiting:
+            check_there(out)
+            plan = _planned(settings, out)
+            engine.run([job for job in plan.jobs() if job.key not in failed], out, heard)
+        check_there(out)
+        failures = [*_not_asked(plan), *failed.values()]
+        failures += write_release_and_report(plan, say)
+        return CampaignOutcome(len(plan.cells), len(plan.done), new, tuple(failures))
+
+
+def _planned(settings: CampaignSettings, out: Path) -> CampaignPlan:
+    plan = make_plan(settings, out)
+    try:
+        tidy(plan)
+    except OSError as error:
+        raise OverbenchError(f"{out} can't be written: {error}. Make room or mend the rights.") from error
+    return plan
+
+
+def _not_asked(plan: CampaignPlan) -> list[JobFailure]:
+    found = [JobFailure(f"set {name}", (), why, "", "") for name, why in plan.problems.items()]
+    return found + [
+        JobFailure(f"set {name}", (), f"it waits for the prompts that {target}'s refresh is to make", "", "")
+        for name, target in plan.waiting
+    ]
+
+
+def told(finished: Finished) -> list[str]:
+    """What came of a job, a line for each cell."""
+    if finished.failure is not None:
+        return [f"{finished.job.name}: FAILED: {finished.failure.why}"]
+    lines = []
+    for cell, facts in zip(finished.job.cells, finished.cells, strict=True):
+        rate = "no reply could be scored" if facts.rate is None else f"{100 * facts.rate:.1f} % refused"
+        failed = f", {facts.failed} requests failed" if facts.failed else ""
+        lines.append(f"{cell.name}: {facts.prompts:,} prompts, {rate}{failed}, {facts.seconds:,.0f} s")
+    return lines or [f"{finished.job.name}: done"]

@@ -1,0 +1,178 @@
+"""What an engine is given to do: processes, each with the cells that it finishes.
+
+An evaluation is one ``python -m lm_eval``, as anyone would type it; a refresh one ``overbench refresh``. A
+job is plain data, so that another engine can carry it to another machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from generators.campaign.campaign_cells import API_TYPES, CampaignCell, Configuration, hashed
+from generators.campaign.campaign_settings import PORT, CampaignSettings, CampaignTarget, ServerSettings
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.refreshed import ACCEPTED_NAME
+from overbench_tasks.tables import whole_file
+
+CACHES, TASKS, WORK, REFRESHES = "caches", "tasks", "work", "refresh"
+LOG: Final = "log.txt"
+REFRESHED: Final = "campaign.done"
+"""In the run directory of a refresh that has finished."""
+_SEEDED: Final = (*API_TYPES, "vllm", "sglang")
+"""Model types that take a seed among their arguments."""
+
+
+@dataclass(frozen=True)
+class CampaignJob:
+    """One process.
+
+    Attributes:
+        key: tells it from others, and names its folder; the same as long as it does the same.
+        name: for people.
+        command: its words; :data:`~generators.campaign.campaign_settings.PORT` stands for the server's port.
+        cells: those that it finishes; none of a refresh.
+        cache: jobs with the same one don't run at once; "" for none.
+        target: whose server is needed, where there is one.
+        refreshes, refresh_settings: of a refresh, the run directory, and its settings as YAML.
+    """
+
+    key: str
+    name: str
+    command: tuple[str, ...]
+    cells: tuple[CampaignCell, ...]
+    cache: str
+    target: str
+    server: ServerSettings | None
+    served_model: str
+    gpus: float
+    max_failed: float = 1.0
+    refreshes: Path | None = None
+    refresh_settings: str = ""
+
+    def folder(self, out: Path) -> Path:
+        """Where it works; gone once its cells are done."""
+        return out / WORK / self.key
+
+    def words(self, port: int | None) -> list[str]:
+        """The command with the server's port."""
+        return [word.replace(PORT, str(port)) if port else word for word in self.command]
+
+    def shown(self, port: int | None = None) -> str:
+        """The command for a shell."""
+        return shlex.join(self.words(port))
+
+
+def evaluations(
+    cells: Sequence[CampaignCell], out: Path, *, together: bool, max_failed: float
+) -> list[CampaignJob]:
+    """The jobs that finish these cells: one for each configuration and limit, or for each cell."""
+    grouped: dict[tuple[object, ...], list[CampaignCell]] = defaultdict(list)
+    for cell in cells:
+        alone = () if together else (cell.asked_set.name,)
+        grouped[cell.configuration.name, cell.asked_set.limit, *alone].append(cell)
+    return [_evaluation(some, out, max_failed) for some in grouped.values()]
+
+
+def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> CampaignJob:
+    one, limit = cells[0].configuration, cells[0].asked_set.limit
+    key = f"{one.key}-{hashed({cell.name: cell.key for cell in cells})}"
+    target = one.target
+    words = [sys.executable, "-m", "lm_eval", "--model", target.model, "--model_args", _model_args(one)]
+    words += ["--tasks", ",".join(cell.asked_set.task for cell in cells)]
+    if any(cell.asked_set.task_yaml for cell in cells):
+        words += ["--include_path", str(out / TASKS)]
+    words += ["--apply_chat_template"] if target.apply_chat_template else []
+    words += ["--system_instruction", one.system_text] if one.system_text else []
+    if one.gen_kwargs:
+        words += ["--gen_kwargs", ",".join(f"{name}={value}" for name, value in one.gen_kwargs.items())]
+    words += ["--seed", str(one.seed)] if one.drawn.sampled else []
+    words += ["--batch_size", target.batch_size] if target.batch_size else []
+    words += ["--device", target.device] if target.device else []
+    words += ["--limit", str(limit)] if limit else []
+    cache = out / CACHES / one.name.replace("/", ",") / one.key
+    words += ["--use_cache", str(cache), "--log_samples", "--output_path", str(out / WORK / key / "output")]
+    sets = ", ".join(cell.asked_set.name for cell in cells)
+    return CampaignJob(
+        *(key, f"{one.name}: {sets}", tuple(words), tuple(cells), str(cache), target.name, target.server),
+        *(target.served_model, target.gpus, max_failed),
+    )
+
+
+def _model_args(one: Configuration) -> str:
+    given = one.target.model_args
+    if one.repeat == 1 or one.target.model not in _SEEDED:
+        return given
+    kept = [part for part in given.split(",") if not part.strip().startswith("seed=")]
+    return ",".join([*kept, f"seed={one.seed}"])
+
+
+def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -> CampaignJob | None:
+    """The refresh of a target; None where it has none.
+
+    Raises:
+        OverbenchError: a setting that can't be used.
+    """
+    port = target.server.port if target.server else 0
+    found = settings.refresh_of(target, target.model_args.replace(PORT, str(port)))
+    if found is None:
+        return None
+    told = found.model_dump(mode="json")
+    run = out / REFRESHES / f"{target.name}-{hashed({**told, 'budget': None, 'prices': None})}"
+    words = [sys.executable, "-m", "generators.cli", "refresh", str(run.with_name(f"{run.name}.yaml"))]
+    return CampaignJob(
+        *(f"refresh-{run.name}", f"{target.name}: refresh", (*words, "--run_dir", str(run)), (), str(run)),
+        *(target.name, target.server, target.served_model, target.gpus),
+        refreshes=run,
+        refresh_settings=yaml.safe_dump(told, sort_keys=False, allow_unicode=True),
+    )
+
+
+def refreshed_prompts(run: Path) -> Path | None:
+    """The prompts that a finished refresh accepted; None where it has not finished."""
+    return run / "data" / ACCEPTED_NAME if (run / REFRESHED).is_file() else None
+
+
+def mark_refreshed(run: Path) -> None:
+    """A refresh has finished.
+
+    Raises:
+        OverbenchError: without a prompt.
+        OSError: it can't be written.
+    """
+    if not (run / "data" / ACCEPTED_NAME).is_file():
+        raise OverbenchError(f"No prompt passed all gates. Why: overbench status {run}")
+    with whole_file(run / REFRESHED):
+        pass
+
+
+def start_afresh(job: CampaignJob, out: Path) -> Path:
+    """The job's folder, without what a killed attempt left in it; the file for what the process says.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    folder = job.folder(out)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for cell in job.cells:
+        cell.asked_set.write(out / TASKS)
+    (out / CACHES).mkdir(exist_ok=True)
+    if job.refreshes is not None:
+        with whole_file(job.refreshes.with_name(f"{job.refreshes.name}.yaml")) as file:
+            file.write(job.refresh_settings)
+    return folder / LOG
+
+
+def environment() -> dict[str, str]:
+    """Of every process: whatever it says is there at once."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}

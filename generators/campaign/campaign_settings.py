@@ -1,0 +1,276 @@
+"""All settings of a campaign, as its YAML file has them; each default is written once, here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from generators.defences.defences import find_defence
+from generators.refresh.presets import PRESETS
+from generators.refresh.refresh_settings import (
+    LabellerSettings,
+    PriceSettings,
+    RefreshSettings,
+    checked,
+    merge,
+    read_settings,
+)
+from overbench_tasks.errors import OverbenchError
+
+DEFENCE: Final = "defence:"
+"""Before the name of a defence, in place of a system prompt's text."""
+PORT: Final = "{port}"
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSettings(_Part):
+    """A server that answers for one target: started before it is asked, waited for, and stopped."""
+
+    command: str = Field(
+        description="Template of the command line, without a shell: {port} and {model} are filled in."
+    )
+    port: int = Field(0, ge=0, lt=65536, description="0: any that is free.")
+    ready: str = Field(
+        "http://127.0.0.1:{port}/v1/models", description="Answers HTTP 200 once the server is up."
+    )
+    timeout_sec: float = Field(900, gt=0, description="How long to wait for that.")
+
+
+class CampaignTarget(_Part):
+    """One checkpoint, by lm-eval's own names, and what is known of it."""
+
+    name: str = Field(description="In folders and messages; the report names targets by their checkpoints.")
+    model: str = Field("hf", description="lm-eval's model type.")
+    model_args: str = Field(description="lm-eval's model arguments; {port} is the server's.")
+    batch_size: str | None = Field(None, coerce_numbers_to_str=True, description="As in lm_eval.")
+    device: str | None = Field(None, description="As in lm_eval.")
+    apply_chat_template: bool = Field(True, description="As in lm_eval. Turn off for a base model.")
+    family: str | None = Field(None, description="For the report, as are size, released and line.")
+    size: float | None = Field(None, gt=0, description="Billions of parameters.")
+    released: str | None = Field(None, pattern=r"^\d{4}-(0[1-9]|1[0-2])$", description="YYYY-MM.")
+    line: str | None = Field(None, description="Of versions of one model: what they have in common.")
+    gpus: float = Field(0, ge=0, description="That it takes: for the estimate.")
+    tokens_per_second: float | None = Field(
+        None, gt=0, description="New tokens, on all its GPUs together: for the estimate, until measured."
+    )
+    prices: PriceSettings | None = Field(None, description="Of an API, for the estimate.")
+    server: ServerSettings | None = None
+    refresh: bool | dict[str, Any] = Field(
+        False, description="Make prompts for it first; settings of a refresh, on top of the campaign's."
+    )
+
+    @property
+    def served_model(self) -> str:
+        """What {model} stands for in a server's command."""
+        found = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", self.model_args)
+        return found[1] if found else self.name
+
+
+class DecodingSettings(_Part):
+    """How replies are drawn."""
+
+    gen_kwargs: dict[str, str | int | float | bool] = Field(
+        default_factory=dict,
+        description="As in lm_eval, on top of the task's: temperature, max_gen_toks, ...",
+    )
+    repeats: int = Field(
+        1, ge=1, description="Runs with seeds of their own; more than one only at a temperature above 0."
+    )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether chance is in the replies."""
+        return bool(self.gen_kwargs.get("do_sample")) or float(self.gen_kwargs.get("temperature", 0)) > 0
+
+    @model_validator(mode="after")
+    def _repeats_differ(self) -> DecodingSettings:
+        if self.repeats > 1 and not self.sampled:
+            raise ValueError("repeats of a greedy decoding are all alike; expected a temperature above 0")
+        return self
+
+
+class SetSettings(_Part):
+    """A set of prompts: one of our tasks, with its own prompts or others."""
+
+    task: str = Field("overbench", description="One of our tasks; it says which prompts are safe.")
+    source: str | None = Field(
+        None, description="What takes the place of its prompts: a file, a release, a dataset on the hub."
+    )
+    unsafe_source: str | None = Field(None, description="Of overbench_balance: the same of its unsafe side.")
+    revision: str | None = Field(None, description="Of a dataset on the hub.")
+    refreshed: bool = Field(
+        False,
+        description="In place of a source: the prompts that were refreshed for each target, a set each.",
+    )
+    limit: int | None = Field(None, ge=1, description="The first so many prompts.")
+    prompts: int | None = Field(
+        None, ge=1, description="How many there will be, for an estimate where they can't be read yet."
+    )
+    targets: tuple[str, ...] | None = Field(None, description="Who is asked. Default: all.")
+    system_prompts: tuple[str, ...] | None = Field(None, description="Asked with which. Default: all.")
+    decodings: tuple[str, ...] | None = Field(None, description="Asked how. Default: all.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SetSettings:
+        if self.refreshed and (self.source or self.unsafe_source):
+            raise ValueError("expected either refreshed or a source, got both")
+        return self
+
+
+class ReleaseSettings(_Part):
+    """The release that the answers are joined into: settings of overbench aggregate, and its prompts."""
+
+    sources: tuple[Path, ...] = Field(
+        (), description="Prompt files, runs or releases beside the campaign's own refreshes."
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="As in overbench aggregate: min_rejections, min_checkpoints, ..."
+    )
+
+
+class ReportSettings(_Part):
+    """The page that is made at the end."""
+
+    title: str = "OVERBENCH campaign"
+    aliases: tuple[str, ...] = Field((), description="'LONG NAME=short name', as for overbench report.")
+
+
+class CampaignSettings(_Part):
+    """Everything that shapes a campaign."""
+
+    out: Path | None = Field(None, description="Its folder. Default: campaigns/NAME OF THE FILE.")
+    targets: tuple[CampaignTarget, ...]
+    system_prompts: dict[str, str] = Field(
+        default_factory=lambda: {"plain": ""},
+        min_length=1,
+        description="Text by name; defence:NAME for one of overbench defence; empty for none. The first is "
+        "what the others are compared with.",
+    )
+    decodings: dict[str, DecodingSettings] = Field(
+        default_factory=lambda: {"greedy": DecodingSettings()}, min_length=1
+    )
+    sets: dict[str, SetSettings] = Field(min_length=1)
+    labeller: LabellerSettings = LabellerSettings()
+    refresh: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of every refresh, as its settings file has them."
+    )
+    refresh_preset: str = "default"
+    release: ReleaseSettings | None = Field(None, description="Join the answers into OVERBENCH and -HARD.")
+    report: ReportSettings | None = ReportSettings()
+    prices: PriceSettings = PriceSettings()
+    sets_together: bool = Field(
+        True,
+        description="One lm_eval for all sets of a target, system prompt and decoding, so that the model is "
+        "loaded once; false: one for each, whose results are there earlier.",
+    )
+    max_failed: float = Field(
+        0.02, ge=0, le=1, description="Above this share of failed requests a cell counts as failed."
+    )
+
+    @field_validator("sets", mode="before")
+    @classmethod
+    def _tasks_by_name(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {name: {"task": one} if isinstance(one, str) else one for name, one in value.items()}
+        return value
+
+    @field_validator("decodings", mode="before")
+    @classmethod
+    def _defaults_for_none(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {name: {} if one is None else one for name, one in value.items()}
+        return value
+
+    @model_validator(mode="after")
+    def _names(self) -> CampaignSettings:
+        targets = [target.name for target in self.targets]
+        if not targets:
+            raise ValueError("expected at least one target")
+        if twice := {name for name in targets if targets.count(name) > 1}:
+            raise ValueError(f"two targets are called {twice.pop()!r}; expected names of their own")
+        known = {
+            "targets": targets,
+            "system_prompts": list(self.system_prompts),
+            "decodings": list(self.decodings),
+        }
+        for name in chain(*known.values(), self.sets):
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"expected a name of letters, digits and . _ + -, which is a folder's too, got {name!r}"
+                )
+        for name, one in self.sets.items():
+            for part, names in known.items():
+                for wanted in getattr(one, part) or ():
+                    if wanted not in names:
+                        raise ValueError(f"sets.{name}.{part}: no {wanted!r} among {', '.join(names)}")
+        refreshed = [target for target in self.targets if target.refresh is not False]
+        if any(one.refreshed for one in self.sets.values()) and not refreshed:
+            raise ValueError("a set has refreshed: true, and no target has refresh: true")
+        for target in refreshed:
+            if target.server and not target.server.port and PORT in target.model_args:
+                raise ValueError(
+                    f"targets.{target.name}: a refresh goes on under the same model_args; expected "
+                    "server.port to name one"
+                )
+        return self
+
+    def system_text(self, name: str) -> str:
+        """The text of a system prompt; "" for none.
+
+        Raises:
+            OverbenchError: no defence has that name.
+        """
+        text = self.system_prompts[name]
+        return find_defence(text.removeprefix(DEFENCE)).text if text.startswith(DEFENCE) else text.strip()
+
+    def refresh_of(self, target: CampaignTarget, model_args: str | None = None) -> RefreshSettings | None:
+        """The settings of a target's refresh; None where it has none.
+
+        Args:
+            model_args: with the port of its server.
+
+        Raises:
+            OverbenchError: a setting that can't be used.
+        """
+        if target.refresh is False:
+            return None
+        own = target.refresh if isinstance(target.refresh, dict) else {}
+        asked: dict[str, Any] = {"model": target.model, "model_args": model_args or target.model_args}
+        asked |= {"apply_chat_template": target.apply_chat_template, "device": target.device}
+        asked |= {} if target.batch_size is None else {"batch_size": target.batch_size}
+        if self.refresh_preset not in PRESETS:
+            raise OverbenchError(
+                f"refresh_preset: expected one of {', '.join(PRESETS)}, got {self.refresh_preset!r}."
+            )
+        settings = merge(merge(PRESETS[self.refresh_preset], self.refresh), own)
+        return checked(
+            RefreshSettings, merge(settings, {"target": asked}), f"targets.{target.name}.refresh: "
+        )
+
+
+def load_campaign(file: Path) -> CampaignSettings:
+    """The settings of a campaign's file.
+
+    Raises:
+        OverbenchError: names each setting that can't be used, with the nearest known name of an unknown one.
+    """
+    settings = checked(CampaignSettings, read_settings(file), f"{file}: ")
+    for name in settings.system_prompts:
+        settings.system_text(name)
+    for target in settings.targets:
+        settings.refresh_of(target)
+    if settings.release is not None:
+        from generators.release.release_settings import AggregateSettings
+
+        checked(AggregateSettings, settings.release.settings, f"{file}, release.settings: ")
+    return settings

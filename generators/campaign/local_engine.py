@@ -1,0 +1,141 @@
+"""Engines carry out jobs. This one does so on this machine, one after another or several at once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from generators.campaign.campaign_folder import JobFailure, check_there, note_failure, note_start
+from generators.campaign.campaign_jobs import LOG, CampaignJob, environment, mark_refreshed, start_afresh
+from generators.campaign.finished_cells import CellFacts, take_in
+from generators.campaign.processes import last_lines, start, stop
+from generators.campaign.servers import Servers
+from overbench_tasks.errors import OverbenchError
+
+SAY_EVERY_SEC: Final = 60.0
+"""Between two lines on how far a job is."""
+_POLL_SEC = 0.05
+_PERCENT = re.compile(rb"(\d{1,3})%\|")
+
+
+class Finished(NamedTuple):
+    """What came of a job."""
+
+    job: CampaignJob
+    cells: list[CellFacts]
+    failure: JobFailure | None
+
+
+class Engine(Protocol):
+    """Carries out jobs, in any order; a job that fails stops no other."""
+
+    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
+        """Return when all have ended; ``heard`` is told of each in the calling thread."""
+
+
+class LocalEngine:
+    """Runs jobs as processes of this machine.
+
+    Args:
+        jobs: how many at once.
+        say: told what is at work, a line at a time.
+    """
+
+    def __init__(self, jobs: int = 1, say: Callable[[str], object] = lambda line: None) -> None:
+        self._most = jobs
+        self._say = say
+        self._stopped = threading.Event()
+
+    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
+        """See :class:`Engine`. What is interrupted (Ctrl-C) is stopped, and no failure."""
+        left = list(jobs)
+        running: dict[Future[Finished], CampaignJob] = {}
+        servers = Servers(out)
+        with ThreadPoolExecutor(self._most) as pool:
+            try:
+                while left or running:
+                    while len(running) < self._most and (job := _next(left, [*running.values()])):
+                        left.remove(job)
+                        running[pool.submit(run_job, job, out, servers, self._stopped)] = job
+                        self._say(f"{job.name} ...")
+                    ended = self._wait(running, out)
+                    for future in ended:
+                        del running[future]
+                        heard(future.result())
+            finally:
+                self._stopped.set()
+                wait(running)
+                servers.stop()
+                self._stopped.clear()
+
+    def _wait(self, running: dict[Future[Finished], CampaignJob], out: Path) -> set[Future[Finished]]:
+        """Until one has ended; says meanwhile how far all are."""
+        while True:
+            ended, _ = wait(running, SAY_EVERY_SEC, FIRST_COMPLETED)
+            if ended:
+                return ended
+            for job in running.values():
+                if (percent := progress(job.folder(out) / LOG)) is not None:
+                    self._say(f"{job.name}: {percent} %")
+
+
+def _next(left: Sequence[CampaignJob], running: Sequence[CampaignJob]) -> CampaignJob | None:
+    """The first whose cache nobody uses, and whose server, if it needs one, no other keeps from starting."""
+    caches = {job.cache for job in running if job.cache}
+    served = {job.target for job in running if job.server}
+    for job in left:
+        if job.cache not in caches and not (job.server and served - {job.target}):
+            return job
+    return None
+
+
+def progress(log: Path) -> int | None:
+    """How far lm_eval's newest progress bar is, in percent; None where it shows none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - 4000))
+            found = _PERCENT.findall(file.read())
+    except OSError:
+        return None
+    return int(found[-1]) if found else None
+
+
+def run_job(
+    job: CampaignJob, out: Path, servers: Servers, stopped: threading.Event | None = None
+) -> Finished:
+    """Start a job's process, wait for it, and take in what it wrote; every error becomes its failure.
+
+    Args:
+        stopped: once it is set, the process is stopped.
+    """
+    port = None
+    try:
+        check_there(out)
+        log = start_afresh(job, out)
+        note_start(job, out)
+        with servers.serving(job) as port:
+            process = start(job.words(port), log, environment())
+            try:
+                while process.poll() is None and not (stopped and stopped.is_set()):
+                    time.sleep(_POLL_SEC)
+            finally:
+                stop(process)
+        if stopped and stopped.is_set():
+            shutil.rmtree(job.folder(out), ignore_errors=True)
+            return Finished(job, [], None)
+        check_there(out)
+        if process.returncode:
+            raise OverbenchError(f"exit code {process.returncode}: {last_lines(log)}")
+        done = take_in(job, out)
+        if job.refreshes is not None:
+            mark_refreshed(job.refreshes)
+        shutil.rmtree(job.folder(out), ignore_errors=True)
+    except (OverbenchError, OSError) as error:
+        return Finished(job, [], note_failure(job, out, str(error), job.shown(port)))
+    return Finished(job, done, None)

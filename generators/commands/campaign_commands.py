@@ -1,0 +1,42 @@
+"""The command ``campaign``: many targets, system prompts, decodings and sets from one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def campaign(
+    what: Annotated[str, typer.Argument(help="A YAML file of settings; or the word status.")],
+    folder: Annotated[Path | None, typer.Argument(help="With status: the campaign's folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The campaign's folder. Default: campaigns/NAME OF THE FILE."),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = 1,
+) -> None:
+    """Ask every target every set, with each system prompt and decoding; then aggregate and report.
+
+    Stopped or killed, the same command goes on where it was. Exit code 1: something failed; all else is done.
+    """
+    from generators.campaign.campaign import run_campaign
+    from generators.campaign.campaign_settings import load_campaign
+    from generators.campaign.local_engine import LocalEngine
+
+    file = Path(what)
+    settings = load_campaign(file)
+    place = out or settings.out or Path("campaigns") / file.stem
+    try:
+        found = run_campaign(settings, place, LocalEngine(jobs, typer.echo), typer.echo)
+    except KeyboardInterrupt:
+        typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"{place}: {found.done:,} of {found.cells:,} cells are done, {found.new:,} of them now.")
+    for failure in found.failures:
+        typer.secho(f"FAILED {failure.job}: {failure.why}", fg="red", err=True)
+        if failure.command:
+            typer.echo(f"  To see the error: {failure.command}", err=True)
+    if found.failures:
+        raise typer.Exit(1)

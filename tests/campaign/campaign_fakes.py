@@ -1,0 +1,65 @@
+"""Campaigns whose ``lm_eval`` is a stand-in: see stand_in/lm_eval/__main__.py."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import datasets  # noqa: F401  loaded once, before any fork
+
+from generators.campaign.campaign import CampaignOutcome, run_campaign
+from generators.campaign.campaign_settings import CampaignSettings
+from generators.campaign.local_engine import LocalEngine
+from overbench_tasks.refusal import RULES_VERSION
+
+STAND_IN = Path(__file__).with_name("stand_in")
+TARGET: dict[str, Any] = {"name": "one", "model": "overbench-local-chat", "model_args": "model=org/one-1b"}
+SETTINGS: dict[str, Any] = {
+    "targets": [TARGET],
+    "system_prompts": {"plain": "", "careful": "defence:self-reminder"},
+    "decodings": {"greedy": {}, "warm": {"gen_kwargs": {"temperature": 0.7}, "repeats": 2}},
+    "sets": {
+        "hard": {"task": "overbench_hard", "limit": 12},
+        "my_unsafe": {"task": "overbench_xstest_unsafe", "limit": 12},
+    },
+    "report": None,
+}
+
+
+def prepared(folder: Path) -> dict[str, Any]:
+    """The settings, with a file for the unsafe set."""
+    file = folder / "mine.csv"
+    rows = "".join(f"{n},How does he do {n}?,contrast_homonyms,unsafe\n" for n in range(12))
+    file.write_text(f"id,prompt,type,label\n{rows}")
+    unsafe = {**SETTINGS["sets"]["my_unsafe"], "source": str(file)}
+    return {**SETTINGS, "sets": {**SETTINGS["sets"], "my_unsafe": unsafe}}
+
+
+def run(folder: Path, settings: dict[str, Any], jobs: int = 1) -> CampaignOutcome:
+    """A campaign in ``folder/out`` with the stand-in, which notes what it is asked in ``folder/asked``."""
+    os.environ["LM_EVAL_ASKED"] = str(folder / "asked")
+    os.environ["LM_EVAL_RULES"] = RULES_VERSION
+    before = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = f"{STAND_IN}{os.pathsep}{before}"
+    try:
+        return run_campaign(CampaignSettings.model_validate(settings), folder / "out", LocalEngine(jobs))
+    finally:
+        os.environ["PYTHONPATH"] = before
+
+
+def asked(folder: Path) -> Counter[str]:
+    """How often each reply was asked for."""
+    return Counter((folder / "asked").read_text().splitlines())
+
+
+def records(folder: Path) -> dict[str, list[Any]]:
+    """Cell -> the rows of its sample log, of all finished cells."""
+    found = {}
+    for file in (folder / "out" / "cells").rglob("cell.json"):
+        (log,) = file.parent.rglob("samples_*.jsonl")
+        lines = log.read_text().splitlines()
+        found[str(file.parent.relative_to(folder / "out"))] = [json.loads(line) for line in lines]
+    return found

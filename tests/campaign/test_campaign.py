@@ -1,0 +1,204 @@
+"""Every cell of a campaign is asked once, whatever happens to the campaign; what fails is named."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from campaign_fakes import TARGET, asked, prepared, records, run
+from filelock import FileLock
+
+from generators.campaign.campaign_cells import configurations
+from generators.campaign.campaign_folder import failures
+from generators.campaign.campaign_plan import make_plan
+from generators.campaign.campaign_settings import CampaignSettings, load_campaign
+from generators.campaign.local_engine import LocalEngine
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import find_runs
+
+KILLS = 3
+
+
+def two(**changed: Any) -> list[dict[str, Any]]:
+    """The target, and another of its kind."""
+    return [TARGET, {**TARGET, "name": "two", "model_args": "model=org/two-1b", **changed}]
+
+
+def test_each_cell_is_asked_once_and_what_is_added_is_all_that_runs(tmp_path: Path) -> None:
+    settings = prepared(tmp_path)
+    first = run(tmp_path, {**settings, "report": {"title": "Ours"}})
+    assert (first.cells, first.done, first.new, first.failures) == (12, 12, 12, ())
+    assert set(asked(tmp_path).values()) == {1} and len(asked(tmp_path)) == 12 * 12
+    runs, _ = find_runs([tmp_path / "out" / "cells"])
+    assert len(runs) == 12 and {one.task for one in runs} == {"overbench_hard", "my_unsafe"}
+    assert "Ours" in (tmp_path / "out" / "report.html").read_text()
+    before = records(tmp_path)
+
+    more = {"task": "overbench_hard", "limit": 3}
+    grown = run(tmp_path, {**settings, "targets": two(), "sets": {**settings["sets"], "few": more}}, jobs=2)
+    assert (grown.cells, grown.done, grown.new) == (36, 36, 24)
+    assert {name: rows for name, rows in records(tmp_path).items() if name in before} == before
+
+    file = Path(settings["sets"]["my_unsafe"]["source"])
+    text = file.read_text()
+    file.write_text(text.replace("How does he", "Where does he"))
+    assert run(tmp_path, settings).new == 6
+    count = len(asked(tmp_path))
+    file.write_text(text)
+    back = run(tmp_path, settings)
+    assert (back.done, back.new, records(tmp_path)) == (12, 0, before)
+    assert len(asked(tmp_path)) == count
+
+
+def test_killed_at_any_moment_the_records_are_the_same_and_nothing_is_asked_twice(tmp_path: Path) -> None:
+    for name in ("killed", "undisturbed"):
+        (tmp_path / name).mkdir()
+    settings = prepared(tmp_path)
+    run(tmp_path / "undisturbed", settings)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["campaign_fakes"])
+    draw, survived = random.Random(0), 0
+    while survived < KILLS:
+        child = context.Process(target=run, args=(tmp_path / "killed", settings))
+        child.start()
+        child.join(draw.uniform(0.2, 1.5))
+        survived += child.is_alive()
+        child.kill()
+        child.join()
+        assert child.exitcode != 0, "too quick to be killed"
+    time.sleep(0.3)  # a kill reaches the processes of a process a moment later
+    assert run(tmp_path / "killed", settings).failures == ()
+    assert records(tmp_path / "killed") == records(tmp_path / "undisturbed")
+    twice = sum(count - 1 for count in asked(tmp_path / "killed").values())
+    assert twice <= KILLS  # at most the one request that was on its way
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ("load", "exit code 1: OSError: no such checkpoint"),
+        ("silently", "wrote no results. Is the disk full"),
+        ("requests", "6 of 12 requests failed"),
+    ],
+)
+def test_what_fails_stops_no_other_and_is_named_with_its_command(
+    fails: str, says: str, tmp_path: Path
+) -> None:
+    settings = {**prepared(tmp_path), "decodings": {"greedy": {}}}
+    targets = two(model_args=f"model=org/two,fails={fails}")[::-1]
+    found = run(tmp_path, {**settings, "targets": targets})
+    assert (found.cells, found.done) == (8, 4)
+    assert len(found.failures) == 2 and says in found.failures[0].why
+    assert "-m lm_eval --model overbench-local-chat" in found.failures[0].command
+    assert failures(tmp_path / "out") == sorted(found.failures, key=lambda one: one.log)
+    mended = run(tmp_path, {**settings, "targets": two(model_args="model=org/two")})
+    assert (mended.done, mended.failures, failures(tmp_path / "out")) == (8, (), [])
+
+
+def test_a_set_that_cannot_be_read_is_a_failure_of_its_own(tmp_path: Path) -> None:
+    settings = prepared(tmp_path)
+    gone = {"task": "overbench", "source": str(tmp_path / "gone.jsonl")}
+    found = run(tmp_path, {**settings, "sets": {"gone": gone, **settings["sets"]}})
+    assert found.done == 12 and [one.job for one in found.failures] == ["set gone"]
+    assert "gone.jsonl" in found.failures[0].why
+
+
+def test_a_folder_belongs_to_one_campaign_and_may_vanish(tmp_path: Path) -> None:
+    settings = prepared(tmp_path)
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(OverbenchError, match="Another campaign works"):
+        run(tmp_path, settings)
+
+    class Unplugged(LocalEngine):
+        def run(self, jobs: Any, out: Path, heard: Any) -> None:
+            shutil.rmtree(out)
+            super().run(jobs, out, heard)
+
+    from generators.campaign.campaign import run_campaign
+
+    with pytest.raises(OverbenchError, match="has vanished"):
+        run_campaign(CampaignSettings.model_validate(settings), tmp_path / "out", Unplugged())
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OverbenchError, match="can't be written"):
+        run_campaign(CampaignSettings.model_validate(settings), tmp_path / "file" / "out", LocalEngine())
+
+
+def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path) -> None:
+    serve = "import http.server as h; h.HTTPServer(('127.0.0.1', {port}), h.SimpleHTTPRequestHandler)"
+    server = {
+        "command": f'{sys.executable} -c "{serve}.serve_forever()" {{model}}',
+        "ready": "http://127.0.0.1:{port}/",
+    }
+    up = {**TARGET, "model_args": "model=org/one,base_url=http://127.0.0.1:{port}", "server": server}
+    never = {**up, "name": "never", "server": {"command": "sleep 60", "timeout_sec": 0.1}}
+    ends = {**up, "name": "ends", "server": {"command": f"{sys.executable} -c 1/0"}}
+    settings = {**prepared(tmp_path), "targets": [never, ends, up], "decodings": {"greedy": {}}}
+    found = run(tmp_path, settings, jobs=2)
+    assert found.done == 4
+    whys = sorted({one.why.partition(". ")[0] for one in found.failures})
+    assert whys[0] == "The server of ends ended with exit code 1"
+    assert "The server of never did not answer http://127.0.0.1:" in whys[1]
+    asked_at = json.loads(next(iter(asked(tmp_path))))
+    assert "base_url=http://127.0.0.1:" in asked_at and "{port}" not in asked_at
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"lablr": {}}, "lablr: there is no such setting. Did you mean 'labeller'"),
+        ({"decodings": {"a": {"gen_kwarg": {}}}}, "decodings.a.gen_kwarg: .* mean 'gen_kwargs'"),
+        ({"targets": [{**TARGET, "server": {"comand": ""}}]}, "targets.0.server.comand: .* mean 'command'"),
+        ({"targets": []}, "expected at least one target"),
+        ({"targets": [TARGET, TARGET]}, "two targets are called 'one'"),
+        ({"targets": [{**TARGET, "name": "a/b"}]}, "expected a name of letters"),
+        ({"decodings": {"a": {"repeats": 2}}}, "expected a temperature above 0"),
+        ({"sets": {"a": {"refreshed": True}}}, "no target has refresh: true"),
+        ({"sets": {"a": {"targets": ["on"]}}}, "sets.a.targets: no 'on' among one"),
+        ({"system_prompts": {"a": "defence:self-remindr"}}, "Did you mean self-reminder"),
+        ({"targets": [{**TARGET, "refresh": {"rouns": {}}}]}, "targets.one.refresh.*rouns.* mean 'rounds'"),
+        ({"release": {"settings": {"min_rejection": 2}}}, "min_rejection: .* mean 'min_rejections'"),
+    ],
+)
+def test_bad_settings_are_named(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(yaml.safe_dump({**prepared(tmp_path), **changed}))
+    with pytest.raises(OverbenchError, match=f"(?s){message}"):
+        load_campaign(file)
+
+
+def test_a_task_that_is_not_ours_and_a_name_that_is_taken(tmp_path: Path) -> None:
+    settings = prepared(tmp_path)
+    unsafe = settings["sets"]["my_unsafe"]
+    sets = {"a": "overbench_hrd", "overbench_hard": unsafe, "b": "overbench_model", "hard": "overbench_hard"}
+    plan = make_plan(CampaignSettings.model_validate({**settings, "sets": sets}), tmp_path)
+    assert "Did you mean 'overbench_hard'" in plan.problems["a"]
+    assert "Choose another name" in plan.problems["overbench_hard"]
+    assert "refreshed: true" in plan.problems["b"]
+    assert {cell.asked_set.name for cell in plan.cells} == {"hard"}
+
+
+def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -> None:
+    def keys(**changed: Any) -> list[str]:
+        target = {**TARGET, "model_args": "model=org/one,base_url=http://a,num_concurrent=4", **changed}
+        settings = CampaignSettings.model_validate({**prepared_without_files(), "targets": [target]})
+        return [one.key for one in configurations(settings)]
+
+    assert len(set(keys())) == 6
+    assert keys(model_args="model=org/one,base_url=http://b,num_concurrent=8", batch_size=4) == keys()
+    assert set(keys(model_args="model=org/two")).isdisjoint(keys())
+    assert set(keys(model_args="model=org/one,think_end_token=x")).isdisjoint(keys())
+
+
+def prepared_without_files() -> dict[str, Any]:
+    from campaign_fakes import SETTINGS
+
+    return SETTINGS
