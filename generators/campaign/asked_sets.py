@@ -35,6 +35,8 @@ LABELLING: Final = {
 
 
 _TELLING: Final = ("id", "prompt", "prompt_label", "category", "pair_id")
+MEAN_CHARS: Final = 90
+"""Of a prompt that is not there: about what those of overbench_hard have."""
 _TASKS: Final = Path(tasks_path())
 
 
@@ -51,6 +53,7 @@ class AskedSet:
         prompts_hash: tells its prompts, with labels and categories, from others.
         prompts: how many are asked.
         mean_chars: of one.
+        max_gen_toks: new tokens of a reply, at most.
     """
 
     name: str
@@ -61,6 +64,7 @@ class AskedSet:
     prompts_hash: str
     prompts: int
     mean_chars: float
+    max_gen_toks: int
 
     def write(self, folder: Path) -> None:
         """Put the task's file where lm_eval is to find it."""
@@ -83,6 +87,7 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
     }
     told = {key: value for key, value in told.items() if value is not None}
     identity, prompts, chars = _prompts(settings, base, json.dumps(told, sort_keys=True))
+    tokens = int(base["generation_kwargs"]["max_gen_toks"])
     version = f"{settings.task} {base['metadata']['version']}"
     made: dict[str, Any] = {}
     if told:
@@ -92,7 +97,7 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         step = {"function": function, **mode, **labeller.by_args}
         made["filter_list"] = [{"name": called, "filter": [step]}]
     if not made:
-        return AskedSet(name, version, settings.task, None, settings.limit, identity, prompts, chars)
+        return AskedSet(name, version, settings.task, None, settings.limit, identity, prompts, chars, tokens)
     if name in _tasks():
         raise OverbenchError(
             f"sets.{name}: a task is called so, and this set isn't that task as it stands. Choose another "
@@ -100,7 +105,7 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         )
     own = {"include": str(_TASKS / f"{settings.task}.yaml"), "task": name, **made}
     text = yaml.safe_dump(own, sort_keys=False, allow_unicode=True)
-    return AskedSet(name, version, name, text, settings.limit, identity, prompts, chars)
+    return AskedSet(name, version, name, text, settings.limit, identity, prompts, chars, tokens)
 
 
 def _absolute(source: str | None) -> str | None:
@@ -130,17 +135,17 @@ def _read(function: str, dataset_kwargs: str, told: str) -> tuple[str, tuple[int
     return found.hexdigest(), tuple(map(len, rows["prompt"]))
 
 
-def stated_set(name: str, settings: SetSettings, default_chars: float) -> AskedSet | None:
+def stated_set(name: str, settings: SetSettings) -> AskedSet | None:
     """A set whose prompts are not there, by what is said of it: for an estimate, never to be asked.
 
     None where nothing says how many prompts it has.
     """
-    known = NEIGHBOURS.get(settings.task)
+    base, known = _task(settings.task), NEIGHBOURS.get(settings.task)
     count = settings.prompts or (known.published if known and settings.source is None else None)
     if count is None:
         return None
-    asked = min(count, settings.limit or count)
-    return AskedSet(name, settings.task, settings.task, None, settings.limit, "", asked, default_chars)
+    asked, tokens = min(count, settings.limit or count), int(base["generation_kwargs"]["max_gen_toks"])
+    return AskedSet(name, settings.task, settings.task, None, settings.limit, "", asked, MEAN_CHARS, tokens)
 
 
 @cache

@@ -40,6 +40,10 @@ class CampaignPlan:
     def done(self) -> list[CampaignCell]:
         return [cell for cell in self.cells if cell.is_done(self.out)]
 
+    def unfinished_refreshes(self) -> list[str]:
+        """The targets whose prompts are still to be refreshed."""
+        return [name for name, job in self.refreshes.items() if refreshed_prompts(_run(job)) is None]
+
     def jobs(self) -> list[CampaignJob]:
         """What is still to be done, as far as it can be now; target by target."""
         left = [cell for cell in self.cells if not cell.is_done(self.out)]

@@ -168,6 +168,7 @@ class CampaignSettings(_Part):
     release: ReleaseSettings | None = Field(None, description="Join the answers into OVERBENCH and -HARD.")
     report: ReportSettings | None = ReportSettings()
     prices: PriceSettings = PriceSettings()
+    gpus: float | None = Field(None, gt=0, description="That there are: for the estimate.")
     sets_together: bool = Field(
         True,
         description="One lm_eval for all sets of a target, system prompt and decoding, so that the model is "

@@ -15,6 +15,9 @@ def campaign(
         Path | None,
         typer.Option("--out", "-o", help="The campaign's folder. Default: campaigns/NAME OF THE FILE."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what is left to do, what it takes and costs; then stop.")
+    ] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = 1,
 ) -> None:
     """Ask every target every set, with each system prompt and decoding; then aggregate and report.
@@ -22,12 +25,27 @@ def campaign(
     Stopped or killed, the same command goes on where it was. Exit code 1: something failed; all else is done.
     """
     from generators.campaign.campaign import run_campaign
+    from generators.campaign.campaign_estimate import estimate
+    from generators.campaign.campaign_folder import settings_in
+    from generators.campaign.campaign_plan import make_plan
     from generators.campaign.campaign_settings import load_campaign
+    from generators.campaign.campaign_status import estimate_lines, status_of
     from generators.campaign.local_engine import LocalEngine
+    from overbench_tasks.errors import OverbenchError
 
+    if what == "status" and folder is not None:
+        for line in status_of(make_plan(settings_in(folder), folder)):
+            typer.echo(line)
+        return
+    if folder is not None:
+        raise OverbenchError(f"Expected one settings file, or status and a folder, got {what} and {folder}.")
     file = Path(what)
     settings = load_campaign(file)
     place = out or settings.out or Path("campaigns") / file.stem
+    if dry_run:
+        for line in estimate_lines(estimate(make_plan(settings, place))):
+            typer.echo(line)
+        return
     try:
         found = run_campaign(settings, place, LocalEngine(jobs, typer.echo), typer.echo)
     except KeyboardInterrupt:

@@ -213,7 +213,7 @@ def split(prompts: Sequence[str], settings: SeedSettings) -> list[Seed]:
     by_text: dict[str, str] = {}
     for prompt in prompts:
         by_text.setdefault(normalised(prompt), prompt)
-    sizes = _sizes(len(by_text), settings)
+    sizes = split_sizes(len(by_text), settings)
     ranked = _ranked(by_text, "generation", settings.seed)
     apart, detector = ranked[: sizes["generation"]], ranked[sizes["generation"] :]
     splits: dict[str, SeedSplit] = dict.fromkeys(apart, "generation")
@@ -223,7 +223,7 @@ def split(prompts: Sequence[str], settings: SeedSettings) -> list[Seed]:
     return [Seed(prompt_id(prompt), prompt, splits[text]) for text, prompt in by_text.items()]
 
 
-def _sizes(count: int, settings: SeedSettings) -> Counter[str]:
+def split_sizes(count: int, settings: SeedSettings) -> Counter[str]:
     """How many of ``count`` prompts each split gets; shares of test and validation are of the detector's."""
     wanted = [name for name in ("generation", "test", "validation") if getattr(settings, name) > 0]
     number = int(settings.generation)  # 0 for a share

@@ -15,16 +15,21 @@ import pytest
 import yaml
 from campaign_fakes import TARGET, asked, prepared, records, run
 from filelock import FileLock
+from typer.testing import CliRunner
 
 from generators.campaign.campaign_cells import configurations
+from generators.campaign.campaign_estimate import estimate
 from generators.campaign.campaign_folder import failures
 from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import CampaignSettings, load_campaign
+from generators.campaign.campaign_status import estimate_lines
 from generators.campaign.local_engine import LocalEngine
+from generators.cli import app
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import find_runs
 
 KILLS = 3
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def two(**changed: Any) -> list[dict[str, Any]]:
@@ -149,6 +154,47 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path) -> None:
     assert "The server of never did not answer http://127.0.0.1:" in whys[1]
     asked_at = json.loads(next(iter(asked(tmp_path))))
     assert "base_url=http://127.0.0.1:" in asked_at and "{port}" not in asked_at
+
+
+def test_the_estimate_adds_up_what_is_left(tmp_path: Path) -> None:
+    """By hand: 12 prompts, 2 system prompts, 2 sets; 128 tokens each at 64 a second are 2 s a reply."""
+    target = {**TARGET, "gpus": 2, "tokens_per_second": 64, "prices": {"prompt": 0, "completion": 10}}
+    gone = {"task": "overbench", "source": str(tmp_path / "gone.jsonl"), "prompts": 900, "limit": 100}
+    files = {**prepared(tmp_path), "targets": [target], "decodings": {"greedy": {}}}
+    settings = {**files, "labeller": {"by": "judge"}, "prices": {"prompt": 1, "completion": 5}}
+    found = estimate(make_plan(CampaignSettings.model_validate(settings), tmp_path))
+    (one,) = found.targets.values()
+    assert (one.cells, one.calls, one.tokens_out) == (4, 48, 48 * 128)
+    assert one.hours == pytest.approx(96 / 3600) and one.gpu_hours == pytest.approx(192 / 3600)
+    assert one.cost == pytest.approx(48 * 128 * 10 / 1e6)
+    assert found.judge_calls == 48 and found.judge_cost == pytest.approx(48 * (510 + 16 * 5) / 1e6)
+    run(tmp_path, files)
+    more = {**files, "sets": {**files["sets"], "gone": gone, "unknown": {**gone, "prompts": None}}}
+    left = estimate(make_plan(CampaignSettings.model_validate(more), tmp_path / "out"))
+    assert left.done == 4 and left.targets["one"].calls == 200  # the stated 900, of which 100, twice
+    assert list(left.unknown) == ["unknown"] and "gone: 100 prompts" in left.assumed[0]
+    # The stand-in says "refused" or "complied" in 2 s for both of its sets.
+    assert left.targets["one"].measured and left.targets["one"].tokens_per_second < 64
+
+
+def test_the_papers_campaign_on_paper() -> None:
+    file = REPOSITORY / "generators" / "campaign" / "paper.yaml"
+    found = estimate(make_plan(load_campaign(file), Path("nowhere")))
+    assert sum(one.calls for one in found.targets.values()) == 25 * 25 * 18_000
+    assert len(found.refreshes) == 25 and found.judge_calls == round(0.368 * 25 * 25 * 18_000)
+    lines = "\n".join(estimate_lines(found))
+    assert "cells       625 to ask" in lines and "on 16 GPUs" in lines and "40,000 seeds" in lines
+
+
+def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path) -> None:
+    settings = {**prepared(tmp_path), "decodings": {"greedy": {}}}
+    run(tmp_path, {**settings, "targets": two(model_args="model=org/two,fails=load")})
+    result = CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")])
+    assert "8: 4 done, 0 running, 4 failed" in result.output
+    assert "nobody works on it" in result.output and "no such checkpoint" in result.output
+    assert "-m lm_eval --model" in result.output and "expected end" in result.output
+    wrong = CliRunner().invoke(app, ["campaign", "status", str(tmp_path)])
+    assert "Expected the folder of a campaign" in str(wrong.exception)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ DOCS = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in ("task
 DOCS.append("tests/benchmarks/README.md")
 PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
-    r"overbench campaign": "starts lm_eval; tests/campaign runs it",
+    r"overbench campaign(?!.*--dry-run)": "starts lm_eval; tests/campaign runs it",
     r"overbench compare": "ends with what it found; tests/compare runs it",
     r"overbench explain": "asks a model once per word; tests/explain runs it",
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
@@ -103,6 +103,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     paired = "How does it go?,safe,1\nHow does he go?,unsafe,1\n"
     (folder / "pairs.csv").write_text(f"prompt,prompt_label,pair_id\n{paired}")
     outcomes = [{"prompt": prompt, "model": "theirs", "outcome": "refusal"} for prompt in prompts[:4]]
+    (folder / "study.yaml").write_text("targets: [{name: a, model_args: a=b}]\nsets: {a: overbench_hard}\n")
     for name in ("published.jsonl", "or_bench.csv"):
         write_table(folder / name, outcomes)
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")

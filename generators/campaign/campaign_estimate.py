@@ -1,0 +1,191 @@
+"""``--dry-run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
+
+Four characters count as a token. A target's throughput is what its finished cells have shown, else what the
+settings state; replies are as long as those of its finished cells, else as long as the task allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from generators.campaign.asked_sets import MEAN_CHARS, stated_set
+from generators.campaign.campaign_cells import CampaignCell, cells_of
+from generators.campaign.campaign_plan import CampaignPlan
+from generators.campaign.campaign_settings import CampaignTarget
+from generators.campaign.finished_cells import CellFacts, facts_of
+from generators.refresh.plan import RefreshPlan, refresh_plan
+from overbench_tasks.errors import OverbenchError
+
+CHARS_OF_A_TOKEN: Final = 4
+TEMPLATE_TOKENS: Final = 20
+"""Of a chat template around a prompt."""
+JUDGED: Final = {"judge": 1.0, "two-stage": 0.368}
+"""The share of replies that go to a judge; of two stages what the rules leave open (README of the tasks)."""
+JUDGE_TOKENS: Final = (510, 16)
+"""In and out, of one reply: as measured with the default prompt (README of the tasks)."""
+LOG_BYTES, CACHE_BYTES = 2_000, 400
+"""Of a reply in the sample log and in the cache, beside the texts."""
+REFRESH_REPLY_TOKENS: Final = 128
+
+
+@dataclass
+class TargetEstimate:
+    """What is left to ask one target.
+
+    Attributes:
+        cells, calls: as many.
+        tokens_in, tokens_out: of these calls.
+        refresh_calls: those of its refresh, at most; not among ``calls``, but their tokens are in the others.
+        tokens_per_second: None: neither measured nor stated.
+        measured: whether its finished cells showed that.
+        disk: bytes.
+    """
+
+    target: CampaignTarget
+    cells: int = 0
+    calls: int = 0
+    tokens_in: float = 0
+    tokens_out: float = 0
+    refresh_calls: int = 0
+    tokens_per_second: float | None = None
+    measured: bool = False
+    disk: float = 0
+
+    @property
+    def hours(self) -> float | None:
+        """How long its GPUs, or its server, work."""
+        return None if self.tokens_per_second is None else self.tokens_out / self.tokens_per_second / 3600
+
+    @property
+    def gpu_hours(self) -> float:
+        return (self.hours or 0) * self.target.gpus
+
+    @property
+    def cost(self) -> float:
+        """US dollars, where the target has a price."""
+        price = self.target.prices
+        return (
+            0 if price is None else (self.tokens_in * price.prompt + self.tokens_out * price.completion) / 1e6
+        )
+
+
+@dataclass
+class CampaignEstimate:
+    """What is left of a campaign.
+
+    Attributes:
+        done: finished cells.
+        refreshes: of those still to be made.
+        unknown: sets of which nobody knows how many prompts they have, with the reason.
+        assumed: what was taken for granted.
+    """
+
+    plan: CampaignPlan
+    targets: dict[str, TargetEstimate]
+    done: int = 0
+    refreshes: dict[str, RefreshPlan] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    assumed: list[str] = field(default_factory=list)
+
+    @property
+    def judge_calls(self) -> int:
+        share = JUDGED.get(self.plan.settings.labeller.by, 0.0)
+        return round(share * sum(one.calls for one in self.targets.values()))
+
+    @property
+    def judge_cost(self) -> float:
+        price, (tokens_in, tokens_out) = self.plan.settings.prices, JUDGE_TOKENS
+        return self.judge_calls * (tokens_in * price.prompt + tokens_out * price.completion) / 1e6
+
+
+def estimate(plan: CampaignPlan) -> CampaignEstimate:
+    """Add up what is left. Sets that can't be read count by what is stated of them."""
+    found = CampaignEstimate(plan, {one.name: TargetEstimate(one) for one in plan.settings.targets})
+    facts: dict[str, list[CellFacts]] = {}
+    left: list[CampaignCell] = []
+    for cell in plan.cells:
+        if cell.is_done(plan.out):
+            facts.setdefault(cell.configuration.target.name, []).append(facts_of(cell, plan.out))
+            found.done += 1
+        else:
+            left.append(cell)
+    _refreshes(found)
+    left += _not_there_yet(found)
+    length = {name: _reply_tokens(some) for name, some in facts.items()}
+    for name, one in found.targets.items():
+        seconds = sum(fact.seconds for fact in facts.get(name, []))
+        one.measured = seconds > 0
+        tokens = sum(fact.reply_chars for fact in facts.get(name, [])) / CHARS_OF_A_TOKEN
+        one.tokens_per_second = tokens / seconds if seconds else one.target.tokens_per_second
+    for cell in left:
+        _add(found.targets[cell.configuration.target.name], cell, length)
+    return found
+
+
+def _reply_tokens(facts: Iterable[CellFacts]) -> float:
+    some = list(facts)
+    return sum(one.reply_chars for one in some) / max(1, sum(one.prompts for one in some)) / CHARS_OF_A_TOKEN
+
+
+def _add(one: TargetEstimate, cell: CampaignCell, length: dict[str, float]) -> None:
+    asked, configuration = cell.asked_set, cell.configuration
+    most = float(configuration.gen_kwargs.get("max_gen_toks", asked.max_gen_toks))
+    reply = length.get(one.target.name, most)
+    before = len(configuration.system_text) + asked.mean_chars
+    one.cells += 1
+    one.calls += asked.prompts
+    one.tokens_in += asked.prompts * (before / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
+    one.tokens_out += asked.prompts * reply
+    texts = 3 * before + 2 * reply * CHARS_OF_A_TOKEN
+    one.disk += asked.prompts * (LOG_BYTES + CACHE_BYTES + texts)
+
+
+def _refreshes(found: CampaignEstimate) -> None:
+    """The plans of refreshes that are still to be made, and the calls of their targets."""
+    plan = found.plan
+    unread: dict[str, str] = {}
+    for name in plan.unfinished_refreshes():
+        one = found.targets[name]
+        settings = plan.settings.refresh_of(one.target)
+        assert settings is not None
+        sources = ", ".join(settings.seeds.sources)
+        try:
+            known = refresh_plan(settings, read=sources not in unread)
+        except OverbenchError as error:
+            known = refresh_plan(settings, read=False)
+            unread[sources] = (
+                f"{known.seeds.total():,} seeds of {sources}, which can't be read here: "
+                f"{str(error).partition('. ')[0]}"
+            )
+        found.refreshes[name] = known
+        one.refresh_calls = known.seed_calls + known.through
+        one.tokens_in += one.refresh_calls * (_mean_chars(found) / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
+        one.tokens_out += one.refresh_calls * REFRESH_REPLY_TOKENS
+    found.assumed += unread.values()
+
+
+def _mean_chars(found: CampaignEstimate) -> float:
+    """Mean characters of the prompts that are there; of none, what is taken for granted."""
+    lengths = [cell.asked_set.mean_chars for cell in found.plan.cells]
+    return sum(lengths) / len(lengths) if lengths else MEAN_CHARS
+
+
+def _not_there_yet(found: CampaignEstimate) -> list[CampaignCell]:
+    """Cells of sets whose prompts can't be read, or are still to be refreshed, by their stated sizes."""
+    plan, cells = found.plan, []
+    for name, why in plan.problems.items():
+        stated = stated_set(name, plan.settings.sets[name])
+        if stated is None:
+            found.unknown[name] = why
+        else:
+            found.assumed.append(f"set {name}: {stated.prompts:,} prompts, which can't be read now")
+            cells += cells_of(plan.settings, name, [stated])
+    for name, target in plan.waiting:
+        one = plan.settings.sets[name]
+        most = one.prompts or found.refreshes[target].through
+        stated = stated_set(f"{name}-{target}", one.model_copy(update={"prompts": most}))
+        if stated is not None:
+            cells += cells_of(plan.settings, name, [stated], [target])
+    return cells

@@ -1,0 +1,137 @@
+"""A campaign in lines for people: what it will take, and where it stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+from generators.campaign.campaign_estimate import CampaignEstimate
+from generators.campaign.campaign_folder import at_work, failures, is_locked
+from generators.campaign.campaign_jobs import LOG
+from generators.campaign.campaign_plan import CampaignPlan
+from generators.campaign.finished_cells import facts_of
+from generators.campaign.local_engine import progress
+from overbench_tasks.text import printable
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def estimate_lines(found: CampaignEstimate) -> Iterator[str]:
+    """``--dry-run``, line by line."""
+    settings, targets = found.plan.settings, found.targets.values()
+    cells, calls = sum(one.cells for one in targets), sum(one.calls for one in targets)
+    more = f"; {found.done:,} are done" if found.done else ""
+    yield f"cells       {cells:,} to ask{more}"
+    yield f"calls       {calls:,} of {len(targets)} targets"
+    tokens = sum(one.tokens_in for one in targets), sum(one.tokens_out for one in targets)
+    yield f"tokens      about {tokens[0]:,.0f} in and at most {tokens[1]:,.0f} out"
+    if found.refreshes:
+        plans = found.refreshes.values()
+        cost = _money(sum(plan.cost for plan in plans))
+        yield (
+            f"refresh     {len(plans)} targets, at most {sum(one.refresh_calls for one in targets):,} calls "
+            f"of theirs, {sum(plan.written for plan in plans):,} candidates of the writer and "
+            f"{sum(plan.judge_calls for plan in plans):,} judge calls; writer and judges {cost}"
+        )
+    judge = f"{found.judge_calls:,} judge calls, {_money(found.judge_cost)}"
+    yield f"label       by {settings.labeller.by}: {judge if found.judge_calls else 'costs nothing'}"
+    if api := sum(one.cost for one in targets):
+        yield f"targets     {_money(api)} to their providers"
+    yield from _throughput(found)
+    yield f"disk        about {size(sum(one.disk for one in targets))}"
+    yield from (f"assumed     {printable(line)}" for line in found.assumed)
+    for name, why in found.unknown.items():
+        yield f"not counted set {name} (state its prompts: N): {printable(why)}"
+
+
+def _money(dollars: float) -> str:
+    return f"about {dollars:,.2f} US dollars"
+
+
+def _throughput(found: CampaignEstimate) -> Iterator[str]:
+    known = [one for one in found.targets.values() if one.hours is not None and one.tokens_out]
+    alike: dict[str, list[str]] = {}
+    for one in known:
+        how = "measured" if one.measured else "stated"
+        gpus = f" on {one.target.gpus:g} GPUs" if one.target.gpus else ""
+        told = f"{hours(one.hours or 0)} at {one.tokens_per_second:,.0f} tokens/s {how}{gpus}"
+        alike.setdefault(told, []).append(one.target.name)
+    for told, names in alike.items():
+        more = f" and {len(names) - 3} more, each" if len(names) > 3 else ""
+        yield f"time        {', '.join(names[:3])}{more}: {told}"
+    total, alone = sum(one.gpu_hours for one in known), sum(one.hours or 0 for one in known)
+    if known:
+        yield f"GPU hours   about {total:,.1f}; one target after another {hours(alone)}"
+    if total and (there := found.plan.settings.gpus):
+        # No target ends before its own time.
+        longest = max(one.hours or 0 for one in known)
+        yield f"on {there:g} GPUs  about {hours(max(total / there, longest))}, if all are always at work"
+    missing = [one.target.name for one in found.targets.values() if one.hours is None and one.tokens_out]
+    if missing:
+        yield f"time        not known of {', '.join(missing)}: state tokens_per_second, or run one cell"
+
+
+def hours(number: float) -> str:
+    """A time in words, in minutes, hours or days."""
+    if number < 1:
+        return f"{60 * number:,.0f} min"
+    return f"{number:,.1f} h" if number < 48 else f"{number / 24:,.1f} days"
+
+
+def size(count: float) -> str:
+    """Bytes in words."""
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:,.0f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} {_UNITS[-1]}"
+
+
+def status_of(plan: CampaignPlan) -> Iterator[str]:
+    """``overbench campaign status``, line by line."""
+    out, done = plan.out, plan.done
+    working = is_locked(out)
+    failed = {name: one for one in failures(out) for name in one.cells}
+    started = at_work(out) if working else {}
+    running = [job for job in plan.jobs() if job.key in started]
+    cells_running = {cell.name for job in running for cell in job.cells}
+    yield f"{out}: {'at work' if working else 'nobody works on it'}"
+    yield (
+        f"cells  {len(plan.cells):,}: {len(done):,} done, {len(cells_running):,} running, "
+        f"{sum(cell.name in failed for cell in plan.cells):,} failed"
+    )
+    for target in plan.settings.targets:
+        of_target = [cell for cell in plan.cells if cell.configuration.target.name == target.name]
+        finished = [facts_of(cell, out) for cell in of_target if cell.is_done(out)]
+        seconds = sum(facts.seconds for facts in finished)
+        yield f"  {target.name}: {len(finished):,} of {len(of_target):,}, {hours(seconds / 3600)}"
+    for job in running:
+        percent = progress(job.folder(out) / LOG)
+        since = hours((time.time() - started[job.key]) / 3600)
+        yield f"running  {job.name}: {'starting' if percent is None else f'{percent} %'}, for {since}"
+    for failure in failures(out):
+        yield f"failed  {failure.job}: {printable(failure.why)}"
+        yield f"  To see the error: {failure.command}"
+    yield from (f"failed  set {name}: {printable(why)}" for name, why in plan.problems.items())
+    yield from (f"waiting  set {name}: for the refresh of {target}" for name, target in plan.waiting)
+    yield from _expected_end(plan, max(1, len(running)))
+
+
+def _expected_end(plan: CampaignPlan, at_once: int) -> Iterator[str]:
+    """By what finished cells took per prompt, of this target or, of a new one, of all."""
+    facts = [(cell, facts_of(cell, plan.out)) for cell in plan.done]
+    left = [cell for cell in plan.cells if not cell.is_done(plan.out)]
+    if not left or not facts:
+        return
+
+    def pace(name: str | None) -> float | None:
+        some = [fact for cell, fact in facts if name in (None, cell.configuration.target.name)]
+        prompts = sum(fact.prompts for fact in some)
+        return sum(fact.seconds for fact in some) / prompts if prompts else None
+
+    seconds = sum(
+        cell.asked_set.prompts * (pace(cell.configuration.target.name) or pace(None) or 0) for cell in left
+    )
+    end = datetime.fromtimestamp(time.time() + seconds / at_once)
+    yield f"expected end  {end:%Y-%m-%d %H:%M}, if what is left takes as long as what is done"
