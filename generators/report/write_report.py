@@ -24,6 +24,7 @@ from generators.report.figures import Picture
 from generators.report.report_inputs import Inputs, read_inputs
 from generators.report.sections.evidence_sections import prompts_section, release_section, settings_section
 from generators.report.sections.family_sections import families_section
+from generators.report.sections.grid_sections import grid_section
 from generators.report.sections.label_sections import labels_section
 from generators.report.sections.labeller_sections import labellers_section
 from generators.report.sections.rate_sections import (
@@ -47,6 +48,7 @@ TITLE: Final = "OVERBENCH report"
 SECTIONS: Final = (
     rates_section,
     trade_off_section,
+    grid_section,
     families_section,
     features_section,
     categories_section,

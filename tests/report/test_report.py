@@ -174,7 +174,7 @@ def test_a_release_gives_its_sets_sources_and_answers(release: Path) -> None:
     assert [one.name for one in inputs.sets] == ["overbench", "overbench_hard"]
     assert len(inputs.sets[0].matrix.prompt_ids) == len(ROWS) > len(inputs.sets[1].matrix.prompt_ids) > 0
     report = build(inputs)
-    keys = "osr features categories transfer significance prompts labels settings release"
+    keys = "osr grid features categories transfer significance prompts labels settings release"
     assert [section.key for section in report.sections] == keys.split()
     assert dict(cells(report, "release"))["prompts in overbench"] == str(len(ROWS))
     said = report.sections[-1].paragraphs[-1]
