@@ -30,7 +30,12 @@ def test_the_words_that_make_a_real_model_refuse(tmp_path: Path) -> None:
     assert target.log_probabilities([(question, opening)]) == [pytest.approx(by_hand, abs=1e-2)]
 
     [by_replies] = explained(target, PROMPT, out=tmp_path / "replies")
-    [by_probability] = explained(target, PROMPT, out=tmp_path / "probability", by_probability=True)
-    for one in (by_replies, by_probability):
-        assert one.state == "refused" and one.words and one.words.state == "found"
-    assert by_replies.words and by_replies.words.variant_label == "complied"
+    assert (by_replies.state, by_replies.words.state) == ("refused", "found")
+    assert by_replies.words.variant_label == "complied"
+
+    # Enough for each word alone: what turns the refusal also makes it least probable.
+    [by_probability] = explained(
+        target, PROMPT, out=tmp_path / "probability", by_probability=True, budget_calls=12
+    )
+    openings = by_probability.words.openings
+    assert min(openings, key=lambda word: openings[word]) in by_replies.words.in_triggers

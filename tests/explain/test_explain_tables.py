@@ -13,6 +13,7 @@ from explain_fakes import RuledTarget
 from generators.attribution.attribution import Attribution, WordScore
 from generators.explain.attribution_agreement import compare_namings, top_word
 from generators.explain.text_parts import words_of
+from overbench_tasks.tables import read_table
 
 
 def test_two_ways_of_naming_a_word() -> None:
@@ -70,3 +71,10 @@ def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     explain_real.plant(tmp_path, "hf", "pretrained=org/m")
     [_, _, row] = explain_real.planted_table(list(explain_real.planted_records("a", tmp_path)))
     assert row == "| a | 10 of 10 | 30 of 30 | 30 | 8 |"
+
+
+def test_the_page_shows_what_is_kept() -> None:
+    page = (Path(__file__).parents[1] / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    kept = [row for _, row in read_table(explain_real.RECORDS)]
+    assert "\n".join(explain_real.lines(kept)).strip() in page
+    assert all(not {"prompt", "reply"} & row.keys() for row in kept)
