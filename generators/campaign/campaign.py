@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generators.campaign.campaign_folder import JobFailure, check_there, locked
-from generators.campaign.campaign_jobs import WORK
+from generators.campaign.campaign_jobs import TASKS, WORK
 from generators.campaign.campaign_outputs import write_release_and_report
-from generators.campaign.campaign_plan import CampaignPlan, make_plan, tidy
+from generators.campaign.campaign_plan import CampaignPlan, make_plan, tidy, told_sets
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.local_engine import Engine, Finished
 from overbench_tasks.errors import OverbenchError
@@ -79,6 +79,8 @@ def _planned(settings: CampaignSettings, out: Path) -> CampaignPlan:
     plan = make_plan(settings, out)
     try:
         tidy(plan)
+        for asked in told_sets(plan.cells):
+            asked.write(out / TASKS)
     except OSError as error:
         raise OverbenchError(f"{out} can't be written: {error}. Make room or mend the rights.") from error
     return plan

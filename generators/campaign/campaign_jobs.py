@@ -164,8 +164,6 @@ def start_afresh(job: CampaignJob, out: Path) -> Path:
     folder = job.folder(out)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for cell in job.cells:
-        cell.asked_set.write(out / TASKS)
     (out / CACHES).mkdir(exist_ok=True)
     if job.refreshes is not None:
         with whole_file(job.refreshes.with_name(f"{job.refreshes.name}.yaml")) as file:

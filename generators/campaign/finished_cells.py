@@ -73,14 +73,11 @@ def _take(cell: CampaignCell, run: LoggedRun | None, job: CampaignJob, out: Path
     seconds = (run.seconds or 0.0) * len(rows) / max(1, total)
     rate = scored.count("refused") / len(scored) if scored else None
     facts = CellFacts(len(rows), chars, failed, seconds, run.date, rate)
-    _put_in_place(cell, run, facts, out)
+    _put_in_place(cell, run, facts, job.folder(out) / "finished" / cell.key, cell.folder(out))
     return facts
 
 
-def _put_in_place(cell: CampaignCell, run: LoggedRun, facts: CellFacts, out: Path) -> None:
-    place = cell.folder(out)
-    partial = place.with_name(f"{place.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+def _put_in_place(cell: CampaignCell, run: LoggedRun, facts: CellFacts, partial: Path, place: Path) -> None:
     inner = partial / run.file.parent.name
     inner.mkdir(parents=True)
     for file in (run.results_file, run.file):
@@ -90,6 +87,7 @@ def _put_in_place(cell: CampaignCell, run: LoggedRun, facts: CellFacts, out: Pat
             {"name": cell.name, **cell.facts, "result": asdict(facts)}, told, indent=2, ensure_ascii=False
         )
     shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     partial.rename(place)
 
 

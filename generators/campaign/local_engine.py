@@ -136,6 +136,9 @@ def run_job(
         if job.refreshes is not None:
             mark_refreshed(job.refreshes)
         shutil.rmtree(job.folder(out), ignore_errors=True)
-    except (OverbenchError, OSError) as error:
+    except OverbenchError as error:
         return Finished(job, [], note_failure(job, out, str(error), job.shown(port)))
+    except OSError as error:
+        why = f"{out} can't be written: {error}. Make room or mend the rights; then the same command goes on."
+        return Finished(job, [], note_failure(job, out, why, job.shown(port)))
     return Finished(job, done, None)

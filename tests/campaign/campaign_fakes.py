@@ -12,7 +12,7 @@ import datasets  # noqa: F401  loaded once, before any fork
 
 from generators.campaign.campaign import CampaignOutcome, run_campaign
 from generators.campaign.campaign_settings import CampaignSettings
-from generators.campaign.local_engine import LocalEngine
+from generators.campaign.local_engine import Engine, LocalEngine
 from overbench_tasks.refusal import RULES_VERSION
 
 STAND_IN = Path(__file__).with_name("stand_in")
@@ -38,14 +38,18 @@ def prepared(folder: Path) -> dict[str, Any]:
     return {**SETTINGS, "sets": {**SETTINGS["sets"], "my_unsafe": unsafe}}
 
 
-def run(folder: Path, settings: dict[str, Any], jobs: int = 1) -> CampaignOutcome:
+def run(
+    folder: Path, settings: dict[str, Any], jobs: int = 1, engine: Engine | None = None
+) -> CampaignOutcome:
     """A campaign in ``folder/out`` with the stand-in, which notes what it is asked in ``folder/asked``."""
     os.environ["LM_EVAL_ASKED"] = str(folder / "asked")
     os.environ["LM_EVAL_RULES"] = RULES_VERSION
     before = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{STAND_IN}{os.pathsep}{before}"
     try:
-        return run_campaign(CampaignSettings.model_validate(settings), folder / "out", LocalEngine(jobs))
+        return run_campaign(
+            CampaignSettings.model_validate(settings), folder / "out", engine or LocalEngine(jobs)
+        )
     finally:
         os.environ["PYTHONPATH"] = before
 

@@ -8,6 +8,7 @@ import random
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,19 @@ import pytest
 import yaml
 from campaign_fakes import TARGET, asked, prepared, records, run
 from filelock import FileLock
+from release_fakes import write_run
 from typer.testing import CliRunner
 
 from generators.campaign.campaign_cells import configurations
 from generators.campaign.campaign_estimate import estimate
 from generators.campaign.campaign_folder import failures
+from generators.campaign.campaign_jobs import mark_refreshed
 from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import CampaignSettings, load_campaign
 from generators.campaign.campaign_status import estimate_lines
 from generators.campaign.local_engine import LocalEngine
 from generators.cli import app
+from generators.release.read import read_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import find_runs
 
@@ -108,12 +112,64 @@ def test_what_fails_stops_no_other_and_is_named_with_its_command(
     assert (mended.done, mended.failures, failures(tmp_path / "out")) == (8, (), [])
 
 
+def test_on_a_full_disk_nothing_is_left_half_written(tmp_path: Path, monkeypatch: Any) -> None:
+    settings = {**prepared(tmp_path), "decodings": {"greedy": {}}, "report": {}}
+    copied = shutil.copyfile
+
+    def full(source: Path, to: Path) -> None:
+        if "my_unsafe" in source.name:
+            to.touch()
+            raise OSError(28, "No space left on device", str(to))
+        copied(source, to)
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    found = run(tmp_path, settings)
+    assert (found.done, len(found.failures)) == (2, 2)  # no failure of the report
+    assert "can't be written: [Errno 28] No space left on device" in found.failures[0].why
+    assert len(find_runs([tmp_path / "out" / "cells"])[0]) == 2
+    monkeypatch.undo()
+    count = asked(tmp_path)
+    mended = run(tmp_path, settings)
+    assert (mended.done, mended.new, mended.failures) == (4, 2, ()) and asked(tmp_path) == count
+
+
 def test_a_set_that_cannot_be_read_is_a_failure_of_its_own(tmp_path: Path) -> None:
     settings = prepared(tmp_path)
     gone = {"task": "overbench", "source": str(tmp_path / "gone.jsonl")}
     found = run(tmp_path, {**settings, "sets": {"gone": gone, **settings["sets"]}})
     assert found.done == 12 and [one.job for one in found.failures] == ["set gone"]
     assert "gone.jsonl" in found.failures[0].why
+
+
+class WithRefreshes(LocalEngine):
+    """Makes up what a refresh would make; that of the target "two" fails."""
+
+    def run(self, jobs: Any, out: Path, heard: Any) -> None:
+        for job in jobs:
+            if job.refreshes is not None and job.target == "one":
+                write_run(job.refreshes, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
+                mark_refreshed(job.refreshes)
+        left = [job for job in jobs if job.refreshes is None or job.target != "one"]
+        broken = [
+            replace(one, command=(sys.executable, "-c", "1/0")) if one.refreshes else one for one in left
+        ]
+        super().run(broken, out, heard)
+
+
+def test_refreshed_prompts_are_asked_of_all_and_joined_into_a_release(tmp_path: Path) -> None:
+    settings = {**prepared(tmp_path), "targets": [{**one, "refresh": True} for one in two()]}
+    settings["refresh"] = {"moderation": {"none": True}, "seeds": {"limit": 50}}
+    made = {"refreshed": True, "limit": 5, "system_prompts": ["plain"], "decodings": ["greedy"]}
+    settings |= {"sets": {"made": made}, "release": {"settings": {"min_rejections": 1}}}
+    before = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out")
+    assert before.waiting == [("made", "one"), ("made", "two")] and before.cells == []
+    found = run(tmp_path, settings, engine=WithRefreshes())
+    assert (found.cells, found.done) == (2, 2)  # both targets on the prompts made for the first
+    assert sorted(one.job for one in found.failures) == ["set made", "two: refresh"]
+    assert "ZeroDivisionError" in "".join(one.why for one in found.failures)
+    assert read_release(tmp_path / "out" / "release").prompts().num_rows == 9
+    again = run(tmp_path, settings, engine=WithRefreshes())
+    assert (again.done, again.new) == (2, 0)
 
 
 def test_a_folder_belongs_to_one_campaign_and_may_vanish(tmp_path: Path) -> None:
