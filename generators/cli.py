@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "rewrite": "rewrite_commands",
     **dict.fromkeys(("aggregate", "diff", "push", "report"), "release_commands"),
     **dict.fromkeys(("diversity", "defence"), "prompt_commands"),
+    "subset": "subset_commands",
     "campaign": "campaign_commands",
     "compare": "compare_commands",
     "explain": "explain_commands",

@@ -28,6 +28,7 @@ from generators.targets.naming import Aliases, TargetRecord
 from generators.targets.ways_of_asking import as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
+from overbench_tasks.text import excerpt
 
 ALL: Final = "overbench"
 HARD: Final = "overbench_hard"
@@ -55,7 +56,17 @@ def find_answers(
     logs, sources, notes = apart(logs, [*tables, *releases], aliases)
     tables = [source for source in sources if source.outcomes]
     aliases.check_used({log.long_name for log in logs}.union(*(table.long_names for table in tables)))
-    return logs, tables, [*others, *notes]
+    return logs, tables, [*others, *_subset_notes(logs), *notes]
+
+
+def _subset_notes(logs: Sequence[Log]) -> Iterator[str]:
+    """Who was asked only a part that stands for a whole."""
+    for log in logs:
+        if told := log.run.metadata.get("overbench_subset"):
+            yield (
+                f"{log.target.target} was asked a {excerpt(str(told))}: its rate is an estimate. "
+                "overbench subset RELEASE --estimate gives its interval."
+            )
 
 
 def _check_results(folder: Path) -> None:

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
-MORE_COLUMNS: Final = ("pair_id", "field")
-"""Of rows, where a file has them."""
+MORE_COLUMNS: Final = ("pair_id", "field", "subset")
+"""Of rows, where a file has them; ``subset`` says what the file is a part of, as of ``overbench subset``."""
 
 COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
 """What is read of a file of prompts."""
@@ -99,6 +99,13 @@ def as_dataset(rows: Sequence[Row], **told: Any) -> dict[str, datasets.Dataset]:
     features = datasets.Features(dict.fromkeys(columns, text) | {"features": datasets.List(text)})
     content = [[row["prompt"], row["prompt_label"], row["category"]] for row in rows]
     told["overbench_prompts_sha256"] = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    if subsets := sorted({row["subset"] for row in rows if "subset" in row}):
+        told["overbench_subset"] = "; ".join(subsets)
+        logger.warning(
+            "The prompts are a %s. Rates are estimates of those on all of them; overbench subset RELEASE "
+            "--estimate OUT gives their intervals.",
+            told["overbench_subset"],
+        )
     filled = [dict.fromkeys(columns) | row for row in rows]
     made = datasets.Dataset.from_list(filled, features=features)
     made.info.description = json.dumps(told)

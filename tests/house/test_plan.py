@@ -53,6 +53,7 @@ GENERATION: tuple[tuple[str, ...], ...] = (
     ("rewrite",),
     ("release",),
     ("report",),
+    ("subset",),
     ("quickstart", "doctor", "compare", "explain", "campaign"),
     ("commands",),
     ("cli",),

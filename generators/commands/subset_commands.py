@@ -1,0 +1,56 @@
+"""The command ``subset``: a few prompts that stand for a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def subset(
+    *,
+    release: Annotated[str, typer.Argument(help="A release's folder, or the name of a bundled one.")],
+    size: Annotated[int, typer.Option("--size", help="How many prompts to draw.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Another one draws other prompts.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The prompt file (.jsonl) to write, for overbench_source."),
+    ] = None,
+    estimate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--estimate",
+            help="lm-eval's output (run with --log_samples) on such a file: the rates on the whole release, "
+            "with 95 % intervals. May be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Draw prompts whose replies give a new target's rate on a whole release; or, from them, that rate."""
+    from generators.release.read import read_release
+    from overbench_tasks.prompts.sources import BUNDLED_RELEASES
+
+    if (out is None) == (not estimate):
+        raise typer.BadParameter("Expected either --out FILE, to draw prompts, or --estimate OUT.")
+    given = read_release(BUNDLED_RELEASES.get(release, Path(release)))
+    if estimate:
+        from generators.subset.subset_logs import estimate_from_logs
+        from overbench_tasks.text import printable
+
+        mark, found, notes = estimate_from_logs(given, estimate)
+        typer.echo(f"Rates on all {mark.total:,} prompts of {mark.release}, estimated ({mark}):")
+        for target, one in sorted(found.items()):
+            typer.echo(f"{printable(target)}: {one}")
+        for note in notes:
+            typer.echo(note)
+    elif out is not None:
+        from generators.report.stats.matrix import release_matrix
+        from generators.subset.left_out import left_out_errors
+        from generators.subset.subset import draw_subset
+
+        typer.echo(f"{out}: {draw_subset(given, size, seed, out)}")
+        matrix = release_matrix(given).answered()
+        checkpoints = {target.target: target.checkpoint for target in given.targets()}
+        for what, groups in (("targets", {one: one for one in checkpoints}), ("checkpoints", checkpoints)):
+            if (error := left_out_errors(matrix, size, groups)) is not None:
+                typer.echo(f"Rates of {what} left out of the fit: {error}.")
