@@ -11,6 +11,7 @@ import pytest
     [
         ("overbench_tasks.classifier", "torch transformers"),
         ("generators.commands.release_commands", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
+        ("generators.commands.subset_commands", "numpy scipy pyarrow duckdb torch lm_eval"),
         ("generators.report.write_report", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
         ("generators.detector.detector", "torch transformers sklearn scipy accelerate"),
         ("generators.commands.prompt_commands", "numpy torch transformers sklearn sacrebleu regex tqdm"),
