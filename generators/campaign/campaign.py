@@ -12,7 +12,7 @@ from generators.campaign.campaign_jobs import TASKS, WORK
 from generators.campaign.campaign_outputs import write_release_and_report
 from generators.campaign.campaign_plan import CampaignPlan, make_plan, tidy, told_sets
 from generators.campaign.campaign_settings import CampaignSettings
-from generators.campaign.local_engine import Engine, Finished
+from generators.campaign.engines.engine import Engine, Finished
 from overbench_tasks.errors import OverbenchError
 
 Say = Callable[[str], object]

@@ -10,8 +10,8 @@ from generators.campaign.campaign_estimate import CampaignEstimate
 from generators.campaign.campaign_folder import at_work, failures, is_locked
 from generators.campaign.campaign_jobs import LOG
 from generators.campaign.campaign_plan import CampaignPlan
+from generators.campaign.engines.local_engine import progress
 from generators.campaign.finished_cells import facts_of
-from generators.campaign.local_engine import progress
 from overbench_tasks.text import printable
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")

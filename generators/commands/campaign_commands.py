@@ -30,7 +30,7 @@ def campaign(
     from generators.campaign.campaign_plan import make_plan
     from generators.campaign.campaign_settings import load_campaign
     from generators.campaign.campaign_status import estimate_lines, status_of
-    from generators.campaign.local_engine import LocalEngine
+    from generators.campaign.engines.local_engine import LocalEngine
     from overbench_tasks.errors import OverbenchError
 
     if what == "status" and folder is not None:

@@ -12,7 +12,8 @@ import datasets  # noqa: F401  loaded once, before any fork
 
 from generators.campaign.campaign import CampaignOutcome, run_campaign
 from generators.campaign.campaign_settings import CampaignSettings
-from generators.campaign.local_engine import Engine, LocalEngine
+from generators.campaign.engines.engine import Engine
+from generators.campaign.engines.local_engine import LocalEngine
 from overbench_tasks.refusal import RULES_VERSION
 
 STAND_IN = Path(__file__).with_name("stand_in")

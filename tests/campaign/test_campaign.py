@@ -26,7 +26,7 @@ from generators.campaign.campaign_jobs import mark_refreshed
 from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import CampaignSettings, load_campaign
 from generators.campaign.campaign_status import estimate_lines
-from generators.campaign.local_engine import LocalEngine
+from generators.campaign.engines.local_engine import LocalEngine
 from generators.cli import app
 from generators.release.read import read_release
 from overbench_tasks.errors import OverbenchError

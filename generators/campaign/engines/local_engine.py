@@ -1,4 +1,4 @@
-"""Engines carry out jobs. This one does so on this machine, one after another or several at once."""
+"""Jobs carried out on this machine, one after another or several at once."""
 
 from __future__ import annotations
 
@@ -9,34 +9,20 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
-from generators.campaign.campaign_folder import JobFailure, check_there, note_failure, note_start
+from generators.campaign.campaign_folder import check_there, note_failure, note_start
 from generators.campaign.campaign_jobs import LOG, CampaignJob, environment, mark_refreshed, start_afresh
-from generators.campaign.finished_cells import CellFacts, take_in
-from generators.campaign.processes import last_lines, start, stop
-from generators.campaign.servers import Servers
+from generators.campaign.engines.engine import Finished
+from generators.campaign.engines.processes import last_lines, start, stop
+from generators.campaign.engines.servers import Servers
+from generators.campaign.finished_cells import take_in
 from overbench_tasks.errors import OverbenchError
 
 SAY_EVERY_SEC: Final = 60.0
 """Between two lines on how far a job is."""
 _POLL_SEC = 0.05
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
-
-
-class Finished(NamedTuple):
-    """What came of a job."""
-
-    job: CampaignJob
-    cells: list[CellFacts]
-    failure: JobFailure | None
-
-
-class Engine(Protocol):
-    """Carries out jobs, in any order; a job that fails stops no other."""
-
-    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
-        """Return when all have ended; ``heard`` is told of each in the calling thread."""
 
 
 class LocalEngine:

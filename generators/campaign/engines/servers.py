@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from generators.campaign.campaign_jobs import CampaignJob, environment
-from generators.campaign.processes import last_lines, start, stop
+from generators.campaign.engines.processes import last_lines, start, stop
 from overbench_tasks.errors import OverbenchError
 
 POLL_SEC: Final = 0.5

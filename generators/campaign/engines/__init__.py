@@ -1,0 +1,1 @@
+"""What carries out the jobs of a campaign."""
