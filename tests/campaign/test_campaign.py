@@ -6,9 +6,12 @@ import json
 import multiprocessing
 import random
 import shutil
+import socketserver
 import sys
+import threading
 import time
 from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -194,21 +197,30 @@ def test_a_folder_belongs_to_one_campaign_and_may_vanish(tmp_path: Path) -> None
         run_campaign(CampaignSettings.model_validate(settings), tmp_path / "file" / "out", LocalEngine())
 
 
-def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path) -> None:
+def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch: Any) -> None:
     serve = "import http.server as h; h.HTTPServer(('127.0.0.1', {port}), h.SimpleHTTPRequestHandler)"
-    server = {
-        "command": f'{sys.executable} -c "{serve}.serve_forever()" {{model}}',
-        "ready": "http://127.0.0.1:{port}/",
-    }
+    command = f'{sys.executable} -c "{serve}.%s" {{model}}'
+    server = {"command": command % "serve_forever()", "ready": "http://127.0.0.1:{port}/"}
     up = {**TARGET, "model_args": "model=org/one,base_url=http://127.0.0.1:{port}", "server": server}
     never = {**up, "name": "never", "server": {"command": "sleep 60", "timeout_sec": 0.1}}
     ends = {**up, "name": "ends", "server": {"command": f"{sys.executable} -c 1/0"}}
-    settings = {**prepared(tmp_path), "targets": [never, ends, up], "decodings": {"greedy": {}}}
-    found = run(tmp_path, settings, jobs=2)
+    dies = {**up, "name": "dies", "server": {**server, "command": command % "handle_request()"}}
+    taken = {**up, "name": "taken", "server": {**server}}
+    settings = {**prepared(tmp_path), "targets": [never, ends, dies, taken, up], "decodings": {"greedy": {}}}
+    monkeypatch.setattr("generators.campaign.engines.servers.GRACE_SEC", 0)
+    with socketserver.TCPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        taken["server"]["port"] = other.server_address[1]
+        found = run(tmp_path, settings, jobs=2)
+        other.shutdown()
     assert found.done == 4
     whys = sorted({one.why.partition(". ")[0] for one in found.failures})
-    assert whys[0] == "The server of ends ended with exit code 1"
-    assert "The server of never did not answer http://127.0.0.1:" in whys[1]
+    assert "Before the server of taken is started, something answers http://127.0.0.1:" in whys[0]
+    assert whys[1] == "The server of dies ended with exit code 0 while it was asked"
+    assert "The server of never did not answer http://127.0.0.1:" in whys[3]
+    (ended,) = {one.why for one in found.failures if "of ends" in one.why}
+    assert "ended with exit code 1. It said: " in ended and "ZeroDivisionError" in ended
+    assert "server-ends.txt. Command: " in ended
     asked_at = json.loads(next(iter(asked(tmp_path))))
     assert "base_url=http://127.0.0.1:" in asked_at and "{port}" not in asked_at
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from generators.campaign.campaign_jobs import CampaignJob, environment
-from generators.campaign.engines.processes import last_lines, start, stop
+from generators.campaign.engines.processes import GRACE_SEC, last_lines, start, stop
 from overbench_tasks.errors import OverbenchError
 
 POLL_SEC: Final = 0.5
@@ -45,20 +45,23 @@ class Servers:
         Waits for jobs of another target that use theirs.
 
         Raises:
-            OverbenchError: it ended, or was not up in time; from then on at once for each job of this target.
+            OverbenchError: it ended, also inside the block, or was not up in time, or something else answers
+                at its port; of one that was never up at once from then on, for each job of this target.
         """
         if job.server is None:
             yield None
             return
-        self._take(job)
+        process = self._take(job)
         try:
             yield self._port
+            if (code := process.poll()) is not None:
+                raise OverbenchError(self._problem(job, f"ended with exit code {code} while it was asked"))
         finally:
             with self._changed:
                 self._users -= 1
                 self._changed.notify_all()
 
-    def _take(self, job: CampaignJob) -> None:
+    def _take(self, job: CampaignJob) -> subprocess.Popen[bytes]:
         with self._changed:
             # Whoever starts or uses one goes first.
             self._changed.wait_for(
@@ -66,14 +69,14 @@ class Servers:
             )
             if job.target in self._failed:
                 raise OverbenchError(self._failed[job.target])
-            alive = self._process is not None and self._process.poll() is None
-            if self._target == job.target and alive:
+            process = self._process
+            if self._target == job.target and process is not None and process.poll() is None:
                 self._users += 1
-                return
+                return process
             self._starting = True
         try:
             self.stop()
-            self._start(job)
+            return self._start(job)
         except OverbenchError as error:
             self._failed[job.target] = str(error)
             self.stop()
@@ -84,32 +87,51 @@ class Servers:
                 self._users += self._process is not None
                 self._changed.notify_all()
 
-    def _start(self, job: CampaignJob) -> None:
+    def _start(self, job: CampaignJob) -> subprocess.Popen[bytes]:
         assert job.server is not None
         self._target, self._port = job.target, job.server.port or free_port()
-        filled = {"port": str(self._port), "model": job.served_model}
-        words = [_filled(word, filled) for word in shlex.split(job.server.command)]
-        log = self._folder / f"server-{job.target}.txt"
+        ready, until = self._filled(job, job.server.ready), time.monotonic() + GRACE_SEC
+        while _answers(ready):  # the server of a killed campaign may still be about to end
+            if time.monotonic() > until:
+                raise OverbenchError(
+                    f"Before the server of {job.target} is started, something answers {ready}. Stop that, or "
+                    "let server.port be 0: any that is free."
+                )
+            time.sleep(POLL_SEC)
+        log, words = self._log(job), self._words(job)
         log.unlink(missing_ok=True)
-        shown = shlex.join(words)
         try:
-            self._process = start(words, log, environment(), signal.SIGTERM)
+            process = self._process = start(words, log, environment(), signal.SIGTERM)
         except OSError as error:
             raise OverbenchError(
-                f"The server of {job.target} can't be started: {error}. Command: {shown}"
+                f"The server of {job.target} can't be started: {error}. Command: {shlex.join(words)}"
             ) from error
-        ready, until = _filled(job.server.ready, filled), time.monotonic() + job.server.timeout_sec
+        until = time.monotonic() + job.server.timeout_sec
         while not _answers(ready):
-            if (code := self._process.poll()) is not None:
-                said = f"ended with exit code {code}"
-            elif time.monotonic() > until:
+            if (code := process.poll()) is not None:
+                raise OverbenchError(self._problem(job, f"ended with exit code {code}"))
+            if time.monotonic() > until:
                 said = f"did not answer {ready} within {job.server.timeout_sec:,.0f} s"
-            else:
-                time.sleep(POLL_SEC)
-                continue
-            raise OverbenchError(
-                f"The server of {job.target} {said}. It said: {last_lines(log)}. Command: {shown}"
-            )
+                raise OverbenchError(self._problem(job, said))
+            time.sleep(POLL_SEC)
+        return process
+
+    def _problem(self, job: CampaignJob, what: str) -> str:
+        return (
+            f"The server of {job.target} {what}. It said: {last_lines(self._log(job))}. All of it: "
+            f"{self._log(job)}. Command: {shlex.join(self._words(job))}"
+        )
+
+    def _log(self, job: CampaignJob) -> Path:
+        return self._folder / f"server-{job.target}.txt"
+
+    def _words(self, job: CampaignJob) -> list[str]:
+        assert job.server is not None
+        return [self._filled(job, word) for word in shlex.split(job.server.command)]
+
+    def _filled(self, job: CampaignJob, template: str) -> str:
+        values = {"port": str(self._port), "model": job.served_model}
+        return re.sub(r"\{(port|model)\}", lambda found: values[found[1]], template)
 
     def stop(self) -> None:
         """Stop the server that is up, if one is."""
@@ -117,10 +139,6 @@ class Servers:
             stop(self._process)
             self._process = None
             self._target = ""
-
-
-def _filled(template: str, values: dict[str, str]) -> str:
-    return re.sub(r"\{(port|model)\}", lambda found: values[found[1]], template)
 
 
 def _answers(url: str) -> bool:
