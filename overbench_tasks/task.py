@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from lm_eval.api.filter import Filter
@@ -92,6 +93,18 @@ class OverbenchTask(GenerationTask):
             if not options.get("apply_chat_template") and _has_chat_template(lm):
                 advice.no_chat_template(lm)
             watch(lm)
+
+    def doc_iterator(
+        self, *, samples: list[int] | None = None, rank: int = 0, world_size: int = 1, **options: Any
+    ) -> Iterator[tuple[int, Any]]:
+        if not samples:
+            found: Iterator[tuple[int, Any]] = super().doc_iterator(
+                samples=samples, rank=rank, world_size=world_size, **options
+            )
+            return found
+        # lm-eval looks each document up in the list, hours of it for a part of a large set, and goes by the
+        # list's order for the numbers but not for the documents.
+        return islice(enumerate(self.eval_docs.select(samples)), rank, None, world_size)
 
     def apply_filters(self) -> list[Instance] | None:
         lm = _model_under_evaluation()

@@ -130,9 +130,9 @@ def _read(function: str, dataset_kwargs: str, told: str) -> tuple[str, tuple[int
     rows = getattr(import_module(module), name)(**json.loads(dataset_kwargs), **json.loads(told))["test"]
     columns = [one for one in _TELLING if one in rows.column_names]
     found = hashlib.sha256()
-    for row in zip(*(rows[one] for one in columns), strict=True):
+    for row in zip(*(rows[one][:] for one in columns), strict=True):
         found.update(json.dumps(row).encode())
-    return found.hexdigest(), tuple(map(len, rows["prompt"]))
+    return found.hexdigest(), tuple(map(len, rows["prompt"][:]))
 
 
 def stated_set(name: str, settings: SetSettings) -> AskedSet | None:

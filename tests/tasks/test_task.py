@@ -116,9 +116,9 @@ def test_predict_only_still_labels(prompt_source: Path) -> None:
     reason="this pre-release logs --samples of no task but the first ones: it looks each number up twice",
 )
 def test_samples_picks_prompts_by_position(prompt_source: Path) -> None:
-    results = evaluate(ScriptedLM(REPLIES), prompt_source, samples={"overbench_hard": [0, 2]})
+    results = evaluate(ScriptedLM(REPLIES), prompt_source, samples={"overbench_hard": [2, 0]})
     samples = results["samples"]["overbench_hard"]
-    assert [sample["doc"]["id"] for sample in samples] == ["a", "c"]
+    assert [(sample["doc"]["id"], sample["doc_id"]) for sample in samples] == [("c", 2), ("a", 0)]
 
 
 def test_the_tag_runs_both_bundled_sets_and_a_limit_takes_their_first_prompts() -> None:
