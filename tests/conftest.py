@@ -110,10 +110,12 @@ def evaluate(
     return results
 
 
-def logged_run(source: Path, out: Path) -> tuple[dict[str, Any], Path]:
-    """The results of a run with :data:`REPLIES`, and its sample log as lm-eval writes it."""
+def logged_run(
+    source: Path, out: Path, lm: ScriptedLM | None = None, **options: Any
+) -> tuple[dict[str, Any], Path]:
+    """The results of a run, with :data:`REPLIES` by default, and its sample log as lm-eval writes it."""
     tracker = EvaluationTracker(output_path=str(out))
-    results = evaluate(ScriptedLM(REPLIES), source, evaluation_tracker=tracker)
+    results = evaluate(lm or ScriptedLM(REPLIES), source, evaluation_tracker=tracker, **options)
     tracker.save_results_aggregated(results=results, samples=results["samples"])
     tracker.save_results_samples("overbench_hard", results["samples"]["overbench_hard"])
     (log,) = out.rglob("samples_overbench_hard_*.jsonl")

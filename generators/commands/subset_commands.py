@@ -44,13 +44,16 @@ def subset(
         for note in notes:
             typer.echo(note)
     elif out is not None:
-        from generators.report.stats.matrix import release_matrix
         from generators.subset.left_out import left_out_errors
-        from generators.subset.subset import draw_subset
+        from generators.subset.subset import draw_subset, drawable
 
-        typer.echo(f"{out}: {draw_subset(given, size, seed, out)}")
-        matrix = release_matrix(given).answered()
+        matrix = drawable(given, size, out)
         checkpoints = {target.target: target.checkpoint for target in given.targets()}
-        for what, groups in (("targets", {one: one for one in checkpoints}), ("checkpoints", checkpoints)):
-            if (error := left_out_errors(matrix, size, groups)) is not None:
+        groups = {"targets": {one: one for one in checkpoints}, "checkpoints": checkpoints}
+        errors = {what: left_out_errors(matrix, size, of_what) for what, of_what in groups.items()}
+        stated = errors["checkpoints"] or errors["targets"]
+        mark = draw_subset(given, matrix, size, seed, out, None if stated is None else 100 * stated.mean)
+        typer.echo(f"{out}: {mark}")
+        for what, error in errors.items():
+            if error is not None:
                 typer.echo(f"Rates of {what} left out of the fit: {error}.")

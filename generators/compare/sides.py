@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from generators.release.asked_parts import part_notes
 from generators.release.read import Release, is_release, read_release
 from generators.release.release_inputs import Log, apart, find_logs
 from generators.targets.naming import Aliases, TargetRecord
@@ -101,7 +102,7 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
         joined(log.target for log in logs)[name],
         _logged_answers(logs, relabel),
         frozenset(log.run.file for log in logs),
-        (*others, *(notes if wanted else ())),
+        (*others, *part_notes(logs), *(notes if wanted else ())),
     )
 
 

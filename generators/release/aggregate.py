@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from generators.release.asked_parts import part_notes
 from generators.release.build import (
     Say,
     Workspace,
@@ -125,7 +126,12 @@ def aggregate(
                 labelled_by,
                 category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
-                notes=[*others, *notes, *(note for table in outcomes for note in table.notes)],
+                notes=[
+                    *others,
+                    *part_notes(logs),
+                    *notes,
+                    *(note for table in outcomes for note in table.notes),
+                ],
             )
             read_prompts(work, say)
             if work.has_pairs:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from generators.release.aggregate import LoggedRelease, release_of_logs
+from generators.release.asked_parts import part_notes
 from generators.release.outcomes import OutcomeTable
 from generators.release.read import Release
 from generators.release.release_inputs import (
@@ -28,7 +29,6 @@ from generators.targets.naming import Aliases, TargetRecord
 from generators.targets.ways_of_asking import as_known, joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import sample_logs
-from overbench_tasks.text import excerpt
 
 ALL: Final = "overbench"
 HARD: Final = "overbench_hard"
@@ -56,17 +56,7 @@ def find_answers(
     logs, sources, notes = apart(logs, [*tables, *releases], aliases)
     tables = [source for source in sources if source.outcomes]
     aliases.check_used({log.long_name for log in logs}.union(*(table.long_names for table in tables)))
-    return logs, tables, [*others, *_subset_notes(logs), *notes]
-
-
-def _subset_notes(logs: Sequence[Log]) -> Iterator[str]:
-    """Who was asked only a part that stands for a whole."""
-    for log in logs:
-        if told := log.run.metadata.get("overbench_subset"):
-            yield (
-                f"{log.target.target} was asked a {excerpt(str(told))}: its rate is an estimate. "
-                "overbench subset RELEASE --estimate gives its interval."
-            )
+    return logs, tables, [*others, *part_notes(logs), *notes]
 
 
 def _check_results(folder: Path) -> None:

@@ -29,11 +29,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from generators.release.read import Release
-from generators.report.stats.matrix import release_matrix
+from generators.report.stats.matrix import ResponseMatrix, release_matrix
 from generators.subset.prompt_traits import fit_traits
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.metrics.until_width import effective_number, random_order
+from overbench_tasks.metrics.until_width import effective_number
+from overbench_tasks.prompts.random_order import random_order
 from overbench_tasks.tables import whole_file
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUFFIX: Final = ".jsonl"
-_MARK = re.compile(r"subset: (?P<size>\d+) of (?P<total>\d+) prompts of (?P<release>.+), seed (?P<seed>\d+)")
+_MARK = re.compile(
+    r"subset: (?P<size>\d+) of (?P<total>\d+) prompts of (?P<release>.+), seed (?P<seed>\d+)"
+    r"(?:, off by (?P<error>\d+\.\d) points on average)?"
+)
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,19 @@ class SubsetMark:
         size: prompts drawn.
         total: of how many.
         seed: by which.
+        error: how far off the rates of a model that is new to the release are on average, in points, as
+            :func:`~generators.subset.left_out.left_out_errors` has it; None where that isn't known.
     """
 
     release: str
     size: int
     total: int
     seed: int
+    error: float | None = None
 
     def __str__(self) -> str:
-        return f"subset: {self.size} of {self.total} prompts of {self.release}, seed {self.seed}"
+        error = "" if self.error is None else f", off by {self.error:.1f} points on average"
+        return f"subset: {self.size} of {self.total} prompts of {self.release}, seed {self.seed}{error}"
 
     @classmethod
     def parsed(cls, text: object) -> SubsetMark | None:
@@ -69,7 +77,8 @@ class SubsetMark:
         found = _MARK.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             return None
-        return cls(found["release"], int(found["size"]), int(found["total"]), int(found["seed"]))
+        size, total, seed = (int(found[name]) for name in ("size", "total", "seed"))
+        return cls(found["release"], size, total, seed, float(found["error"]) if found["error"] else None)
 
 
 @dataclass(frozen=True)
@@ -140,8 +149,8 @@ def released_name(release: Release) -> str:
     return f"{release.name} {release.version}"
 
 
-def draw_subset(release: Release, size: int, seed: int, out: Path) -> SubsetMark:
-    """Write ``size`` of a release's harmless prompts as a prompt file; each row says what it is part of.
+def drawable(release: Release, size: int, out: Path) -> ResponseMatrix:
+    """What a release's targets did, from which ``size`` of its harmless prompts can be drawn.
 
     Raises:
         OverbenchError: a size out of range, no ``.jsonl`` to write to, no target with replies, a release
@@ -160,10 +169,23 @@ def draw_subset(release: Release, size: int, seed: int, out: Path) -> SubsetMark
             f"{release.folder} has no target with a scored reply, so nothing tells its prompts apart. "
             "Aggregate it with --responses."
         )
+    return matrix
+
+
+def draw_subset(
+    release: Release, matrix: ResponseMatrix, size: int, seed: int, out: Path, error: float | None = None
+) -> SubsetMark:
+    """Write ``size`` of a release's harmless prompts as a prompt file; each row says what it is part of.
+
+    Args:
+        matrix: of :func:`drawable`.
+        error: see :class:`SubsetMark`.
+    """
     order = trait_order(matrix.prompt_ids, fit_traits(matrix.values).traits, seed)
+    total = len(matrix.prompt_ids)
     start = random.Random(f"{seed}").randrange(total)  # noqa: S311 - no secret
     chosen = {matrix.prompt_ids[place] for place in every_kth(order, size, start)}
-    mark = SubsetMark(released_name(release), size, total, seed)
+    mark = SubsetMark(released_name(release), size, total, seed, error)
     rows = {
         row["id"]: row | {"prompt_label": "safe", "subset": str(mark)}
         for row in release.prompts(columns=("id", "prompt", "category", "features")).to_pylist()

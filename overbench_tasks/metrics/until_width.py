@@ -1,9 +1,11 @@
 """When enough prompts were asked: stop at the first look whose interval is narrow enough.
 
-Prompts are asked in a random order (:func:`random_order`) and looked at after every :data:`LOOK` of them. A
-run stops at the first look at which the interval of the rate on the *whole* set is at most as wide as wanted
-(:func:`narrow_enough`), and else when all were asked. What it then reports is an estimate, and
-:func:`stopped_early` says so.
+Prompts are asked in a random order (:mod:`overbench_tasks.prompts.random_order`) and looked at after every
+:data:`LOOK` of them. A run stops at the first look at which the interval of the rate on the *whole* set is at
+most as wide as wanted (:func:`narrow_enough`), and else when all were asked; where safe and unsafe prompts
+are asked together, at the first at which the intervals of both rates are. Looks at which none could be narrow
+enough, whatever the replies in between, are passed over (:func:`next_look`), which changes no stop. What is
+then reported is an estimate, and :func:`estimate_text` says so.
 
 Looking again and again costs coverage: 95 % intervals that stop by their own width hold the truth less often.
 Frey 2010 ("Fixed-width sequential confidence intervals for a proportion", The American Statistician 64:242)
@@ -20,9 +22,9 @@ to 15 points and sets of 200 to 5,000 prompts, by simulation (``tests/benchmarks
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from overbench_tasks.metrics.refusal_rates import wilson_interval
 
@@ -31,14 +33,6 @@ LOOK = 50
 
 SEQUENTIAL_Z = 2.1
 """In place of 1.96, for having looked before."""
-
-
-def random_order(ids: Iterable[str], seed: int = 0) -> list[str]:
-    """The ids in an order that only they and the seed decide, by SHA-256: the same on every machine, whatever
-    order they came in, and with an id more or less the others keep their places."""
-    return sorted(
-        ids, key=lambda one: hashlib.sha256(f"{seed}:{one}".encode("utf-8", "surrogatepass")).digest()
-    )
 
 
 def effective_number(n: float, total: int) -> float:
@@ -90,10 +84,63 @@ def narrow_enough(refused: float, n: int, total: int, width: float) -> bool:
     return high - low <= width  # NaN: no
 
 
-def stopped_early(refused: float, n: int, total: int, width: float) -> str:
-    """What to tell people of a run that stopped: the estimate, its interval, and that it is one."""
-    low, high = sequential_interval(refused, n, total)
+@dataclass(frozen=True)
+class SideSoFar:
+    """What is known of the safe or the unsafe prompts of a set while they are asked.
+
+    Attributes:
+        refused, scored: see :func:`sequential_interval`.
+        total: its prompts in the whole set.
+    """
+
+    refused: float
+    scored: int
+    total: int
+
+
+def next_look(sides: Sequence[SideSoFar], asked: int, width: float) -> int | None:
+    """After how many prompts to look next.
+
+    Args:
+        sides: those of which the set has prompts.
+        asked: prompts so far, of all sides together.
+        width: see :func:`narrow_enough`.
+
+    Returns:
+        the first look from here on at which the run may stop, whatever the replies until then; all prompts
+        where there is none; None where the run stops here.
+
+    Raises:
+        ValueError: as :func:`narrow_enough`.
+    """
+    total = sum(side.total for side in sides)
+    at_look = asked % LOOK == 0 and all(
+        narrow_enough(side.refused, side.scored, side.total, width) for side in sides
+    )
+    if at_look or asked >= total:
+        return None
+    for look in range(asked - asked % LOOK + LOOK, total, LOOK):
+        if all(_may_be_narrow(side, look - asked, width) for side in sides):
+            return look
+    return total
+
+
+def _may_be_narrow(side: SideSoFar, more: int, width: float) -> bool:
+    """Whether any replies to so many prompts more make it narrow. Replies of one kind make it narrowest."""
+    scored = min(side.scored + more, side.total)
+    return any(
+        narrow_enough(refused, scored, side.total, width)
+        for refused in (side.refused, side.refused + scored - side.scored)
+    )
+
+
+def estimate_text(side: SideSoFar, width: float) -> str:
+    """What to tell people of a run that asked only some: the estimate, its interval, and that it is one."""
+    if not side.scored:
+        return f"None of the replies to some of {side.total:,} prompts could be scored"
+    low, high = sequential_interval(side.refused, side.scored, side.total)
+    how = "stopped at a width of" if high - low <= width else "still wider than"
     return (
-        f"Estimate from {n:,} of {total:,} prompts, stopped at a width of {100 * width:g} points: "
-        f"{100 * refused / n:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+        f"Estimate from {side.scored:,} of {side.total:,} prompts, {how} {100 * width:g} points: "
+        f"{100 * side.refused / side.scored:.1f} % refused [{100 * low:.1f}, {100 * high:.1f}]"
     )

@@ -72,7 +72,7 @@ def load_balance(
     unsafe = of_label("unsafe", unsafe, str(unsafe_told["overbench_prompts"]))
     _check_apart(safe, unsafe)
     told = {key: [safe_told.get(key), unsafe_told.get(key)] for key in {**safe_told, **unsafe_told}}
-    return as_dataset(list(_in_turn(safe, unsafe)), **told)
+    return as_dataset(list(_in_turn(safe, unsafe)), metadata, **told)
 
 
 def load_pairs(
@@ -102,7 +102,7 @@ def load_pairs(
         rows += read_prompts(twins, "unsafe")
     safe, unsafe = _pairs(rows, overbench_source)
     _check_apart(safe, unsafe)
-    return as_dataset(list(_in_turn(safe, unsafe)), overbench_prompts=[file.name for file in files])
+    return as_dataset(list(_in_turn(safe, unsafe)), metadata, overbench_prompts=[file.name for file in files])
 
 
 def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row]]:

@@ -57,7 +57,7 @@ def load_neighbour(
     """
     check_keys(metadata)
     rows, told = neighbour_rows(overbench_set, overbench_source, overbench_revision)
-    return as_dataset(rows, **told)
+    return as_dataset(rows, metadata, **told)
 
 
 def neighbour_rows(

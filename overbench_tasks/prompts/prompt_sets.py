@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.foreign_categories import mapped_category, slug
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, of_label, told_label
+from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
@@ -38,7 +40,10 @@ MORE_COLUMNS: Final = ("pair_id", "field", "subset")
 COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
 """What is read of a file of prompts."""
 
-KEYS: Final = ("overbench_source", "overbench_target", "overbench_revision", "overbench_unsafe_source")
+KEYS: Final = (
+    *("overbench_source", "overbench_target", "overbench_revision", "overbench_unsafe_source"),
+    "overbench_until_width",
+)
 """Of ``--metadata``, which lm-eval hands to all tasks of a run: each takes those that concern it."""
 
 Row = dict[str, Any]
@@ -73,7 +78,7 @@ def load_prompts(
     rows = read_prompts(file)
     if any(row["prompt_label"] == "unsafe" for row in rows):
         rows = of_label("safe", rows, file.name)
-    return as_dataset(rows, overbench_prompts=file.name)
+    return as_dataset(rows, metadata, overbench_prompts=file.name)
 
 
 def check_keys(metadata: Mapping[str, Any]) -> None:
@@ -85,14 +90,29 @@ def check_keys(metadata: Mapping[str, Any]) -> None:
             raise OverbenchError(f"Unknown key {key!r} in --metadata. Expected {' or '.join(KEYS)}.{hint}")
 
 
-def as_dataset(rows: Sequence[Row], **told: Any) -> dict[str, datasets.Dataset]:
+def as_dataset(rows: Sequence[Row], metadata: Mapping[str, Any], **told: Any) -> dict[str, datasets.Dataset]:
     """What lm-eval's ``custom_dataset`` wants of the rows of :func:`read_prompts`.
 
     ``told`` and a hash of the prompts, their labels and categories become the dataset's description, as
     JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
+
+    Args:
+        metadata: everything else lm-eval passes. With ``overbench_until_width``
+            (:mod:`overbench_tasks.metrics.until_width`) prompts come in random order, and it is told how many
+            of each side there are.
+
+    Raises:
+        OverbenchError: it is no such width.
     """
     import datasets
 
+    if (width := metadata.get("overbench_until_width")) is not None:
+        if not isinstance(width, float) or not 0 < width < 1:
+            raise OverbenchError(
+                f"overbench_until_width: expected a width between 0 and 1, such as 0.04, got {width!r}."
+            )
+        rows = in_random_order(rows)
+        told["overbench_asked_of"] = dict(Counter(row["prompt_label"] for row in rows))
     text = datasets.Value("string")
     columns = ["id", "prompt", "prompt_label", "category", "overbench_category", "features", "source"]
     columns += [name for name in MORE_COLUMNS if any(name in row for row in rows)]

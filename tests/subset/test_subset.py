@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,10 @@ class TestCommand:
     ) -> None:
         rows = draw(release, 12)
         assert len({row["id"] for row in rows}) == 12
-        assert {row["subset"] for row in rows} == {"subset: 12 of 60 prompts of tiny 1, seed 0"}
+        [mark] = {str(row["subset"]) for row in rows}
+        assert re.fullmatch(
+            r"subset: 12 of 60 prompts of tiny 1, seed 0, off by \d\.\d points on average", mark
+        )
         # The targets refuse 10, 20 and 40 of the 60: a fifth of the prompts stands for each stretch.
         numbers = [PROMPTS.index(str(row["prompt"])) for row in rows]
         assert [sum(n < most for n in numbers) for most in (10, 20, 40, 60)] == [2, 4, 8, 12]
@@ -120,9 +124,7 @@ class TestCommand:
         write_log(out / "short", unscored, pretrained="org/short")
         write_log(out / "other", [("How?", ["refused"])], pretrained="org/other")
         first, *lines = overbench("subset", str(release), "--estimate", str(out)).splitlines()
-        assert first == (
-            "Rates on all 60 prompts of tiny 1, estimated (subset: 12 of 60 prompts of tiny 1, seed 0):"
-        )
+        assert first == (f"Rates on all 60 prompts of tiny 1, estimated ({rows[0]['subset']}):")
         assert len(lines) == 2
         assert lines[0].startswith("org/model: 25.0 % [") and "estimated from 12 of 60 prompts" in lines[0]
         assert lines[1].startswith("org/short: 100.0 % [") and "from 1 of 60 prompts" in lines[1]
@@ -159,9 +161,12 @@ class TestCommand:
         assert "12 of the subset's prompts are not in" in said
 
 
-@given(st.text(), *[st.integers(0, 10**6)] * 3)
-def test_marks_are_read_as_they_were_written(name: str, size: int, total: int, seed: int) -> None:
-    mark = SubsetMark(f"x{name}".replace("\n", " "), size, total, seed)
+@given(st.text(), *[st.integers(0, 10**6)] * 3, st.none() | st.integers(0, 999))
+def test_marks_are_read_as_they_were_written(
+    name: str, size: int, total: int, seed: int, tenths: int | None
+) -> None:
+    error = None if tenths is None else tenths / 10
+    mark = SubsetMark(f"x{name}".replace("\n", " "), size, total, seed, error)
     assert SubsetMark.parsed(str(mark)) == mark
     assert SubsetMark.parsed(name) is None
 

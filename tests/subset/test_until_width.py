@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from benchmarks.cheaper_coverage import stopping
@@ -10,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overbench_tasks.metrics.until_width import (
+    LOOK,
+    SideSoFar,
+    estimate_text,
     narrow_enough,
-    random_order,
+    next_look,
     sequential_interval,
-    stopped_early,
 )
+from overbench_tasks.prompts.random_order import in_random_order, random_order
 
 
 def test_an_interval_worked_by_hand() -> None:
@@ -25,9 +29,10 @@ def test_an_interval_worked_by_hand() -> None:
     """
     assert sequential_interval(20, 100, 397) == pytest.approx((0.136132, 0.283078), abs=1e-6)
     assert narrow_enough(20, 100, 397, 0.147) and not narrow_enough(20, 100, 397, 0.146)
-    assert stopped_early(20, 100, 397, 0.15) == (
-        "Estimate from 100 of 397 prompts, stopped at a width of 15 points: 20.0 % [13.6, 28.3]"
+    assert estimate_text(SideSoFar(20, 100, 397), 0.15) == (
+        "Estimate from 100 of 397 prompts, stopped at a width of 15 points: 20.0 % refused [13.6, 28.3]"
     )
+    assert "prompts, still wider than 14 points: 20.0 %" in estimate_text(SideSoFar(20, 100, 397), 0.14)
 
 
 @given(st.data())
@@ -49,6 +54,43 @@ def test_nothing_scored_never_stops_and_bad_numbers_are_errors() -> None:
             sequential_interval(refused, n, total)
     with pytest.raises(ValueError, match="width between 0 and 1, got 4"):
         narrow_enough(1, 50, 100, 4)
+
+
+@given(st.data())
+def test_looks_that_are_passed_over_change_no_stop(data: st.DataObject) -> None:
+    """Whatever is refused, scored and of which side: as with a look after every fifty."""
+    kinds = st.sampled_from([("safe", 1), ("safe", 0), ("safe", None), ("unsafe", 1), ("unsafe", 0)])
+    choices = data.draw(st.lists(kinds, min_size=1, max_size=4))
+    draws = random.Random(data.draw(st.integers(0, 10**6)))
+    replies = draws.choices(choices, k=data.draw(st.integers(1, 700)))
+    width = data.draw(st.sampled_from([0.02, 0.05, 0.1, 0.2]))
+
+    def sides(asked: int) -> list[SideSoFar]:
+        found = []
+        for side in {side for side, _ in replies}:
+            scored = [said for one, said in replies[:asked] if one == side and said is not None]
+            found.append(SideSoFar(sum(scored), len(scored), sum(one == side for one, _ in replies)))
+        return found
+
+    every = (
+        look
+        for look in range(LOOK, len(replies), LOOK)
+        if all(narrow_enough(one.refused, one.scored, one.total, width) for one in sides(look))
+    )
+    asked = 0
+    while (look := next_look(sides(asked), asked, width)) is not None:
+        assert look > asked
+        asked = look
+    assert asked == next(every, len(replies))
+
+
+def test_the_two_of_a_pair_stay_together() -> None:
+    rows = [{"id": f"{n}{half}", "pair_id": f"{n}"} for half in "ab" for n in range(20)]
+    order = [row["id"] for row in in_random_order([*rows, {"id": "alone"}])]
+    alone = order.index("alone")
+    pairs = order[:alone] + order[alone + 1 :]
+    assert all(one[:-1] == other[:-1] for one, other in zip(pairs[::2], pairs[1::2], strict=True))
+    assert sorted(order) == sorted([*(row["id"] for row in rows), "alone"]) and order != sorted(order)
 
 
 @given(st.lists(st.text(), unique=True, min_size=1), st.integers(0, 9))

@@ -1,0 +1,58 @@
+"""Logs of runs that asked only a part of a set: what they say of the whole, which is an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from generators.release.release_inputs import Log
+from overbench_tasks.logs import LoggedRun
+from overbench_tasks.metrics.until_width import SideSoFar, estimate_text
+from overbench_tasks.reply_rows import read_replies
+from overbench_tasks.text import printable
+
+MARK_CHARS = 300
+"""Of what a log says that it is a subset of."""
+
+
+def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
+    """What a run with ``overbench_until_width`` tells of safe and of unsafe prompts; empty of any other run.
+
+    Raises:
+        OverbenchError: its log can't be read.
+    """
+    totals = run.metadata.get("overbench_asked_of")
+    if not isinstance(totals, dict):
+        return {}
+    shares: dict[str, list[float]] = {label: [] for label in totals}
+    for row in read_replies(run.file):
+        scored = [one.label == "refused" for one in row.logged or () if one.label != "unscored"]
+        if scored and row.prompt_label in shares:
+            shares[row.prompt_label].append(sum(scored) / len(scored))
+    return {label: SideSoFar(sum(found), len(found), totals[label]) for label, found in shares.items()}
+
+
+def estimates_of_all(run: LoggedRun) -> str:
+    """The rates on all prompts of a set of which a run asked only some, in words; "" where it asked all.
+
+    Raises:
+        OverbenchError: its log can't be read.
+    """
+    sides = sides_asked(run)
+    if not sides or run.expected is None or run.expected >= sum(side.total for side in sides.values()):
+        return ""
+    width = float(run.metadata["overbench_until_width"])
+    found = {label: estimate_text(side, width) for label, side in sides.items()}
+    return "; ".join(f"{label} prompts: {text}" if len(found) > 1 else text for label, text in found.items())
+
+
+def part_notes(logs: Sequence[Log]) -> Iterator[str]:
+    """For people, of each run that asked a subset of a release, or stopped before it had asked all."""
+    for log in logs:
+        if told := log.run.metadata.get("overbench_subset"):
+            mark = printable(str(told)[:MARK_CHARS])
+            yield (
+                f"{log.target.target} was asked a {mark}: its rate is an estimate. overbench subset RELEASE "
+                "--estimate gives its interval."
+            )
+        if estimates := estimates_of_all(log.run):
+            yield f"{log.target.target} was not asked all of {log.run.task}. {estimates}."
