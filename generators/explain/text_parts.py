@@ -27,7 +27,10 @@ _BEFORE: Final = """to i you we they he she it who can could should would will s
 did please not don't let's cannot can't"""
 _BEFORE_VERBS: Final = frozenset(_BEFORE.split())
 _NOUNS_IN_S: Final = ("ss", "us", "is")
-_SENTENCE: Final = re.compile(r"\S(?:.*?[.!?…][\"'”’)\]]*(?=\s|$)|[^\n]*)", re.DOTALL)
+_SENTENCE: Final = re.compile(
+    r"\S(?:.*?(?:[.!?…][\"'”’)\]]*(?=\s|$)|[。！？｡][”’」』）]*)|[^\n]*)", re.DOTALL
+)
+_ENDS: Final = ("", *"\n.,;:!?)]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,8 @@ def rarest_first(words: Sequence[TextPart], numbers: Sequence[int]) -> list[int]
 
 
 def sentences_of(text: str) -> list[TextPart]:
-    """The sentences of a text: they end at a full stop, question or exclamation mark before white space, or
-    at the end of a line."""
+    """The sentences of a text: they end at a full stop, question or exclamation mark before white space, at a
+    Chinese or Japanese one, or at the end of a line."""
     found = []
     for line in re.finditer(r"[^\n]+", text):
         for match in _SENTENCE.finditer(line[0]):
@@ -89,18 +92,24 @@ def sentences_of(text: str) -> list[TextPart]:
 def without(text: str, parts: Sequence[TextPart], numbers: Collection[int], by: By = "removal") -> str:
     """The text with these parts taken out, or replaced; "" where no word is left.
 
-    Of the blanks on both sides of what was taken out one stays, and none before a mark that closes.
+    Of the blanks on both sides of what was taken out those before it stay, and none where a mark closes or a
+    line ends behind it; all other white space stays as it is, such as that of code.
     """
     taken = sorted(place for number in numbers for place in parts[number].places)
     neutral = _neutral_words(text) if by == "replacement" else {}
-    pieces, after = [], 0
+    left, after = "", 0
     for start, end in taken:
-        pieces += [text[after:start], neutral.get(start, "")]
+        left += text[after:start]
+        if by == "replacement":
+            left, after = left + neutral[start], end
+            continue
+        begins = not left.strip() or left[-1] in "\n([{"
+        while (begins or left[-1].isspace()) and text[end : end + 1].isspace() and text[end] != "\n":
+            end += 1
+        if not begins and text[end : end + 1] in _ENDS:
+            left = left.rstrip(" \t")
         after = end
-    left = "".join([*pieces, text[after:]])
-    if by == "removal":
-        left = re.sub(r"[^\S\n]+(?=[.,;:!?)\]}])|(?<=[(\[{])[^\S\n]+", "", re.sub(r"[^\S\n]{2,}", " ", left))
-    left = left.strip()
+    left = (left + text[after:]).strip()
     return left if any(span.is_word for span in spans(left)) else ""
 
 

@@ -88,6 +88,9 @@ class TestParts:
         assert without(text, parts, [0]) == "it (or -9), don't you?"
         assert without(text, parts, [3, 4]) == "Kill it (or kill -), you?"
         assert [parts[number].text for number in candidates(parts)] == ["Kill", "9"]
+        code = "Why ?\n    def kill(x):  # kill it\n\tkill all (kill )"
+        gone = without(code, words_of(code), [2])
+        assert gone == "Why ?\n    def (x):  # it\n\tall ()"  # white space elsewhere stays as it is
 
     def test_a_neutral_word_is_of_the_same_kind(self) -> None:
         text = "How can I kill two stubborn weeds in Ohio, shouting loudly?"
@@ -100,6 +103,7 @@ class TestParts:
         assert [one.text for one in sentences_of(text)] == [
             *("Be kind.", 'Never say "no!"', "- Version 2.0 only", "Why?", "Because.")
         ]
+        assert [one.text for one in sentences_of("请友好。“拒绝！”请简短")] == ["请友好。", "“拒绝！”", "请简短"]
 
 
 class TestExplanation:
