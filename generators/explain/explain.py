@@ -128,6 +128,8 @@ class _PromptSteps:
     def _in_prompt(self) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
         words = words_of(self._prompt)
         tried = candidates(words)
+        if not without(self._prompt, words, tried[:1], self._settings.by):
+            tried = []  # one word: without it there is nothing to ask
         search = TriggerSearch(tried, rarest_first(words, tried), most_alone=self._settings.most_alone)
 
         def variant(removal: Removal) -> tuple[str, Question | None]:

@@ -82,7 +82,7 @@ def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:
         elif unit == "sentence":
             yield "no trigger found: it is refused without the instruction, too"
         else:
-            yield f"no trigger found: refuses whatever is left, with each {unit} and all of them {taken_out}"
+            yield f"no trigger found: refused whichever {unit}s are {taken_out}, as far as was tried"
         return
     names = ", ".join(f"“{printable(text)}”" for text in found.texts(found.shown))
     each = f"{len(found.shown)} {unit}s together: " if len(found.shown) > 1 else ""

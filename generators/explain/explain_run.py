@@ -51,12 +51,15 @@ def one_prompt(text: str) -> list[PromptToExplain]:
 
 
 def prompts_of_file(file: Path, limit: int | None) -> list[PromptToExplain]:
-    """The prompts of a file, as ``overbench_source`` takes it: all, or the first ``limit``.
+    """The safe prompts of a file, as ``overbench_source`` takes it: all, or the first ``limit``.
 
     Raises:
-        OverbenchError: the file can't be used.
+        OverbenchError: the file can't be used, or has no safe prompt.
     """
-    return [PromptToExplain(row["id"], row["prompt"]) for row in read_prompts(file)][:limit]
+    rows = [row for row in read_prompts(file) if row["prompt_label"] == "safe"]
+    if not rows:
+        raise OverbenchError(f"Expected safe prompts in {file}, all are unsafe. Name a file that has some.")
+    return [PromptToExplain(row["id"], row["prompt"]) for row in rows][:limit]
 
 
 def refused_prompts(logs: Sequence[str], limit: int | None) -> list[PromptToExplain]:
