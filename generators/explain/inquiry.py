@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Question
-from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
 from overbench_tasks.records import Verdict
-
-NO_VERDICT = ("judge_error", "judge_unparseable")
 
 
 class AnswersQuestions(Protocol):
@@ -101,8 +97,13 @@ class Inquiry:
                 wanted[key] = (one.question, one.openings)
         known = self._kept.replies(self._target)
         self._ask({key: asked for key, asked in wanted.items() if key not in known})
+        unread = {
+            key: question.prompt
+            for key, (question, openings) in wanted.items()
+            if not openings and key not in self._verdicts
+        }
+        self._verdicts |= self._kept.verdicts(self._target, unread, self._labeller)
         known = self._kept.replies(self._target)
-        self._label({key: asked for key, asked in wanted.items() if key not in self._verdicts}, known)
         return [self._answer(one, known) for one in requests]
 
     def _answer(self, request: TargetRequest, known: dict[str, tuple[str, Verdict | None]]) -> Answer:
@@ -126,23 +127,6 @@ class Inquiry:
                 self._kept.add(self._target, dict(zip((key for key, _ in chunk), came, strict=True)))
                 self.calls += len(chunk)
                 self._asked(len(chunk))
-
-    def _label(
-        self,
-        wanted: dict[str, tuple[Question, tuple[str, ...]]],
-        known: dict[str, tuple[str, Verdict | None]],
-    ) -> None:
-        replies = {key: question for key, (question, openings) in wanted.items() if not openings}
-        said = {key: verdict for key in replies if (verdict := known[key][1]) is not None}
-        unread = [key for key in replies if key not in said]
-        labelled = self._labeller.label([(replies[key].prompt, known[key][0]) for key in unread])
-        said |= dict(zip(unread, labelled, strict=True))
-        if lost := Counter(verdict.reason for verdict in said.values() if verdict.reason in NO_VERDICT):
-            raise OverbenchError(
-                f"The labeller gave no verdict on {lost.total():,} of {len(said):,} replies. The replies are "
-                "kept: start the same command again to label the rest."
-            )
-        self._verdicts |= said
 
 
 def _keys(request: TargetRequest) -> list[str]:

@@ -11,12 +11,8 @@ from tqdm import tqdm
 
 from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Asked
-from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
 from overbench_tasks.records import Verdict
-
-NO_VERDICT = ("judge_error", "judge_unparseable")
-"""A judge's outage is no label: the next start asks it again."""
 
 
 def verdicts(
@@ -37,17 +33,7 @@ def verdicts(
             replies = target.replies([prompts[key] for key in chunk])
             kept.add(target, dict(zip(chunk, replies, strict=True)))
             bar.update(len(chunk))
-    found = {key: kept.replies(target)[key] for key in prompts}
-    said = {key: verdict for key, (_, verdict) in found.items() if verdict is not None}
-    unread = [key for key in found if key not in said]
-    labelled = labeller.label([(prompts[key], found[key][0]) for key in unread])
-    said |= dict(zip(unread, labelled, strict=True))
-    if lost := sum(verdict.reason in NO_VERDICT for verdict in said.values()):
-        raise OverbenchError(
-            f"The labeller gave no verdict on {lost:,} of {len(said):,} replies. The replies are kept: start "
-            "the same command again to label the rest."
-        )
-    return said
+    return kept.verdicts(target, prompts, labeller)
 
 
 def refusals(prompt: str, by_target: Mapping[str, Mapping[str, Verdict]]) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""Replies of targets on file: a line each, on the disk as soon as it came."""
+"""Replies of targets on file: a line each, on the disk as soon as it came; and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from generators.targets.target import Asked
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import Labeller
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import Verdict
 from overbench_tasks.tables import read_records
 from overbench_tasks.text import encodable
+
+_NO_VERDICT: Final = ("judge_error", "judge_unparseable")
+"""A judge's outage is no label: the next start asks it again."""
 
 
 class ReplyFile:
     """The replies of all targets, a JSON line each, only ever appended to.
 
     Args:
-        file: made with the first reply. A last line that was cut off by a kill is passed over.
+        file: made with the first reply. A last line that was cut off by a kill is passed over, and so are
+            requests that failed: the next start asks again.
     """
 
     def __init__(self, file: Path) -> None:
@@ -28,7 +33,11 @@ class ReplyFile:
         self._rows: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         if file.is_file():
             for _, row in read_records(file, on_bad_row=lambda error: None):
-                if isinstance(row, dict) and {"target", "decoding", "prompt_id", "reply"} <= row.keys():
+                if (
+                    isinstance(row, dict)
+                    and {"target", "decoding", "prompt_id", "reply"} <= row.keys()
+                    and (row.get("verdict") or {}).get("reason") != "request_failed"
+                ):
                     self._rows[row["target"], row["decoding"], row["prompt_id"]] = row
 
     def replies(self, target: Asked) -> dict[str, tuple[str, Verdict | None]]:
@@ -38,6 +47,23 @@ class ReplyFile:
             for (name, decoding, key), row in self._rows.items()
             if (name, decoding) == (target.name, target.decoding)
         }
+
+    def verdicts(self, target: Asked, prompts: Mapping[str, str], labeller: Labeller) -> dict[str, Verdict]:
+        """By prompt id what is to be made of its reply, which is there.
+
+        Raises:
+            OverbenchError: the labeller gave no verdict on some.
+        """
+        replies = self.replies(target)
+        unread = [key for key in prompts if replies[key][1] is None]
+        read = iter(labeller.label([(prompts[key], replies[key][0]) for key in unread]))
+        found = {key: replies[key][1] or next(read) for key in prompts}
+        if lost := sum(verdict.reason in _NO_VERDICT for verdict in found.values()):
+            raise OverbenchError(
+                f"The labeller gave no verdict on {lost:,} of {len(found):,} replies. The replies are kept: "
+                "start the same command again to label the rest."
+            )
+        return found
 
     def add(self, target: Asked, replies: Mapping[str, str]) -> None:
         """Append the replies by prompt id; they are on the disk when this returns.

@@ -104,7 +104,11 @@ class TestParts:
         assert [one.text for one in sentences_of(text)] == [
             *("Be kind.", 'Never say "no!"', "- Version 2.0 only", "Why?", "Because.")
         ]
-        assert [one.text for one in sentences_of("请友好。“拒绝！”请简短")] == ["请友好。", "“拒绝！”", "请简短"]
+        assert [one.text for one in sentences_of("请友好。“拒绝！”请简短")] == [
+            "请友好。",
+            "“拒绝！”",
+            "请简短",
+        ]
 
 
 class TestExplanation:
@@ -236,6 +240,13 @@ class TestGoingOn:
         assert first.asked[:5] + second.asked == whole.asked
         third = RuledTarget(dies, "one")
         assert explained(third, PROMPT, out=tmp_path / "out") == expected and not third.asked
+
+    def test_a_request_that_failed_is_made_again(self, tmp_path: Path) -> None:
+        down = RuledTarget(lambda q: ModelReply(failure="HTTP 503"), "one")
+        [one] = explained(down, PROMPT, out=tmp_path)
+        assert (one.state, one.reason) == ("unscored", "request_failed")
+        [one] = explained(RuledTarget(words("kill"), "one"), PROMPT, out=tmp_path)
+        assert found(one) == [["kill"]]
 
 
 class TestSet:
