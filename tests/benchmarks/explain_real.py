@@ -24,16 +24,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import yaml
 
-from generators.attribution.attribution import attribute
+from generators.attribution.attribution import Attribution, attribute
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector.detector_model import Detector
-from generators.explain.attribution_agreement import compare_namings, top_word
 from generators.explain.explain_run import PromptToExplain, explain
 from generators.explain.explain_settings import ExplainSettings
-from generators.explain.text_parts import candidates, rarest_first, words_of
+from generators.explain.text_parts import TextPart, candidates, rarest_first, words_of
 from generators.explain.trigger_table import SHORT_PROMPT_WORDS
+from generators.report.stats.comparisons import paired_test
 from generators.targets.target import Target
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id
@@ -91,6 +92,19 @@ def planted_records(target: str, out: Path) -> Iterator[dict[str, Any]]:
                 "triggers": found and found["triggers"],
                 "calls": row["calls"],
             }
+
+
+def top_word(attribution: Attribution, words: Sequence[TextPart], *, adjusted: bool = True) -> int | None:
+    """The number of the word that an attribution names, of those that can be features; None without any.
+
+    By the frequency-adjusted score (the paper's), or by the raw one.
+    """
+    possible = [word for word in attribution.words if not word.excluded]
+    if not possible:
+        return None
+    best = max(possible, key=lambda word: word.adjusted if adjusted else word.raw)
+    places = {place: number for number, word in enumerate(words) for place in word.places}
+    return places.get((best.start, best.end))
 
 
 def explained_records(target: str, out: Path, detector: Path | None) -> Iterator[dict[str, Any]]:
@@ -171,8 +185,16 @@ def agreement_table(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _compared(inside: Sequence[set[int]], words: Sequence[int], told: Sequence[Record], other: str) -> str:
-    found = compare_namings(inside, words, [one["named"][other] for one in told])
-    return f"{found.only_first:,} against {found.only_second:,}, p {found.p:.3g}"
+    """Of two ways of naming a word: prompts where only one's is in a trigger, and McNemar's exact test."""
+    others = [one["named"][other] for one in told]
+    differences = np.array(
+        [
+            float(word in found) - float(another in found)
+            for word, another, found in zip(words, others, inside, strict=True)
+        ]
+    )
+    first, second = (int((differences == side).sum()) for side in (1, -1))
+    return f"{first:,} against {second:,}, p {paired_test(differences):.3g}"
 
 
 def planted_table(records: Sequence[Record]) -> Iterator[str]:
