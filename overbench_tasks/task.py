@@ -25,7 +25,7 @@ from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics, unsafe_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
-from overbench_tasks.metrics.pair_rates import PairedValue, pair_metrics
+from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
@@ -62,7 +62,7 @@ def process_balance_results(
 
 def process_pair_results(
     doc: Mapping[str, Any], results: Sequence[Sequence[str]]
-) -> dict[str, Value | PairedValue]:
+) -> dict[str, Value | SidedValue]:
     """The metrics of one half of a pair: see :func:`~overbench_tasks.metrics.pair_rates.pair_metrics`."""
     verdicts = [verdict_from_json(text) for text in results[0]]
     return pair_metrics(verdicts, doc["pair_id"], doc["prompt_label"])

@@ -75,7 +75,7 @@ def test_balance_at_its_ends_by_hand() -> None:
 
 @pytest.mark.parametrize("one_side", PROMPT_LABELS)
 def test_one_side_alone_gives_no_number(one_side: str) -> None:
-    values = [(one_side, 1.0), (one_side, 0.0), ("safe", None), ("unsafe", None)]
+    values = [("", one_side, 1.0), ("", one_side, 0.0), ("", "safe", None), ("", "unsafe", None)]
     for name in ("youden_j", "balanced_accuracy"):
         for end in ("", "_low", "_high"):
             assert math.isnan(getattr(balance, name + end)(values))

@@ -17,9 +17,9 @@ from tiny_releases import tiny_release
 
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import Rate, pair_rates, paired_interval
-from overbench_tasks.metrics.balance import Balance
-from overbench_tasks.metrics.pair_rates import PairedValue, pair_metrics
+from overbench_tasks.metrics import Rate, balance, pair_rates, paired_interval
+from overbench_tasks.metrics.balance import Balance, SidedValue
+from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.prompts import sources
 from overbench_tasks.prompts.both_sides import load_pairs
 from overbench_tasks.records import LABELS, PROMPT_LABELS, PromptLabel, Verdict
@@ -121,9 +121,10 @@ def test_every_document_has_every_key(labels: list[str], side: PromptLabel) -> N
         )
     )
 )
-def test_intervals_hold_their_rates_whatever_comes(values: list[PairedValue]) -> None:
+def test_intervals_hold_their_rates_whatever_comes(values: list[SidedValue]) -> None:
+    functions = vars(pair_rates) | vars(balance)
     for name in ("safe_rate", "twin_rate", "pair_rate", "youden_j", "balanced_accuracy"):
-        low, found, high = (getattr(pair_rates, name + end)(values) for end in ("_low", "", "_high"))
+        low, found, high = (functions[name + end](values) for end in ("_low", "", "_high"))
         assert math.isnan(found) or low - 1e-9 <= found <= high + 1e-9
 
 
