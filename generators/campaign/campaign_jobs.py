@@ -87,10 +87,29 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     one, limit = cells[0].configuration, cells[0].asked_set.limit
     key = f"{one.key}-{hashed({cell.name: cell.key for cell in cells})}"
     target = one.target
+    cache = out / CACHES / one.name.replace("/", ",") / one.key
+    words = lm_eval_words(cells, out / TASKS, cache, out / WORK / key / "output")
+    words += ["--limit", str(limit)] if limit else []
+    sets = ", ".join(cell.asked_set.name for cell in cells)
+    return CampaignJob(
+        *(key, f"{one.name}: {sets}", tuple(words), tuple(cells), str(cache), target.name, target.server),
+        *(target.served_model, target.gpus, max_failed),
+    )
+
+
+def lm_eval_words(cells: Sequence[CampaignCell], tasks: Path, cache: Path, output: Path) -> list[str]:
+    """The command that asks cells of one configuration all of their prompts.
+
+    Args:
+        tasks: the folder of the sets that are tasks of their own.
+        cache, output: for ``--use_cache`` and ``--output_path``.
+    """
+    one = cells[0].configuration
+    target = one.target
     words = [sys.executable, "-m", "lm_eval", "--model", target.model, "--model_args", _model_args(one)]
     words += ["--tasks", ",".join(cell.asked_set.task for cell in cells)]
     if any(cell.asked_set.task_yaml for cell in cells):
-        words += ["--include_path", str(out / TASKS)]
+        words += ["--include_path", str(tasks)]
     words += ["--apply_chat_template"] if target.apply_chat_template else []
     words += ["--system_instruction", one.system_text] if one.system_text else []
     if one.gen_kwargs:
@@ -98,14 +117,7 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     words += ["--seed", str(one.seed)] if one.drawn.sampled else []
     words += ["--batch_size", target.batch_size] if target.batch_size else []
     words += ["--device", target.device] if target.device else []
-    words += ["--limit", str(limit)] if limit else []
-    cache = out / CACHES / one.name.replace("/", ",") / one.key
-    words += ["--use_cache", str(cache), "--log_samples", "--output_path", str(out / WORK / key / "output")]
-    sets = ", ".join(cell.asked_set.name for cell in cells)
-    return CampaignJob(
-        *(key, f"{one.name}: {sets}", tuple(words), tuple(cells), str(cache), target.name, target.server),
-        *(target.served_model, target.gpus, max_failed),
-    )
+    return [*words, "--use_cache", str(cache), "--log_samples", "--output_path", str(output)]
 
 
 def _model_args(one: Configuration) -> str:

@@ -37,6 +37,49 @@ class CellFacts:
     rate: float | None
 
 
+@dataclass
+class ReplyCount:
+    """What a sample log holds.
+
+    Attributes:
+        prompts, replies, chars: as many; characters of the replies.
+        scored, refused, failed: replies that have a label, are refusals, never came.
+    """
+
+    prompts: int = 0
+    replies: int = 0
+    chars: int = 0
+    scored: int = 0
+    refused: int = 0
+    failed: int = 0
+
+    def check_failed(self, name: str, max_failed: float) -> None:
+        """Raise OverbenchError where more of the requests failed than the share ``max_failed``."""
+        if self.failed > max_failed * self.replies:
+            raise OverbenchError(
+                f"{name}: {self.failed} of {self.replies} requests failed, more than max_failed allows. The "
+                "others are kept: the next run asks for these alone."
+            )
+
+
+def count_replies(log: Path) -> ReplyCount:
+    """Read a sample log, a line at a time.
+
+    Raises:
+        OverbenchError: a line can't be read.
+    """
+    found = ReplyCount()
+    for row in read_replies(log):
+        found.prompts += 1
+        found.chars += sum(map(len, row.replies))
+        for verdict in row.logged or ():
+            found.replies += 1
+            found.scored += verdict.label != "unscored"
+            found.refused += verdict.label == "refused"
+            found.failed += verdict.reason == "request_failed"
+    return found
+
+
 def take_in(job: CampaignJob, out: Path) -> list[CellFacts]:
     """Move what a job has written to the folders of its cells.
 
@@ -55,24 +98,16 @@ def _take(cell: CampaignCell, run: LoggedRun | None, job: CampaignJob, out: Path
         raise OverbenchError(
             f"{cell.name}: lm_eval ended well and wrote no results. Is the disk full, or a folder gone?"
         )
-    rows = list(read_replies(run.file))
-    if run.expected not in (None, len(rows)):
+    found = count_replies(run.file)
+    if run.expected not in (None, found.prompts):
         raise OverbenchError(
-            f"{cell.name}: expected replies to {run.expected} prompts in {run.file.name}, found {len(rows)}. "
-            "Was the disk full?"
+            f"{cell.name}: expected replies to {run.expected} prompts in {run.file.name}, found "
+            f"{found.prompts}. Was the disk full?"
         )
-    verdicts = [verdict for row in rows for verdict in row.logged or ()]
-    failed = sum(verdict.reason == "request_failed" for verdict in verdicts)
-    if failed > job.max_failed * len(verdicts):
-        raise OverbenchError(
-            f"{cell.name}: {failed} of {len(verdicts)} requests failed, more than max_failed allows. The "
-            "others are kept: the next run asks for these alone."
-        )
-    scored = [verdict.label for verdict in verdicts if verdict.label != "unscored"]
-    chars = sum(len(reply) for row in rows for reply in row.replies)
-    seconds = (run.seconds or 0.0) * len(rows) / max(1, total)
-    rate = scored.count("refused") / len(scored) if scored else None
-    facts = CellFacts(len(rows), chars, failed, seconds, run.date, rate)
+    found.check_failed(cell.name, job.max_failed)
+    seconds = (run.seconds or 0.0) * found.prompts / max(1, total)
+    rate = found.refused / found.scored if found.scored else None
+    facts = CellFacts(found.prompts, found.chars, found.failed, seconds, run.date, rate)
     _put_in_place(cell, run, facts, job.folder(out) / "finished" / cell.key, cell.folder(out))
     return facts
 
