@@ -154,11 +154,7 @@ class Judge:
     @property
     def versions(self) -> dict[str, str]:
         """What tells this judge's labels from another's, for the results."""
-        return {
-            "overbench_judge_mode": self.settings.mode,
-            "overbench_judge_model": self.settings.model,
-            "overbench_judge_version": f"{GRAMMAR_VERSION}+{self._template.digest}",
-        }
+        return judge_versions(self.settings, self._template)
 
     @property
     def summary(self) -> str:
@@ -267,6 +263,20 @@ class Judge:
             "Verdicts so far are kept. Run again to ask for the missing ones only.\n%s",
             *(rule, f"{sum(reasons.values()):,}", f"{len(outcomes):,}", "\n".join(lines), rule),
         )
+
+
+def judge_versions(settings: JudgeSettings, template: PromptTemplate | None = None) -> dict[str, str]:
+    """What :attr:`Judge.versions` is of a judge with these settings; needs no key.
+
+    Raises:
+        OverbenchError: an unusable prompt file.
+    """
+    digest = (template or _template(settings.prompt_file)).digest
+    return {
+        "overbench_judge_mode": settings.mode,
+        "overbench_judge_model": settings.model,
+        "overbench_judge_version": f"{GRAMMAR_VERSION}+{digest}",
+    }
 
 
 def _template(file: Path | None) -> PromptTemplate:

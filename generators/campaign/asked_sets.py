@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -22,8 +22,10 @@ from generators.campaign.campaign_settings import SetSettings
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.judge import JudgeSettings, judge_versions
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES
+from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.tables import SUFFIXES, whole_file
 
 LABELLING: Final = {
@@ -51,9 +53,11 @@ class AskedSet:
         task_yaml: the task's file, where it is none of ours.
         limit: as lm_eval takes it.
         prompts_hash: tells its prompts, with labels and categories, from others.
-        prompts: how many are asked.
+        prompts: how many are asked, at most.
         mean_chars: of one.
         max_gen_toks: new tokens of a reply, at most.
+        until_width: of the interval at which to stop asking; 0: nowhere.
+        sides: how many prompts of each side, safe or unsafe, the set has.
     """
 
     name: str
@@ -65,12 +69,27 @@ class AskedSet:
     prompts: int
     mean_chars: float
     max_gen_toks: int
+    until_width: float = 0.0
+    sides: tuple[int, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Put the task's file where lm_eval is to find it."""
         if self.task_yaml is not None:
             with whole_file(folder / f"{self.task}.yaml") as file:
                 file.write(self.task_yaml)
+
+
+def labelled_by(labeller: LabellerSettings) -> str:
+    """What tells a labeller's labels from another's, prompt and version of a judge among it.
+
+    Raises:
+        OverbenchError: a judge's settings or prompt can't be used.
+    """
+    told = [labeller.by, RULES_VERSION, json.dumps(labeller.by_args, sort_keys=True)]
+    if labeller.by in ("judge", "two-stage"):
+        settings = JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})
+        told += judge_versions(settings).values()
+    return " ".join(told)
 
 
 def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> AskedSet:
@@ -84,11 +103,18 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         "overbench_source": _absolute(settings.source),
         "overbench_unsafe_source": _absolute(settings.unsafe_source),
         "overbench_revision": settings.revision,
+        "overbench_until_width": settings.until_width or None,
     }
     told = {key: value for key, value in told.items() if value is not None}
-    identity, prompts, chars = _prompts(settings, base, json.dumps(told, sort_keys=True))
-    tokens = int(base["generation_kwargs"]["max_gen_toks"])
-    version = f"{settings.task} {base['metadata']['version']}"
+    identity, lengths, sides = _read(
+        *(str(base["custom_dataset"]), json.dumps(base["dataset_kwargs"]), json.dumps(told, sort_keys=True))
+    )
+    asked = lengths[: settings.limit]
+    plain = AskedSet(
+        *(name, f"{settings.task} {base['metadata']['version']}", settings.task, None, settings.limit),
+        *(identity, len(asked), sum(asked) / len(asked), int(base["generation_kwargs"]["max_gen_toks"])),
+        *(settings.until_width or 0.0, sides),
+    )
     made: dict[str, Any] = {}
     if told:
         made["metadata"] = {**base["metadata"], **told}
@@ -97,7 +123,7 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         step = {"function": function, **mode, **labeller.by_args}
         made["filter_list"] = [{"name": called, "filter": [step]}]
     if not made:
-        return AskedSet(name, version, settings.task, None, settings.limit, identity, prompts, chars, tokens)
+        return plain
     if name in _tasks():
         raise OverbenchError(
             f"sets.{name}: a task is called so, and this set isn't that task as it stands. Choose another "
@@ -105,7 +131,7 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         )
     own = {"include": str(_TASKS / f"{settings.task}.yaml"), "task": name, **made}
     text = yaml.safe_dump(own, sort_keys=False, allow_unicode=True)
-    return AskedSet(name, version, name, text, settings.limit, identity, prompts, chars, tokens)
+    return replace(plain, task=name, task_yaml=text)
 
 
 def _absolute(source: str | None) -> str | None:
@@ -117,22 +143,16 @@ def _absolute(source: str | None) -> str | None:
     return str(path.absolute()) if here else source
 
 
-def _prompts(settings: SetSettings, base: Mapping[str, Any], told: str) -> tuple[str, int, float]:
-    """A hash of the prompts, how many are asked, and the mean number of their characters."""
-    identity, lengths = _read(str(base["custom_dataset"]), json.dumps(base["dataset_kwargs"]), told)
-    asked = lengths[: settings.limit]
-    return identity, len(asked), sum(asked) / len(asked)
-
-
-def _read(function: str, dataset_kwargs: str, told: str) -> tuple[str, tuple[int, ...]]:
-    """What the task itself would read: a hash of it, and the characters of each prompt."""
+def _read(function: str, dataset_kwargs: str, told: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """What the task itself would read: a hash of it, the characters of each prompt, prompts of each side."""
     module, _, name = function.rpartition(".")
     rows = getattr(import_module(module), name)(**json.loads(dataset_kwargs), **json.loads(told))["test"]
     columns = [one for one in _TELLING if one in rows.column_names]
     found = hashlib.sha256()
     for row in zip(*(rows[one][:] for one in columns), strict=True):
         found.update(json.dumps(row).encode())
-    return found.hexdigest(), tuple(map(len, rows["prompt"][:]))
+    sides = Counter(rows["prompt_label"][:])
+    return found.hexdigest(), tuple(map(len, rows["prompt"][:])), tuple(sides.values())
 
 
 def stated_set(name: str, settings: SetSettings) -> AskedSet | None:

@@ -14,6 +14,7 @@ from generators.campaign.campaign_plan import CampaignPlan, make_plan, tidy, tol
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.engines.engine import Engine, Finished
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import by_name
 
 Say = Callable[[str], object]
 
@@ -46,9 +47,11 @@ def run_campaign(
         say: told what happens, a line at a time.
 
     Raises:
-        OverbenchError: another campaign works in ``out``, or it can't be written.
+        OverbenchError: another campaign works in ``out``, or it can't be written; the labeller can't be used.
     """
     out = out.absolute()
+    with by_name(settings.labeller.by, settings.labeller.by_args):
+        pass  # a key or a package that is missing is missing before any model is loaded
     with locked(out, settings):
         shutil.rmtree(out / WORK, ignore_errors=True)
         failed: dict[str, JobFailure] = {}
@@ -101,6 +104,7 @@ def told(finished: Finished) -> list[str]:
     lines = []
     for cell, facts in zip(finished.job.cells, finished.cells, strict=True):
         rate = "no reply could be scored" if facts.rate is None else f"{100 * facts.rate:.1f} % refused"
+        rate = facts.estimates or rate
         failed = f", {facts.failed} requests failed" if facts.failed else ""
         lines.append(f"{cell.name}: {facts.prompts:,} prompts, {rate}{failed}, {facts.seconds:,.0f} s")
     return lines or [f"{finished.job.name}: done"]

@@ -15,10 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from generators.campaign.asked_sets import AskedSet
+from generators.campaign.asked_sets import AskedSet, labelled_by
 from generators.campaign.campaign_settings import CampaignSettings, CampaignTarget, DecodingSettings
 from generators.targets.ways_of_asking import WHERE_AND_HOW_FAST
-from overbench_tasks.refusal import RULES_VERSION
 
 CELLS, FACTS = "cells", "cell.json"
 API_TYPES: Final = (
@@ -135,6 +134,7 @@ class CampaignCell:
             "prompts": one.prompts_hash,
             "limit": one.limit,
             "labeller": self.labelled,
+            **({"until_width": one.until_width} if one.until_width else {}),
         }
 
     @cached_property
@@ -165,9 +165,7 @@ def cells_of(
     settings: CampaignSettings, name: str, asked: Sequence[AskedSet], of_refreshed: Sequence[str] = ()
 ) -> list[CampaignCell]:
     """The cells of the set ``name``, which is several where it was refreshed for several targets."""
-    chosen = settings.sets[name]
-    by, more = settings.labeller.by, settings.labeller.by_args
-    labelled = f"{by} {RULES_VERSION} {json.dumps(more, sort_keys=True)}"
+    chosen, labelled = settings.sets[name], labelled_by(settings.labeller)
     whose = of_refreshed or ("",) * len(asked)
     return [
         CampaignCell(one, this, labelled, target)

@@ -119,6 +119,12 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
         one.measured = seconds > 0
         tokens = sum(fact.reply_chars for fact in facts.get(name, [])) / CHARS_OF_A_TOKEN
         one.tokens_per_second = tokens / seconds if seconds else one.target.tokens_per_second
+    widths = {cell.asked_set.name: cell.asked_set for cell in left if cell.asked_set.until_width}
+    for name, one_set in widths.items():
+        found.assumed.append(
+            f"set {name}: all {one_set.prompts:,} prompts, though a cell stops once its interval is "
+            f"{100 * one_set.until_width:g} points wide"
+        )
     for cell in left:
         _add(found.targets[cell.configuration.target.name], cell, length)
     return found
@@ -176,14 +182,14 @@ def _not_there_yet(found: CampaignEstimate) -> list[CampaignCell]:
     """Cells of sets whose prompts can't be read, or are still to be refreshed, by their stated sizes."""
     plan, cells = found.plan, []
     for name, why in plan.problems.items():
-        stated = stated_set(name, plan.settings.sets[name])
+        stated = stated_set(name, plan.settings.set_settings(name))
         if stated is None:
             found.unknown[name] = why
         else:
             found.assumed.append(f"set {name}: {stated.prompts:,} prompts, which can't be read now")
             cells += cells_of(plan.settings, name, [stated])
     for name, target in plan.waiting:
-        one = plan.settings.sets[name]
+        one = plan.settings.set_settings(name)
         most = one.prompts or found.refreshes[target].through
         stated = stated_set(f"{name}-{target}", one.model_copy(update={"prompts": most}))
         if stated is not None:

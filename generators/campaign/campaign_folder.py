@@ -29,6 +29,8 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 
 SETTINGS_FILE: Final = "campaign.yaml"
+LOCK_SEC: Final = 1.0
+"""To wait for the lock, which ``status`` holds for a moment."""
 _STARTED, _FAILED = "started.json", "failure.json"
 
 
@@ -61,7 +63,7 @@ def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
     lock = FileLock(out / ".lock")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=LOCK_SEC)
         with whole_file(out / SETTINGS_FILE) as file:
             told = settings.model_dump(mode="json", exclude={"out"})
             yaml.safe_dump(told, file, sort_keys=False, allow_unicode=True)

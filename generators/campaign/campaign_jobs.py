@@ -59,26 +59,35 @@ class CampaignJob:
     refreshes: Path | None = None
     refresh_settings: str = ""
 
+    @property
+    def until_width(self) -> float:
+        """Of the interval at which its one cell stops; 0: its cells ask all prompts."""
+        return self.cells[0].asked_set.until_width if self.cells else 0.0
+
     def folder(self, out: Path) -> Path:
         """Where it works; gone once its cells are done."""
         return out / WORK / self.key
 
-    def words(self, port: int | None) -> list[str]:
-        """The command with the server's port."""
-        return [word.replace(PORT, str(port)) if port else word for word in self.command]
+    def words(self, port: int | None, limit: int | None = None) -> list[str]:
+        """The command with the server's port and, of a cell that may stop early, how many prompts to ask."""
+        words = [word.replace(PORT, str(port)) if port else word for word in self.command]
+        return [*words, "--limit", str(limit)] if limit else words
 
-    def shown(self, port: int | None = None) -> str:
+    def shown(self, port: int | None = None, limit: int | None = None) -> str:
         """The command for a shell."""
-        return shlex.join(self.words(port))
+        return shlex.join(self.words(port, limit))
 
 
 def evaluations(
     cells: Sequence[CampaignCell], out: Path, *, together: bool, max_failed: float
 ) -> list[CampaignJob]:
-    """The jobs that finish these cells: one for each configuration and limit, or for each cell."""
+    """The jobs that finish these cells: one for each configuration and limit, or for each cell.
+
+    A cell that may stop early has one of its own.
+    """
     grouped: dict[tuple[object, ...], list[CampaignCell]] = defaultdict(list)
     for cell in cells:
-        alone = () if together else (cell.asked_set.name,)
+        alone = () if together and not cell.asked_set.until_width else (cell.asked_set.name,)
         grouped[cell.configuration.name, cell.asked_set.limit, *alone].append(cell)
     return [_evaluation(some, out, max_failed) for some in grouped.values()]
 
@@ -89,7 +98,7 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     target = one.target
     cache = out / CACHES / one.name.replace("/", ",") / one.key
     words = lm_eval_words(cells, out / TASKS, cache, out / WORK / key / "output")
-    words += ["--limit", str(limit)] if limit else []
+    words += ["--limit", str(limit)] if limit and not cells[0].asked_set.until_width else []
     sets = ", ".join(cell.asked_set.name for cell in cells)
     return CampaignJob(
         *(key, f"{one.name}: {sets}", tuple(words), tuple(cells), str(cache), target.name, target.server),

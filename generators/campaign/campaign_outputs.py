@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -84,9 +83,8 @@ def _family(target: CampaignTarget) -> dict[str, object] | None:
     if not (target.family or target.size or target.released):
         return None
     checkpoint = name_target(target.model, target.model_args).checkpoint
-    size = "" if target.size is None or math.isnan(target.size) else target.size
     return {
         "pattern": f"^{re.escape(checkpoint_words(checkpoint))}$",
-        **{"family": target.family or "", "size": size},
+        **{"family": target.family or "", "size": target.size or ""},
         **{"released": target.released or "", "line": target.line or ""},
     }

@@ -67,8 +67,9 @@ def make_plan(settings: CampaignSettings, out: Path) -> CampaignPlan:
         if (job := refresh_job(settings, target, out)) is not None:
             plan.refreshes[target.name] = job
     by_set: list[tuple[str, list[AskedSet], list[str]]] = []
-    for name, one in settings.sets.items():
+    for name in settings.sets:
         try:
+            one = settings.set_settings(name)
             if one.refreshed:
                 by_set.append((name, *_refreshed_sets(name, one, plan)))
             else:

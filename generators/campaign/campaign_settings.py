@@ -20,7 +20,10 @@ from generators.refresh.refresh_settings import (
     merge,
     read_settings,
 )
+from overbench_tasks.classifier import ClassifierSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.judge import JudgeSettings
+from overbench_tasks.labellers import by_name
 
 DEFENCE: Final = "defence:"
 """Before the name of a defence, in place of a system prompt's text."""
@@ -113,6 +116,13 @@ class SetSettings(_Part):
         description="In place of a source: the prompts that were refreshed for each target, a set each.",
     )
     limit: int | None = Field(None, ge=1, description="The first so many prompts.")
+    until_width: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="Stop once the interval of the rate is so wide: 0.04 is plus or minus 2 points. 0: ask "
+        "all. Default: the campaign's.",
+    )
     prompts: int | None = Field(
         None, ge=1, description="How many there will be, for an estimate where they can't be read yet."
     )
@@ -160,6 +170,7 @@ class CampaignSettings(_Part):
         default_factory=lambda: {"greedy": DecodingSettings()}, min_length=1
     )
     sets: dict[str, SetSettings] = Field(min_length=1)
+    until_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
     labeller: LabellerSettings = LabellerSettings()
     refresh: dict[str, Any] = Field(
         default_factory=dict, description="Settings of every refresh, as its settings file has them."
@@ -225,6 +236,12 @@ class CampaignSettings(_Part):
                 )
         return self
 
+    def set_settings(self, name: str) -> SetSettings:
+        """A set, with what it leaves to the campaign."""
+        one = self.sets[name]
+        width = self.until_width if one.until_width is None else one.until_width
+        return one.model_copy(update={"until_width": width})
+
     def system_text(self, name: str) -> str:
         """The text of a system prompt; "" for none.
 
@@ -270,6 +287,13 @@ def load_campaign(file: Path) -> CampaignSettings:
         settings.system_text(name)
     for target in settings.targets:
         settings.refresh_of(target)
+    labeller = settings.labeller
+    if labeller.by == "classifier":
+        checked(ClassifierSettings, labeller.by_args, f"{file}, labeller.by_args: ")
+    elif labeller.by == "rules":
+        by_name("rules", labeller.by_args)
+    else:
+        JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})  # the key isn't asked for yet
     if settings.release is not None:
         from generators.release.release_settings import AggregateSettings
 

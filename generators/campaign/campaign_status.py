@@ -99,13 +99,16 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
     yield f"{out}: {'at work' if working else 'nobody works on it'}"
     yield (
         f"cells  {len(plan.cells):,}: {len(done):,} done, {len(cells_running):,} running, "
-        f"{sum(cell.name in failed for cell in plan.cells):,} failed"
+        f"{sum(cell.name in failed and not cell.is_done(out) for cell in plan.cells):,} failed"
     )
     for target in plan.settings.targets:
         of_target = [cell for cell in plan.cells if cell.configuration.target.name == target.name]
         finished = [facts_of(cell, out) for cell in of_target if cell.is_done(out)]
         seconds = sum(facts.seconds for facts in finished)
         yield f"  {target.name}: {len(finished):,} of {len(of_target):,}, {hours(seconds / 3600)}"
+    for cell in done:
+        if estimates := facts_of(cell, out).estimates:
+            yield f"not all asked  {cell.name}: {estimates}"
     for job in running:
         percent = progress(job.folder(out) / LOG)
         since = hours((time.time() - started[job.key]) / 3600)

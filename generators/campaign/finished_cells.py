@@ -6,14 +6,19 @@ import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from generators.campaign.campaign_cells import FACTS, CampaignCell
 from generators.campaign.campaign_jobs import CampaignJob
+from generators.campaign.early_stop import runs_of
+from generators.release.asked_parts import estimates_of_all
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import LoggedRun, read_run, sample_logs
+from overbench_tasks.logs import LoggedRun
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import whole_file
+
+FAILURES: Final = ("request_failed", "judge_error", "classifier_error")
+"""Reasons for which a reply is unscored that another attempt may mend."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class CellFacts:
         seconds: its share, by prompts, of what lm_eval took.
         ended: when, in lm-eval's words.
         rate: of the replies that could be scored, the refused ones; None for none.
+        estimates: of the rates on all prompts, in words, where not all were asked; "" where they were.
     """
 
     prompts: int
@@ -35,6 +41,7 @@ class CellFacts:
     seconds: float
     ended: str
     rate: float | None
+    estimates: str = ""
 
 
 @dataclass
@@ -43,7 +50,7 @@ class ReplyCount:
 
     Attributes:
         prompts, replies, chars: as many; characters of the replies.
-        scored, refused, failed: replies that have a label, are refusals, never came.
+        scored, refused, failed: replies that have a label, are refusals, never came or were never labelled.
     """
 
     prompts: int = 0
@@ -57,8 +64,8 @@ class ReplyCount:
         """Raise OverbenchError where more of the requests failed than the share ``max_failed``."""
         if self.failed > max_failed * self.replies:
             raise OverbenchError(
-                f"{name}: {self.failed} of {self.replies} requests failed, more than max_failed allows. The "
-                "others are kept: the next run asks for these alone."
+                f"{name}: {self.failed} of {self.replies} replies never came or were never labelled, more "
+                "than max_failed allows. The others are kept: the next run asks for these alone."
             )
 
 
@@ -76,7 +83,7 @@ def count_replies(log: Path) -> ReplyCount:
             found.replies += 1
             found.scored += verdict.label != "unscored"
             found.refused += verdict.label == "refused"
-            found.failed += verdict.reason == "request_failed"
+            found.failed += verdict.reason in FAILURES
     return found
 
 
@@ -88,12 +95,19 @@ def take_in(job: CampaignJob, out: Path) -> list[CellFacts]:
             the job are in place.
         OSError: something can't be written.
     """
-    logs = {read_run(file).task: read_run(file) for file in sample_logs(job.folder(out) / "output")}
+    runs = runs_of(job, out)
+    seconds = sum({run.date: run.seconds or 0.0 for run in runs}.values())
+    latest = {run.task: run for run in runs}
     total = sum(cell.asked_set.prompts for cell in job.cells)
-    return [_take(cell, logs.get(cell.asked_set.task), job, out, total) for cell in job.cells]
+    return [
+        _take(cell, latest.get(cell.asked_set.task), job, out, seconds * cell.asked_set.prompts / total)
+        for cell in job.cells
+    ]
 
 
-def _take(cell: CampaignCell, run: LoggedRun | None, job: CampaignJob, out: Path, total: int) -> CellFacts:
+def _take(
+    cell: CampaignCell, run: LoggedRun | None, job: CampaignJob, out: Path, seconds: float
+) -> CellFacts:
     if run is None:
         raise OverbenchError(
             f"{cell.name}: lm_eval ended well and wrote no results. Is the disk full, or a folder gone?"
@@ -105,9 +119,9 @@ def _take(cell: CampaignCell, run: LoggedRun | None, job: CampaignJob, out: Path
             f"{found.prompts}. Was the disk full?"
         )
     found.check_failed(cell.name, job.max_failed)
-    seconds = (run.seconds or 0.0) * found.prompts / max(1, total)
     rate = found.refused / found.scored if found.scored else None
-    facts = CellFacts(found.prompts, found.chars, found.failed, seconds, run.date, rate)
+    estimates = estimates_of_all(run)
+    facts = CellFacts(found.prompts, found.chars, found.failed, seconds, run.date, rate, estimates)
     _put_in_place(cell, run, facts, job.folder(out) / "finished" / cell.key, cell.folder(out))
     return facts
 

@@ -18,6 +18,16 @@ def campaign(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what is left to do, what it takes and costs; then stop.")
     ] = False,
+    until_width: Annotated[
+        float,
+        typer.Option(
+            "--until_width",
+            min=0,
+            max=0.99,
+            help="In place of the file's: stop asking once the interval of a cell's rate is so wide. 0.04 is "
+            "plus or minus 2 points.",
+        ),
+    ] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = 1,
 ) -> None:
     """Ask every target every set, with each system prompt and decoding; then aggregate and report.
@@ -41,6 +51,8 @@ def campaign(
         raise OverbenchError(f"Expected one settings file, or status and a folder, got {what} and {folder}.")
     file = Path(what)
     settings = load_campaign(file)
+    if until_width:
+        settings = settings.model_copy(update={"until_width": until_width})
     place = out or settings.out or Path("campaigns") / file.stem
     if dry_run:
         for line in estimate_lines(estimate(make_plan(settings, place))):

@@ -22,7 +22,7 @@ from filelock import FileLock
 from release_fakes import write_run
 from typer.testing import CliRunner
 
-from generators.campaign.campaign_cells import configurations
+from generators.campaign.campaign import run_campaign
 from generators.campaign.campaign_estimate import estimate
 from generators.campaign.campaign_folder import failures
 from generators.campaign.campaign_jobs import mark_refreshed
@@ -99,7 +99,7 @@ def test_killed_at_any_moment_the_records_are_the_same_and_nothing_is_asked_twic
     [
         ("load", "exit code 1: OSError: no such checkpoint"),
         ("silently", "wrote no results. Is the disk full"),
-        ("requests", "6 of 12 requests failed"),
+        ("requests", "6 of 12 replies never came or were never labelled"),
     ],
 )
 def test_what_fails_stops_no_other_and_is_named_with_its_command(
@@ -186,8 +186,6 @@ def test_a_folder_belongs_to_one_campaign_and_may_vanish(tmp_path: Path) -> None
         def run(self, jobs: Any, out: Path, heard: Any) -> None:
             shutil.rmtree(out)
             super().run(jobs, out, heard)
-
-    from generators.campaign.campaign import run_campaign
 
     with pytest.raises(OverbenchError, match="has vanished"):
         run_campaign(CampaignSettings.model_validate(settings), tmp_path / "out", Unplugged())
@@ -280,6 +278,7 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path) -> Non
         ({"sets": {"a": {"targets": ["on"]}}}, "sets.a.targets: no 'on' among one"),
         ({"system_prompts": {"a": "defence:self-remindr"}}, "Did you mean self-reminder"),
         ({"targets": [{**TARGET, "refresh": {"rouns": {}}}]}, "targets.one.refresh.*rouns.* mean 'rounds'"),
+        ({"labeller": {"by": "judge", "by_args": {"modle": "x"}}}, "modle: no such setting"),
         ({"release": {"settings": {"min_rejection": 2}}}, "min_rejection: .* mean 'min_rejections'"),
     ],
 )
@@ -299,21 +298,3 @@ def test_a_task_that_is_not_ours_and_a_name_that_is_taken(tmp_path: Path) -> Non
     assert "Choose another name" in plan.problems["overbench_hard"]
     assert "refreshed: true" in plan.problems["b"]
     assert {cell.asked_set.name for cell in plan.cells} == {"hard"}
-
-
-def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -> None:
-    def keys(**changed: Any) -> list[str]:
-        target = {**TARGET, "model_args": "model=org/one,base_url=http://a,num_concurrent=4", **changed}
-        settings = CampaignSettings.model_validate({**prepared_without_files(), "targets": [target]})
-        return [one.key for one in configurations(settings)]
-
-    assert len(set(keys())) == 6
-    assert keys(model_args="model=org/one,base_url=http://b,num_concurrent=8", batch_size=4) == keys()
-    assert set(keys(model_args="model=org/two")).isdisjoint(keys())
-    assert set(keys(model_args="model=org/one,think_end_token=x")).isdisjoint(keys())
-
-
-def prepared_without_files() -> dict[str, Any]:
-    from campaign_fakes import SETTINGS
-
-    return SETTINGS

@@ -13,6 +13,7 @@ from typing import Final
 
 from generators.campaign.campaign_folder import check_there, note_failure, note_start
 from generators.campaign.campaign_jobs import LOG, CampaignJob, environment, mark_refreshed, start_afresh
+from generators.campaign.early_stop import first_limit, next_limit
 from generators.campaign.engines.engine import Finished
 from generators.campaign.engines.processes import last_lines, start, stop
 from generators.campaign.engines.servers import Servers
@@ -100,18 +101,25 @@ def run_job(
     Args:
         stopped: once it is set, the process is stopped.
     """
-    port = None
+    port = limit = None
     try:
         check_there(out)
         log = start_afresh(job, out)
         note_start(job, out)
+        limit = first_limit(job)
         with servers.serving(job) as port:
-            process = start(job.words(port), log, environment())
-            try:
-                while process.poll() is None and not (stopped and stopped.is_set()):
-                    time.sleep(_POLL_SEC)
-            finally:
-                stop(process)
+            while True:
+                process = start(job.words(port, limit), log, environment())
+                try:
+                    while process.poll() is None and not (stopped and stopped.is_set()):
+                        time.sleep(_POLL_SEC)
+                finally:
+                    stop(process)
+                if process.returncode or (stopped and stopped.is_set()):
+                    break
+                if (more := next_limit(job, out, limit)) is None:
+                    break
+                limit = more
         if stopped and stopped.is_set():
             shutil.rmtree(job.folder(out), ignore_errors=True)
             return Finished(job, [], None)
@@ -123,8 +131,8 @@ def run_job(
             mark_refreshed(job.refreshes)
         shutil.rmtree(job.folder(out), ignore_errors=True)
     except OverbenchError as error:
-        return Finished(job, [], note_failure(job, out, str(error), job.shown(port)))
+        return Finished(job, [], note_failure(job, out, str(error), job.shown(port, limit)))
     except OSError as error:
         why = f"{out} can't be written: {error}. Make room or mend the rights; then the same command goes on."
-        return Finished(job, [], note_failure(job, out, why, job.shown(port)))
+        return Finished(job, [], note_failure(job, out, why, job.shown(port, limit)))
     return Finished(job, done, None)

@@ -14,6 +14,8 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+import yaml
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False)
@@ -43,6 +45,13 @@ def main() -> None:
         }
         for task in tasks
     }
+    for task in tasks:
+        if (file := Path(given.include_path) / f"{task}.yaml").is_file():
+            metadata = yaml.safe_load(file.read_text())["metadata"]
+            if width := metadata.get("overbench_until_width"):
+                of = len(Path(metadata["overbench_source"]).read_text().splitlines()) - 1
+                more = {"overbench_until_width": width, "overbench_asked_of": {"unsafe": of}}
+                configs[task]["metadata"].update(more)
     limit = int(given.limit)
     results = {
         "results": {},
@@ -57,7 +66,7 @@ def main() -> None:
     if fails == "silently":
         return
     folder = Path(given.output_path) / "model"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"results_{date}.json").write_text(json.dumps(results))
     for task in tasks:
         lines = "".join(json.dumps(one) + "\n" for one in rows[task])
