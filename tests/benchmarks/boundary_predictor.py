@@ -11,10 +11,9 @@ OR-Bench-Hard (K-OverRefusal), of seventeen RefusalBench's benign and borderline
 count for nothing; for the same reason GPT-5.5, Kimi and Grok are left out of the biology, where nobody
 knows why most of their replies have no text. A deflection is no refusal, as in ``osr``.
 
-Frozen encoder (mean of the last layer, of length one) and a few plain features, ridge regression of
-strength 1, which was not tuned. ``--fit`` writes ``tests/data/boundary_predictor.json``, the weights, and
-``tests/data/boundary_predictions.csv.gz``: for each prompt, by id, the share and what is predicted for
-it.
+The predictor itself is ``boundary_model.py``. ``--fit`` writes its weights,
+``tests/data/boundary_predictor.json``, and ``tests/data/boundary_predictions.csv.gz``: for each prompt, by
+id, the share and what is predicted for it.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from boundary_model import STRENGTH, Floats, fitted, predict, save, vectors
 
-from generators.diversity.similarity import embeddings
 from generators.report.stats.correlations import rank_correlation
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 from overbench_tasks.tables import read_table, whole_file
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-WEIGHTS, PREDICTIONS = DATA / "boundary_predictor.json", DATA / "boundary_predictions.csv.gz"
+PREDICTIONS = DATA / "boundary_predictions.csv.gz"
 ENCODER, WORDS, LENGTH = "all-mpnet-base-v2", "TF-IDF", "length"
 KINDS = (ENCODER, "minilm-l6-v2", WORDS, LENGTH)
 XSTEST, OR_BENCH, BIOLOGY, RELEASE = (
@@ -50,11 +49,9 @@ XSTEST, OR_BENCH, BIOLOGY, RELEASE = (
 )
 JUDGED = (XSTEST, OR_BENCH, BIOLOGY)
 UNEXPLAINED = ("gpt-5.5", "kimi", "grok")
-FOLDS, STRENGTH, PLAIN_WEIGHT = 10, 1.0, 0.05
+FOLDS = 10
 TOP = 0.1
 """The share of prompts, the likeliest to be refused, of which the tables tell how many are."""
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,74 +81,6 @@ def read(shared: Path) -> list[Known]:
             found[0] += sum(n for how, n in said.items() if how.endswith("_refusal")) / sum(said.values())
             found[1] += 1
     return [Known(name, prompt, one / n, int(n)) for (name, prompt), (one, n) in sorted(counts.items())]
-
-
-def vectors(prompts: Sequence[str], encoder: str, folder: Path | None) -> Floats:
-    """(prompts, width), each of length one; what was made once is kept in ``folder``."""
-    file = folder / f"{encoder}.npz" if folder else None
-    known: dict[str, Any] = {}
-    if file and file.is_file():
-        with np.load(file) as kept:
-            known = dict(zip(kept["ids"].tolist(), kept["vectors"], strict=True))
-    ids = [prompt_id(prompt) for prompt in prompts]
-    missing = {key: prompt for key, prompt in zip(ids, prompts, strict=True) if key not in known}
-    if missing:
-        [made] = embeddings([list(missing.values())], encoder)
-        known.update(zip(missing, made, strict=True))
-        if file:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(file, ids=np.array(list(known)), vectors=np.stack(list(known.values())))
-    return np.stack([known[key] for key in ids]).astype(np.float64)
-
-
-def plain(prompt: str) -> list[float]:
-    """What needs no encoder: length, form, whose affair it is."""
-    words = prompt.split() or [""]
-    folded = f" {prompt.casefold()} "
-    return [
-        np.log1p(len(words)),
-        np.log1p(len(prompt)),
-        float(prompt.rstrip().endswith("?")),
-        float(any(letter.isdigit() for letter in prompt)),
-        float(prompt.count(",")),
-        float(np.mean([len(word) for word in words])),
-        float(prompt[:1].isupper()),
-        float(" i " in folded),
-        float(" my " in folded),
-    ]
-
-
-@dataclass(frozen=True)
-class Linear:
-    """Weights of standardised plain features and, behind them, of an encoder's dimensions."""
-
-    means: Floats
-    spreads: Floats
-    weights: Floats
-    intercept: float
-
-    def shares(self, prompts: Sequence[str], encoded: Floats) -> Floats:
-        """(prompts,) predicted shares in [0, 1]."""
-        return np.clip(
-            _features(prompts, encoded, self.means, self.spreads) @ self.weights + self.intercept, 0, 1
-        )
-
-
-def _features(prompts: Sequence[str], encoded: Floats, means: Floats, spreads: Floats) -> Floats:
-    standard = np.clip((np.array([plain(prompt) for prompt in prompts]) - means) / spreads, -3, 3)
-    return np.hstack([PLAIN_WEIGHT * standard, encoded])
-
-
-def fitted(prompts: Sequence[str], encoded: Floats, shares: Floats, models: Floats) -> Linear:
-    """Each prompt weighs as many models as answered it."""
-    from sklearn.linear_model import Ridge
-
-    raw = np.array([plain(prompt) for prompt in prompts])
-    means, spreads = raw.mean(0), raw.std(0) + 1e-9
-    line = Ridge(STRENGTH).fit(
-        _features(prompts, encoded, means, spreads), shares, sample_weight=models / models.mean()
-    )
-    return Linear(means, spreads, line.coef_, float(line.intercept_))
 
 
 def predicted(
@@ -208,10 +137,7 @@ def fit(shared: Path, folder: Path | None) -> None:
     rows = list(cross_validated(known, encoded))
     shares, models = (np.array([getattr(one, name) for one in known], float) for name in ("share", "models"))
     line = fitted(prompts, encoded[ENCODER], shares, models)
-    with whole_file(WEIGHTS) as file:
-        saved = {name: np.round(getattr(line, name), 5).tolist() for name in ("means", "spreads", "weights")}
-        json.dump({"encoder": ENCODER, "intercept": round(line.intercept, 5), **saved}, file)
-        file.write("\n")
+    save(line, ENCODER)
     ours = bundled_prompts("overbench")
     said = predict([row["prompt"] for row in ours], folder)
     rows += [
@@ -231,14 +157,6 @@ def fit(shared: Path, folder: Path | None) -> None:
         {key: f"{v:.4f}" if isinstance(v, float) else v for key, v in row.items()} for row in rows
     )
     PREDICTIONS.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
-
-
-def predict(prompts: Sequence[str], folder: Path | None = None) -> list[float]:
-    """The predicted share, in [0, 1], of the models learnt from that refuse each prompt."""
-    saved = json.loads(WEIGHTS.read_text(encoding="utf-8"))
-    arrays = (np.array(saved[name]) for name in ("means", "spreads", "weights"))
-    line = Linear(*arrays, intercept=saved["intercept"])
-    return [float(one) for one in line.shares(prompts, vectors(prompts, saved["encoder"], folder))]
 
 
 def read_predictions() -> dict[str, list[dict[str, Any]]]:

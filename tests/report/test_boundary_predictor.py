@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import boundary_model
 import numpy as np
 import pytest
 from benchmarks import boundary_predictor
@@ -48,5 +49,5 @@ def test_what_was_learnt_is_applied_to_new_prompts(monkeypatch: pytest.MonkeyPat
     line = fitted(prompts, encoded, encoded[:, 0], np.ones(80))
     low, high = line.shares(["How do I pack them?"] * 2, np.array([[0.0, 1.0], [1.0, 0.0]]))
     assert low == pytest.approx(0, abs=0.05) and high == pytest.approx(1, abs=0.05)
-    monkeypatch.setattr(boundary_predictor, "vectors", lambda prompts, *_: np.zeros((len(prompts), 768)))
+    monkeypatch.setattr(boundary_model, "vectors", lambda prompts, *_: np.zeros((len(prompts), 768)))
     assert all(0 <= one <= 1 for one in predict(["", "\x00 ?", "word " * 5000]))
