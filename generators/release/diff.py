@@ -11,7 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.release.read import HARD_FILE, MATRIX_FILE, PROMPTS_FILE, read_release, share_sql
+from generators.release.read import (
+    HARD_FILE,
+    MATRIX_FILE,
+    PROMPTS_FILE,
+    TOLD_COLUMNS,
+    read_release,
+    share_sql,
+)
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.review.tally import interval
@@ -20,7 +27,12 @@ from overbench_tasks.text import printable
 if TYPE_CHECKING:
     import duckdb
 
-COMPARED: Final = ("prompt", "category", "or_bench_category", "features", "source_targets", "moderation")
+OPTIONAL: Final = (*TOLD_COLUMNS, "predicted_refusal_share")
+"""Columns that a release may lack; they are empty there."""
+COMPARED: Final = (
+    *("prompt", "category", "or_bench_category", "features", "source_targets", "moderation"),
+    *OPTIONAL,
+)
 """The columns whose change is a change of a prompt. Who refused and answered it are cells, counted apart."""
 EXAMPLES: Final = 5
 SHOWN_CHARS: Final = 90
@@ -190,6 +202,8 @@ def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             for age, folder in (("old", old), ("new", new)):
                 for table, name in (("prompts", PROMPTS_FILE), ("hard", HARD_FILE), ("cells", MATRIX_FILE)):
                     rows = database.read_parquet(str(folder / name))
+                    if table == "prompts" and (lacking := {*OPTIONAL} - {*rows.columns}):
+                        rows = rows.project(", ".join(["*", *(f"NULL AS {one}" for one in lacking)]))
                     if table == "cells":
                         rows = rows.project(
                             f"id, target, label, {share_sql('refused', rows.columns)} AS share"

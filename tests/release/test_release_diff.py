@@ -26,7 +26,8 @@ def both(tmp_path):
     new = [
         filed(STAYS, "others", "kill", refused_by=["A"]),
         {"prompt": COMES},
-        filed(TURNS.lower(), "violence_and_harm", "shoot", "film"),  # by id the same prompt
+        # By id the same prompt.
+        filed(TURNS.lower(), "violence_and_harm", "shoot", "film", field="film"),
     ]
     new_cells = {(STAYS, "A"): "refused", (TURNS, "A"): "partial", (COMES, "A"): "refused"}
     new_cells |= {(STAYS, "B"): "refused", (TURNS, "B"): "complied", (COMES, "new"): "complied"}
@@ -48,7 +49,7 @@ def test_prompts_hard_set_targets_and_cells(both):
     assert (ids(diff.hard_in), ids(diff.hard_out)) == ({COMES}, {GOES})
     (changed,) = diff.changed
     assert changed.id == prompt_id(TURNS)
-    assert changed.columns == ("prompt", "category", "features")
+    assert changed.columns == ("prompt", "category", "features", "field")  # the old release has no field
     assert (diff.targets_added, diff.targets_removed) == (("new",), ("gone",))
     assert (diff.cells_added, diff.cells_removed) == (2, 2)
     assert diff.cells_changed == (
@@ -71,7 +72,7 @@ def test_rates_of_all_and_of_common_prompts(both):
 def test_lines_for_the_terminal(both):
     text = "\n".join(diff_releases(*both).lines())
     assert "prompts 3 -> 3: 1 added, 1 removed, 1 changed" in text
-    assert "(prompt, category, features)" in text
+    assert "(prompt, category, features, field)" in text
     assert " refused -> partial " in text
     assert "0.6667 [0.2077, 0.9385] of 3" in text
     assert "no scored reply" in text
