@@ -71,7 +71,7 @@ def explain(
 
     if sum(one is not None for one in (prompt, run or None, prompts)) != 1:
         raise OverbenchError('Expected one of "PROMPT", --run LOGS and --prompts FILE.')
-    settings = validated(ExplainSettings, {**given, "labeller": {"by": labeller}})
+    settings = validated(ExplainSettings, {"target": {}, **given, "labeller": {"by": labeller}})
     if prompt is not None:
         asked = explain_run.one_prompt(prompt)
     elif prompts is not None:

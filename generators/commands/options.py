@@ -28,6 +28,9 @@ def offers(
         settings: the model whose fields they are.
         flags: the words of an option, such as ``--limit -L``, to the field's name as ``section.name``.
     """
+    words = {
+        name: flag.split()[0] for flag, field in flags.items() for name in (field.rpartition(".")[2], field)
+    }
     names = {flag.split()[0].lstrip("-").replace("-", "_"): field for flag, field in flags.items()}
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
@@ -41,7 +44,11 @@ def offers(
                     for part in path:
                         section = section.setdefault(part, {})
                     section[last] = value
-            command(**values, **{parameter: given})
+            try:
+                command(**values, **{parameter: given})
+            except typer.BadParameter as error:
+                error.param_hint = words.get(str(error.param_hint), error.param_hint)
+                raise
 
         hints = get_type_hints(command, include_extras=True)
         parameters = []
@@ -61,16 +68,17 @@ def validated(settings: type[Settings], given: Given) -> Settings:
     """The settings with what was given.
 
     Raises:
-        typer.BadParameter: names the field, what was expected and what came.
+        typer.BadParameter: names the field, or its option where the command :func:`offers` it, what was
+            expected and what came.
     """
     try:
         return settings.model_validate(given)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        name = ".".join(map(str, problem["loc"]))
-        raise typer.BadParameter(
-            f"{problem['msg']}, got {problem['input']!r}", param_hint=f"--{name}"
-        ) from None
+        name, message = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
+        whole = problem["type"] == "missing" or not name
+        said = message if whole else f"{message}, got {problem['input']!r}"
+        raise typer.BadParameter(said, param_hint=name or None) from None
 
 
 def _option(words: list[str], settings: type[BaseModel], field: str) -> inspect.Parameter:
