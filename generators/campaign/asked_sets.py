@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -166,6 +167,26 @@ def stated_set(name: str, settings: SetSettings) -> AskedSet | None:
         return None
     asked, tokens = min(count, settings.limit or count), int(base["generation_kwargs"]["max_gen_toks"])
     return AskedSet(name, settings.task, settings.task, None, settings.limit, "", asked, MEAN_CHARS, tokens)
+
+
+def aggregations(asked: AskedSet) -> dict[str, Callable[[list[Any]], float]]:
+    """Metric of a set's task -> the function that makes it of the values of all prompts."""
+    named = {
+        one["metric"]: str(one["aggregation"]) for one in _task(asked.base.partition(" ")[0])["metric_list"]
+    }
+    found = {}
+    for metric, function in named.items():
+        module, _, name = function.rpartition(".")
+        found[metric] = getattr(import_module(module), name) if module else _LM_EVALS[name]
+    return found
+
+
+def mean(values: Sequence[float]) -> float:
+    """lm-eval's ``aggregation: mean``."""
+    return sum(values) / len(values)
+
+
+_LM_EVALS: Final = {"mean": mean}
 
 
 @cache

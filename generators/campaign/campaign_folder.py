@@ -5,6 +5,7 @@ cells/             finished cells: TARGET/SYSTEM PROMPT/DECODING/SET/KEY, lm-eva
 refresh/           run directories of refreshes
 work/              what runs now, and what failed, each with log.txt and failure.json
 caches/            lm-eval's --use_cache, a file for each way in which a target is asked
+shards/            with Ray: finished parts of cells
 tasks/             the files of the sets that are tasks of their own
 release/, report.html, report.md, report_figures/
 """

@@ -24,7 +24,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME
 from overbench_tasks.tables import whole_file
 
-CACHES, TASKS, WORK, REFRESHES = "caches", "tasks", "work", "refresh"
+CACHES, TASKS, WORK, REFRESHES, SHARDS = "caches", "tasks", "work", "refresh", "shards"
 LOG: Final = "log.txt"
 REFRESHED: Final = "campaign.done"
 """In the run directory of a refresh that has finished."""
@@ -43,6 +43,7 @@ class CampaignJob:
         cells: those that it finishes; none of a refresh.
         cache: jobs with the same one don't run at once; "" for none.
         target: whose server is needed, where there is one.
+        gpus, cpus, memory: that it takes; memory in GiB, 0 for not stated.
         refreshes, refresh_settings: of a refresh, the run directory, and its settings as YAML.
     """
 
@@ -55,6 +56,8 @@ class CampaignJob:
     server: ServerSettings | None
     served_model: str
     gpus: float
+    cpus: float
+    memory: float
     max_failed: float = 1.0
     refreshes: Path | None = None
     refresh_settings: str = ""
@@ -70,12 +73,17 @@ class CampaignJob:
 
     def words(self, port: int | None, limit: int | None = None) -> list[str]:
         """The command with the server's port and, of a cell that may stop early, how many prompts to ask."""
-        words = [word.replace(PORT, str(port)) if port else word for word in self.command]
+        words = with_port(self.command, port)
         return [*words, "--limit", str(limit)] if limit else words
 
     def shown(self, port: int | None = None, limit: int | None = None) -> str:
         """The command for a shell."""
         return shlex.join(self.words(port, limit))
+
+
+def with_port(words: Sequence[str], port: int | None) -> list[str]:
+    """A command with the port of a server, where there is one."""
+    return [word.replace(PORT, str(port)) if port else word for word in words]
 
 
 def evaluations(
@@ -102,7 +110,7 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     sets = ", ".join(cell.asked_set.name for cell in cells)
     return CampaignJob(
         *(key, f"{one.name}: {sets}", tuple(words), tuple(cells), str(cache), target.name, target.server),
-        *(target.served_model, target.gpus, max_failed),
+        *(target.served_model, target.gpus, target.cpus, target.memory, max_failed),
     )
 
 
@@ -152,7 +160,10 @@ def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -
     words = [sys.executable, "-m", "generators.cli", "refresh", str(run.with_name(f"{run.name}.yaml"))]
     return CampaignJob(
         *(f"refresh-{run.name}", f"{target.name}: refresh", (*words, "--run_dir", str(run)), (), str(run)),
-        *(target.name, target.server, target.served_model, target.gpus),
+        *(target.name, target.server, target.served_model),
+        gpus=target.gpus,
+        cpus=target.cpus,
+        memory=target.memory,
         refreshes=run,
         refresh_settings=yaml.safe_dump(told, sort_keys=False, allow_unicode=True),
     )

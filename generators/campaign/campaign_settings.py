@@ -62,7 +62,9 @@ class CampaignTarget(_Part):
     size: float | None = Field(None, gt=0, description="Billions of parameters.")
     released: str | None = Field(None, pattern=r"^\d{4}-(0[1-9]|1[0-2])$", description="YYYY-MM.")
     line: str | None = Field(None, description="Of versions of one model: what they have in common.")
-    gpus: float = Field(0, ge=0, description="That it takes: for the estimate.")
+    gpus: float = Field(0, ge=0, description="That it takes: for the estimate, and for Ray.")
+    cpus: float = Field(1, ge=0, description="Cores that it takes: for Ray.")
+    memory: float = Field(0, ge=0, description="GiB that it takes beside its GPUs' own: for Ray.")
     tokens_per_second: float | None = Field(
         None, gt=0, description="New tokens, on all its GPUs together: for the estimate, until measured."
     )
@@ -155,6 +157,20 @@ class ReportSettings(_Part):
     aliases: tuple[str, ...] = Field((), description="'LONG NAME=short name', as for overbench report.")
 
 
+class RaySettings(_Part):
+    """With ``--engine ray``: how cells are cut, and where their parts are kept."""
+
+    shard_prompts: int = Field(
+        50_000, ge=1, description="Prompts of one lm_eval, which loads the model: longer cells are cut."
+    )
+    shards: str | None = Field(
+        None,
+        description="Folder or fsspec address (s3://..., gs://...) for finished parts. Default: in the "
+        "campaign's folder, which all nodes must see then.",
+    )
+    max_retries: int = Field(3, ge=-1, description="Of what was lost with a worker or node; -1: no end.")
+
+
 class CampaignSettings(_Part):
     """Everything that shapes a campaign."""
 
@@ -185,6 +201,7 @@ class CampaignSettings(_Part):
         description="One lm_eval for all sets of a target, system prompt and decoding, so that the model is "
         "loaded once; false: one for each, whose results are there earlier.",
     )
+    ray: RaySettings = RaySettings()
     max_failed: float = Field(
         0.02, ge=0, le=1, description="Above this share of failed requests a cell counts as failed."
     )

@@ -8,9 +8,10 @@ from datetime import datetime
 
 from generators.campaign.campaign_estimate import CampaignEstimate
 from generators.campaign.campaign_folder import at_work, failures, is_locked
-from generators.campaign.campaign_jobs import LOG
+from generators.campaign.campaign_jobs import LOG, SHARDS
 from generators.campaign.campaign_plan import CampaignPlan
 from generators.campaign.engines.local_engine import progress
+from generators.campaign.engines.shards import ShardStore, shards_of
 from generators.campaign.finished_cells import facts_of
 from overbench_tasks.text import printable
 
@@ -113,12 +114,23 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
         percent = progress(job.folder(out) / LOG)
         since = hours((time.time() - started[job.key]) / 3600)
         yield f"running  {job.name}: {'starting' if percent is None else f'{percent} %'}, for {since}"
+    yield from _shards(plan)
     for failure in failures(out):
         yield f"failed  {failure.job}: {printable(failure.why)}"
         yield f"  To see the error: {failure.command}"
     yield from (f"failed  set {name}: {printable(why)}" for name, why in plan.problems.items())
     yield from (f"waiting  set {name}: for the refresh of {target}" for name, target in plan.waiting)
     yield from _expected_end(plan, max(1, len(running)))
+
+
+def _shards(plan: CampaignPlan) -> Iterator[str]:
+    """How much of unfinished cells is there, where Ray asks for them."""
+    address = plan.settings.ray.shards or str(plan.out / SHARDS)
+    store = ShardStore(address)
+    left = [cell for cell in plan.cells if not cell.is_done(plan.out)]
+    shards = [one for cell in left for one in shards_of(cell, plan.settings.ray.shard_prompts)]
+    if kept := sum(map(store.has, shards)):
+        yield f"shards  {kept:,} of {len(shards):,} of the cells that are not done"
 
 
 def _expected_end(plan: CampaignPlan, at_once: int) -> Iterator[str]:

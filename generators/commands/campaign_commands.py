@@ -28,7 +28,14 @@ def campaign(
             "plus or minus 2 points.",
         ),
     ] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once, without Ray.")] = 1,
+    engine: Annotated[
+        str, typer.Option(help="local: processes of this machine; ray: tasks of a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a standing cluster: auto. Default: Ray on this machine."),
+    ] = None,
 ) -> None:
     """Ask every target every set, with each system prompt and decoding; then aggregate and report.
 
@@ -40,7 +47,9 @@ def campaign(
     from generators.campaign.campaign_plan import make_plan
     from generators.campaign.campaign_settings import load_campaign
     from generators.campaign.campaign_status import estimate_lines, status_of
+    from generators.campaign.engines.engine import Engine
     from generators.campaign.engines.local_engine import LocalEngine
+    from generators.campaign.engines.ray_engine import RayEngine
     from overbench_tasks.errors import OverbenchError
 
     if what == "status" and folder is not None:
@@ -58,8 +67,13 @@ def campaign(
         for line in estimate_lines(estimate(make_plan(settings, place))):
             typer.echo(line)
         return
+    if engine not in ("local", "ray"):
+        raise OverbenchError(f"--engine: expected local or ray, got {engine!r}.")
+    chosen: Engine = LocalEngine(jobs, typer.echo)
+    if engine == "ray":
+        chosen = RayEngine(settings.ray, address, typer.echo)
     try:
-        found = run_campaign(settings, place, LocalEngine(jobs, typer.echo), typer.echo)
+        found = run_campaign(settings, place, chosen, typer.echo)
     except KeyboardInterrupt:
         typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
         raise typer.Exit(130) from None

@@ -1,7 +1,8 @@
 """Stands in for ``python -m lm_eval`` in milliseconds: the flags and files of the real one, scripted replies.
 
 Each reply that is asked for is noted in the file that ``LM_EVAL_ASKED`` names, and kept in the file of
-``--use_cache``. ``--model_args`` may name what goes wrong: ``fails=load|silently|requests``.
+``--use_cache``; it takes ``LM_EVAL_SECONDS``. ``--model_args`` may name what goes wrong:
+``fails=load|silently|requests``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for flag in ("model", "model_args", "tasks", "include_path", "system_instruction", "gen_kwargs", "seed"):
         parser.add_argument(f"--{flag}", default="")
-    for flag in ("batch_size", "device", "limit", "use_cache", "output_path"):
+    for flag in ("batch_size", "device", "limit", "use_cache", "output_path", "samples"):
         parser.add_argument(f"--{flag}", default="")
     for flag in ("apply_chat_template", "log_samples"):
         parser.add_argument(f"--{flag}", action="store_true")
@@ -52,17 +53,19 @@ def main() -> None:
                 of = len(Path(metadata["overbench_source"]).read_text().splitlines()) - 1
                 more = {"overbench_until_width": width, "overbench_asked_of": {"unsafe": of}}
                 configs[task]["metadata"].update(more)
-    limit = int(given.limit)
+    asked_of = dict.fromkeys(tasks, range(int(given.limit or 0)))
+    if given.samples:
+        asked_of = json.loads(Path(given.samples).read_text())
     results = {
         "results": {},
         "configs": configs,
-        "n-samples": {task: {"effective": limit} for task in tasks},
+        "n-samples": {task: {"effective": len(asked_of[task])} for task in tasks},
         "config": {"model": given.model, "model_args": model},
         "system_instruction": given.system_instruction or None,
         "chat_template": "a template" if given.apply_chat_template else None,
         "total_evaluation_time_seconds": "2.0",
     }
-    rows = {task: [row(task, n, given, fails) for n in range(limit)] for task in tasks}
+    rows = {task: [row(task, n, given, fails) for n in asked_of[task]] for task in tasks}
     if fails == "silently":
         return
     folder = Path(given.output_path) / "model"
@@ -95,7 +98,7 @@ def answer(question: str, cache: str) -> str:
     kept.parent.mkdir(parents=True, exist_ok=True)
     known = dict(json.loads(line) for line in kept.read_text().splitlines()) if kept.exists() else {}
     if question not in known:
-        time.sleep(0.005)
+        time.sleep(float(os.environ.get("LM_EVAL_SECONDS", "0.005")))
         known[question] = ("refused", "complied", "complied")[sum(question.encode()) % 3]
         for file, said in (
             (Path(os.environ["LM_EVAL_ASKED"]), json.dumps(question)),

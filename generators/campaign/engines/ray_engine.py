@@ -1,0 +1,206 @@
+"""Jobs carried out on a Ray cluster: shards of prompts are Ray tasks, with their GPUs and memory.
+
+What runs where, when, and again where a worker or a node dies, is Ray's. What is kept is kept by shard: a
+task that is started again, or a campaign, asks for nothing that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from generators.campaign.campaign_cells import CampaignCell, hashed
+from generators.campaign.campaign_folder import check_there, note_failure
+from generators.campaign.campaign_jobs import LOG, SHARDS, CampaignJob
+from generators.campaign.campaign_settings import RaySettings
+from generators.campaign.engines.engine import Finished
+from generators.campaign.engines.joined_shards import join_shards
+from generators.campaign.engines.local_engine import SAY_EVERY_SEC, run_job
+from generators.campaign.engines.servers import Servers
+from generators.campaign.engines.shard_worker import ShardRun, ShardRunFailure, run_shards
+from generators.campaign.engines.shards import Shard, ShardStore, packed, shards_of
+from generators.campaign.finished_cells import take_in
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import whole_file
+
+GIB: Final = 2**30
+_NOT_SEEN: Final = (
+    "A refresh, or a cell with until_width, works in the campaign's folder, which the nodes don't see where "
+    "ray.shards is set. Let that out, or use --engine local."
+)
+
+
+class RayEngine:
+    """Runs jobs on a Ray cluster.
+
+    Args:
+        settings: how cells are cut, and where shards are kept.
+        address: of a standing cluster, as ``ray.init`` takes it: ``auto``. None: Ray is started here.
+        say: told what is at work, a line at a time.
+
+    Raises:
+        OverbenchError: Ray is not installed.
+    """
+
+    def __init__(
+        self,
+        settings: RaySettings,
+        address: str | None = None,
+        say: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise OverbenchError("The engine ray needs Ray: pip install 'overbench[ray]'.") from error
+        self._ray: Any = ray
+        self._settings = settings
+        self._address = address
+        self._say = say
+
+    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
+        """See :class:`~generators.campaign.engines.engine.Engine`; each cell is told of as it is done."""
+        if not jobs:
+            return
+        address = self._settings.shards or str(out / SHARDS)
+        with self._connected():
+            at_work: dict[Any, CampaignJob | ShardRun] = {}
+            cells = _Cells(jobs, out, ShardStore(address), self._settings.shard_prompts, heard)
+            try:
+                for job in jobs:
+                    if _in_one(job) and self._settings.shards:
+                        heard(Finished(job, [], note_failure(job, out, _NOT_SEEN, job.shown())))
+                    elif _in_one(job):
+                        at_work[self._task(_run_in_one, job).remote(job, out)] = job
+                for run in cells.runs(address, None if self._settings.shards else out):
+                    at_work[self._task(run_shards, run.job).remote(run)] = run
+                self._wait(at_work, cells)
+            finally:
+                for task in at_work:
+                    self._ray.cancel(task, force=True)
+                for job in jobs:
+                    if not _in_one(job):
+                        shutil.rmtree(job.folder(out), ignore_errors=True)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        if self._ray.is_initialized():
+            yield
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            self._ray.init(self._address or "local", log_to_driver=False, configure_logging=False)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise OverbenchError(
+                f"No Ray cluster at {self._address}: {error}. Start one on this machine: ray start --head"
+            ) from error
+        try:
+            yield
+        finally:
+            self._ray.shutdown()
+
+    def _task(self, function: Callable[..., Any], job: CampaignJob) -> Any:
+        """A task with what the job's target takes; a lost worker or node is Ray's to make up for."""
+        needs = {"num_cpus": job.cpus, "num_gpus": job.gpus, "memory": job.memory * GIB}
+        return self._ray.remote(function).options(
+            **{name: value for name, value in needs.items() if value or name == "num_cpus"},
+            name=job.name,
+            max_retries=self._settings.max_retries,
+        )
+
+    def _wait(self, at_work: dict[Any, CampaignJob | ShardRun], cells: _Cells) -> None:
+        total = len(at_work)
+        while at_work:
+            ended, _ = self._ray.wait(list(at_work), num_returns=1, timeout=SAY_EVERY_SEC)
+            for task in ended:
+                run = at_work.pop(task)
+                try:
+                    found = self._ray.get(task)
+                except self._ray.exceptions.RayError as error:
+                    found = ShardRunFailure(f"Ray: {str(error).strip() or type(error).__name__}", "")
+                cells.ended(run, found)
+            if not ended:
+                self._say(f"{total - len(at_work):,} of {total:,} Ray tasks have ended")
+
+
+def _in_one(job: CampaignJob) -> bool:
+    """Whether it can't be cut: a refresh, or a cell that is asked until its interval is narrow enough."""
+    return job.refreshes is not None or job.until_width > 0
+
+
+def _run_in_one(job: CampaignJob, out: Path) -> Finished:
+    servers = Servers(out)
+    try:
+        return run_job(job, out, servers)
+    finally:
+        servers.stop()
+
+
+class _Cells:
+    """Which shards are still missing, and what to do once a cell lacks none."""
+
+    def __init__(
+        self,
+        jobs: Sequence[CampaignJob],
+        out: Path,
+        store: ShardStore,
+        most: int,
+        heard: Callable[[Finished], None],
+    ) -> None:
+        self._jobs = [job for job in jobs if not _in_one(job)]
+        self._out, self._store, self._most, self._heard = out, store, most, heard
+        self._missing: dict[str, set[str]] = {}
+        self._failed: dict[str, ShardRunFailure] = {}
+
+    def runs(self, address: str, shared: Path | None) -> Iterator[ShardRun]:
+        """The lm_evals that ask for what is missing; cells that miss nothing are done at once."""
+        for job in self._jobs:
+            missing: list[Shard] = []
+            for cell in job.cells:
+                own = [one for one in shards_of(cell, self._most) if not self._store.has(one)]
+                self._missing[cell.key] = {one.name for one in own}
+                missing += own
+                if not own:
+                    self._done(job, cell)
+            for some in packed(missing, self._most):
+                key = hashed({"shards": [one.name for one in some]})
+                cache = None if shared is None else Path(f"{job.cache}-{key}")
+                yield ShardRun(job, some, address, cache, shared)
+
+    def ended(self, run: CampaignJob | ShardRun, found: Finished | ShardRunFailure | None) -> None:
+        """Take in the cells that lack nothing any more; tell of those that can't be had."""
+        if isinstance(found, Finished):
+            self._heard(found)
+            return
+        if isinstance(run, CampaignJob):
+            assert found is not None
+            self._heard(Finished(run, [], note_failure(run, self._out, found.why, run.shown())))
+            return
+        for shard in run.shards:
+            self._missing[shard.cell.key].discard(shard.name)
+            if found is not None:
+                self._failed.setdefault(shard.cell.key, found)
+            if not self._missing[shard.cell.key]:
+                self._done(run.job, shard.cell)
+
+    def _done(self, of: CampaignJob, cell: CampaignCell) -> None:
+        job = replace(of, key=f"{of.key}-{cell.key}", name=cell.name, cells=(cell,))
+        folder, failed = job.folder(self._out), self._failed.get(cell.key)
+        try:
+            check_there(self._out)
+            if failed is not None:
+                with whole_file(folder / LOG) as log:
+                    log.write(failed.log)
+                raise OverbenchError(failed.why)
+            shutil.rmtree(folder, ignore_errors=True)
+            join_shards(shards_of(cell, self._most), self._store, folder / "output")
+            facts = take_in(job, self._out)
+            shutil.rmtree(folder, ignore_errors=True)
+        except (OverbenchError, OSError) as error:
+            self._heard(Finished(job, [], note_failure(job, self._out, str(error), job.shown())))
+            return
+        self._heard(Finished(job, facts, None))

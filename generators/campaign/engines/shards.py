@@ -1,0 +1,122 @@
+"""Shards of a cell's prompts, and where finished ones are kept: some place that all nodes see."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from generators.campaign.campaign_cells import CampaignCell
+from overbench_tasks.errors import OverbenchError
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive prompts of a cell.
+
+    Attributes:
+        start, stop: the first, from 0, and the one behind the last.
+    """
+
+    cell: CampaignCell
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """Its file: cells and the cut of each stay the same as a campaign grows, and so do their shards."""
+        return f"{self.cell.key}/{self.start:09d}-{self.stop:09d}.zip"
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def shards_of(cell: CampaignCell, most: int) -> list[Shard]:
+    """All of a cell, with ``most`` prompts each but for the last."""
+    count = cell.asked_set.prompts
+    return [Shard(cell, start, min(start + most, count)) for start in range(0, count, most)]
+
+
+def packed(shards: Iterable[Shard], most: int) -> list[tuple[Shard, ...]]:
+    """Shards that one lm_eval asks, so that small sets share a loaded model.
+
+    Args:
+        most: prompts together; at most one shard of a cell.
+    """
+    found: list[list[Shard]] = []
+    for shard in shards:
+        last = found[-1] if found else []
+        fits = sum(map(len, last)) + len(shard) <= most and shard.cell.key not in {
+            one.cell.key for one in last
+        }
+        if last and fits:
+            last.append(shard)
+        else:
+            found.append([shard])
+    return [tuple(one) for one in found]
+
+
+class ShardStore:
+    """Finished shards: what lm_eval wrote, a ZIP file each, there whole or not at all.
+
+    Args:
+        address: a folder, or any address of fsspec's: ``s3://bucket/folder``.
+
+    Raises:
+        OverbenchError: nothing that is installed knows such addresses.
+    """
+
+    def __init__(self, address: str) -> None:
+        from fsspec.core import url_to_fs
+
+        try:
+            self._files, self._root = url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise OverbenchError(
+                f"ray.shards: {address} can't be used: {error}. Expected a folder or an address of fsspec's."
+            ) from error
+
+    def _place(self, shard: Shard) -> str:
+        return f"{self._root.rstrip('/')}/{shard.name}"
+
+    def has(self, shard: Shard) -> bool:
+        self._files.invalidate_cache()
+        return bool(self._files.exists(self._place(shard)))
+
+    def put(self, shard: Shard, files: Sequence[Path]) -> None:
+        """Keep a shard's files, each below the name of its folder."""
+        place = self._place(shard)
+        partial = f"{place}.{uuid.uuid4().hex}.partial"
+        self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
+        with TemporaryDirectory() as folder:
+            made = Path(folder) / "shard.zip"
+            with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
+                for file in files:
+                    out.write(file, f"{file.parent.name}/{file.name}")
+            self._files.put_file(str(made), partial)
+        self._files.mv(partial, place)
+
+    @contextmanager
+    def opened(self, shard: Shard) -> Iterator[zipfile.ZipFile]:
+        """A shard's files.
+
+        Raises:
+            OverbenchError: it is damaged.
+        """
+        place = self._place(shard)
+        with TemporaryDirectory() as folder:
+            here = Path(folder) / "shard.zip"
+            with self._files.open(place, "rb") as source, here.open("wb") as out:
+                shutil.copyfileobj(source, out)
+            try:
+                with zipfile.ZipFile(here) as found:
+                    yield found
+            except zipfile.BadZipFile as error:
+                raise OverbenchError(
+                    f"{place} can't be read: {error}. Delete it; its prompts are asked again."
+                ) from error

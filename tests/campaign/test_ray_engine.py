@@ -1,0 +1,164 @@
+"""A campaign on a Ray cluster: the records of the local engine, and what is lost costs its shard alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from campaign_fakes import STAND_IN, TARGET, asked, prepared, records, run
+
+from generators.campaign.campaign import CampaignOutcome, run_campaign
+from generators.campaign.campaign_settings import CampaignSettings, RaySettings
+from generators.campaign.engines.local_engine import LocalEngine
+from generators.campaign.engines.ray_engine import RayEngine
+from overbench_tasks.refusal import RULES_VERSION
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'overbench[ray]'")
+pytestmark = pytest.mark.slow
+
+RAY = RaySettings(shard_prompts=5)
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A head that runs nothing, and two nodes of one core each, where lm_eval is the stand-in unless the test
+    is of a real model."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    places = (REPOSITORY,) if "real_model" in request.node.name else (STAND_IN, REPOSITORY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
+    monkeypatch.setenv("LM_EVAL_ASKED", str(tmp_path / "ray" / "asked"))
+    monkeypatch.setenv("LM_EVAL_RULES", RULES_VERSION)
+    monkeypatch.setenv("LM_EVAL_SECONDS", "0.1")
+    (tmp_path / "ray").mkdir()
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    for _ in range(2):
+        found.add_node(num_cpus=1)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+def on_ray(cluster: Any, folder: Path, settings: dict[str, Any], **changed: Any) -> CampaignOutcome:
+    return run(folder, settings, engine=RayEngine(RAY.model_copy(update=changed), cluster.address))
+
+
+def lm_evals(folder: Path) -> list[int]:
+    """The ids of the processes that ask for a campaign in ``folder``."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if b"lm_eval" in (words := file.read_bytes()) and str(folder).encode() in words:
+                found.append(int(file.parent.name))
+    return found
+
+
+def parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def wait_for(happens: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while not happens() and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_killed_worker_and_a_killed_node_cost_their_shards_alone(cluster: Any, tmp_path: Path) -> None:
+    settings, place = prepared(tmp_path), tmp_path / "ray"
+    settings["decodings"] = {"greedy": {}}
+    (tmp_path / "local").mkdir()
+
+    def so_far(count: int) -> bool:
+        return (place / "asked").is_file() and len(place.joinpath("asked").read_text().splitlines()) >= count
+
+    def kill() -> None:
+        wait_for(lambda: so_far(3) and lm_evals(place))
+        os.kill(parent(lm_evals(place)[0]), signal.SIGKILL)
+        wait_for(lambda: so_far(20) and lm_evals(place))
+        cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
+
+    killer = Thread(target=kill)
+    killer.start()
+    found = on_ray(cluster, place, settings)
+    killer.join()
+    assert (found.cells, found.done, found.failures) == (4, 4, ())
+    assert ray.is_initialized() is False and len(cluster.worker_nodes) == 1
+    run(tmp_path / "local", settings)
+    assert records(place) == records(tmp_path / "local")
+    twice = sum(count - 1 for count in asked(place).values())
+    assert twice <= 2  # at most the requests that were on their way
+    assert on_ray(cluster, place, settings).new == 0
+
+
+def test_shards_at_an_address_and_a_target_that_cannot_load(cluster: Any, tmp_path: Path) -> None:
+    settings, place = prepared(tmp_path), tmp_path / "ray"
+    settings["decodings"] = {"greedy": {}}
+    settings["targets"] = [{**TARGET, "name": "two", "model_args": "model=org/two,fails=load"}, TARGET]
+    address = f"file://{tmp_path}/store"
+    found = on_ray(cluster, place, settings, shards=address)
+    assert (found.cells, found.done, len(found.failures)) == (8, 4, 4)
+    assert "exit code 1: OSError: no such checkpoint" in found.failures[0].why
+    assert "no such checkpoint" in Path(found.failures[0].log).read_text()
+    assert "-m lm_eval --model overbench-local-chat" in found.failures[0].command
+    assert not (place / "out" / "shards").exists() and not (place / "out" / "caches").exists()
+    before, count = records(place), asked(place)
+    shutil.rmtree(place / "out" / "cells")
+    again = on_ray(cluster, place, {**settings, "targets": [TARGET]}, shards=address)
+    assert (again.new, records(place), asked(place)) == (4, before, count)
+
+
+def tiny_model(folder: Path) -> Path:
+    """A causal model with random weights and a handful of words, on disk as from the hub."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[EOS]",
+        *["I", "can", "not", "help", "you", "with", "how", "do", "kill", "the", "a", "time"],
+    ]
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(words), n_positions=512, n_embd=8, n_layer=1, n_head=2, eos_token_id=2, bos_token_id=2
+    )
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    tokens = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, "[UNK]"))
+    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
+    told = {"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[EOS]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokens, **told).save_pretrained(folder)
+    return folder
+
+
+def test_a_real_model_has_the_records_of_the_local_engine(cluster: Any, tmp_path: Path) -> None:
+    model = f"pretrained={tiny_model(tmp_path / 'model')}"
+    target = {
+        "name": "tiny",
+        "model_args": model,
+        "apply_chat_template": False,
+        "device": "cpu",
+        "memory": 0.5,
+    }
+    hard = {"task": "overbench_hard", "limit": 8}
+    settings = CampaignSettings.model_validate({"targets": [target], "sets": {"hard": hard}, "report": None})
+    found = {}
+    for name, engine in (("local", LocalEngine()), ("ray", RayEngine(RAY, cluster.address))):
+        assert run_campaign(settings, tmp_path / name / "out", engine).failures == ()
+        (results,) = (tmp_path / name / "out" / "cells").rglob("results_*.json")
+        scores = json.loads(results.read_text())["results"]["overbench_hard"]
+        found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True)
+    assert found["ray"] == found["local"]

@@ -1,0 +1,97 @@
+"""Shards of a cell, joined, are what one lm_eval on all of it writes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
+from lm_eval.loggers import EvaluationTracker
+from table_files import write_table
+
+from generators.campaign.asked_sets import asked_set
+from generators.campaign.campaign_cells import CampaignCell, configurations
+from generators.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
+from generators.campaign.engines.joined_shards import join_shards
+from generators.campaign.engines.ray_engine import RayEngine
+from generators.campaign.engines.shards import ShardStore, packed, shards_of
+from generators.refresh.refresh_settings import LabellerSettings
+from overbench_tasks.errors import OverbenchError
+
+TIMES = ("config", "date", "start_time", "end_time", "total_evaluation_time_seconds")
+
+
+def logged(source: Path, task: str, out: Path, **options: Any) -> list[Path]:
+    """The files of a run as lm_eval writes them: results, samples."""
+    tracker = EvaluationTracker(output_path=str(out))
+    lm = ScriptedLM(lambda prompt: REFUSAL if "kill" in prompt else ANSWER)
+    results = evaluate(lm, source, task, evaluation_tracker=tracker, **options)
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results=results, samples=samples)
+    tracker.save_results_samples(task, samples[task])
+    return sorted(out.rglob("*_*.json*"))
+
+
+@pytest.mark.parametrize("task", ["overbench_hard", "overbench_pairs"])
+def test_joined_shards_are_what_one_run_writes(task: str, tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": str(n),
+            "prompt": f"{('kill', 'mend')[n % 3 == 0]} {n}",
+            "pair_id": str(n // 2),
+            "label": label,
+        }
+        for n in range(10)
+        for label in [("safe", "unsafe")[n % 2 if task == "overbench_pairs" else 0]]
+    ]
+    source = write_table(tmp_path / "mine.jsonl", rows)
+    asked = asked_set("mine", SetSettings(task=task, source=str(source)), LabellerSettings())
+    settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"mine": task}}
+    one = configurations(CampaignSettings.model_validate(settings))[0]
+    cell = CampaignCell(one, replace(asked, task=task), "")
+    store, shards = ShardStore(str(tmp_path / "store")), shards_of(cell, 4)
+    for shard in shards:
+        positions = {task: list(range(shard.start, shard.stop))}
+        store.put(shard, logged(source, task, tmp_path / f"shard-{shard.start}", samples=positions))
+    join_shards(shards, store, tmp_path / "joined")
+    results, samples = sorted((tmp_path / "joined").rglob("*_*.json*"))
+    whole_results, whole_samples = logged(source, task, tmp_path / "whole")
+    assert samples.read_text() == whole_samples.read_text()
+    found, whole = json.loads(results.read_text()), json.loads(whole_results.read_text())
+    assert found["results"][task] == pytest.approx(whole["results"][task], nan_ok=True)
+    assert {k: v for k, v in found.items() if k not in (*TIMES, "results")} == {
+        k: v for k, v in whole.items() if k not in (*TIMES, "results")
+    }
+
+
+def test_shards_of_small_sets_share_a_run_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    asked = asked_set("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
+    settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"hard": "overbench_hard"}}
+    one = configurations(CampaignSettings.model_validate(settings))[0]
+    cells = [CampaignCell(one, asked, labeller) for labeller in ("a", "b", "c")]
+    shards = [shard for cell in cells for shard in shards_of(cell, 8)]
+    assert [(shard.start, shard.stop) for shard in shards[:2]] == [(0, 8), (8, 10)]
+    assert [[len(shard) for shard in run] for run in packed(shards, 12)] == [[8], [2, 8], [2, 8], [2]]
+    store = ShardStore(str(tmp_path))
+    assert not store.has(shards[0])
+    store.put(shards[0], [Path(__file__)])
+    assert store.has(shards[0]) and not store.has(shards[1])
+    file = tmp_path / shards[0].name
+    file.write_bytes(file.read_bytes()[:-30])
+    with (
+        pytest.raises(OverbenchError, match=r"000000008.zip can't be read: .*Delete it"),
+        store.opened(shards[0]),
+    ):
+        pass
+    with pytest.raises(OverbenchError, match=r"ray.shards: nothing://x can't be used"):
+        ShardStore("nothing://x")
+
+
+def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(OverbenchError, match=r"needs Ray: pip install 'overbench\[ray\]'"):
+        RayEngine(RaySettings())
