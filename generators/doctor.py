@@ -5,15 +5,21 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
 
+from generators.attribution.attribution_settings import ACCELERATOR_TOKENS, CPU_TOKENS
 from generators.models.models import MODELS, cached, models_dir
+from generators.targets.target import TargetSettings
 from overbench_tasks import autoload
+from overbench_tasks.chat.endpoint import EndpointSettings
 from overbench_tasks.prompts import prompt_sets, refreshed, sources
+from overbench_tasks.text import printable
 
 TASKS = (
     "overbench",
@@ -65,7 +71,7 @@ class Check:
 
 def run_checks() -> Iterator[Check]:
     """All checks in reading order; importing the backends takes seconds, so they come one by one."""
-    for checks in (_lm_eval, _tasks, _model_types, _backends, _keys, _data):
+    for checks in (_lm_eval, _tasks, _model_types, _backends, _gpus, _keys, _data):
         yield from checks()
 
 
@@ -145,6 +151,54 @@ def _import_problem(module: str) -> str:
     except Exception as error:  # a backend can fail in any way of its own
         return f"{type(error).__name__}: {error}".splitlines()[0][:120]
     return ""
+
+
+def _gpus() -> Iterator[Check]:
+    """What there is; what it changes is settings."""
+    by_torch, by_driver = _seen_by_torch(), _seen_by_driver()
+    if by_driver and not by_torch:
+        found = (
+            f"{_counted(by_driver)}, which torch does not see: hf, attribution and classifiers use the CPU"
+        )
+        advice = "For these install torch's build for CUDA (pytorch.org); a server of its own may use them."
+        yield Check("GPUs", Status.NOTE, found, advice)
+    elif not by_torch:
+        yield Check("GPUs", Status.OK, "none: hf, attribution and classifiers use the CPU")
+    else:
+        yield Check("GPUs", Status.OK, _counted(by_torch))
+    asked = TargetSettings.model_fields["batch_size"].default
+    in_flight = EndpointSettings.model_fields["concurrency"].default
+    yield Check(
+        *("settings on a GPU", Status.OK),
+        f"batch_size auto for hf and vllm (lm_eval's is 1, a refresh's {asked}); attribution.batch_tokens "
+        f"{ACCELERATOR_TOKENS:,}, which is its default there ({CPU_TOKENS:,} on a CPU): more where memory "
+        f"allows; concurrency of a judge or writer that a vLLM server answers for 64 and more ({in_flight})",
+    )
+
+
+def _seen_by_torch() -> list[str]:
+    try:
+        import torch
+
+        devices = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+        seen = [torch.cuda.get_device_properties(device) for device in devices]
+        found = [f"{one.name}, {one.total_memory / 2**20:.0f} MiB" for one in seen]
+        return found or (["Apple's (MPS)"] if torch.backends.mps.is_available() else [])
+    except Exception:  # no torch, or one that is broken in any way: extra hf tells
+        return []
+
+
+def _seen_by_driver() -> list[str]:
+    command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in told.stdout.splitlines() if line.strip()]
+
+
+def _counted(names: list[str]) -> str:
+    return "; ".join(f"{count} x {printable(name)}" for name, count in Counter(names).items())
 
 
 def _keys() -> Iterator[Check]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import typer
 from conftest import REFUSAL, overbench
 from lm_eval.tasks import TaskManager
@@ -109,6 +111,27 @@ class TestDoctor:
         text = overbench("doctor")
         assert "no_such_backend does not import" in text
         assert "pip install 'overbench[vllm]'" in text
+
+    def test_the_gpus_that_it_sees_and_what_they_change(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        def gpus() -> list[str]:
+            return [f"{one.status.name} {one.topic}: {one.found}" for one in doctor._gpus()]
+
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert gpus()[0] == "OK GPUs: none: hf, attribution and classifiers use the CPU"
+        assert "batch_size auto" in gpus()[1] and "attribution.batch_tokens" in gpus()[1]
+        smi = tmp_path / "nvidia-smi"
+        smi.write_text("#!/bin/sh\necho 'NVIDIA H200, 143771 MiB'\necho 'NVIDIA H200, 143771 MiB'\n")
+        smi.chmod(0o755)
+        assert gpus()[0].startswith("NOTE GPUs: 2 x NVIDIA H200, 143771 MiB, which torch does not see")
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+        seen = SimpleNamespace(name="NVIDIA A100", total_memory=80 * 2**30)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: seen)
+        assert gpus()[0] == "OK GPUs: 1 x NVIDIA A100, 81920 MiB"
 
 
 class TestModels:
