@@ -99,7 +99,9 @@ class DecodingSettings(_Part):
 
     @model_validator(mode="after")
     def _repeats_differ(self) -> DecodingSettings:
-        if self.repeats > 1 and not self.sampled:
+        if (
+            not self.sampled and self.repeats > 1
+        ):  # in this order: a temperature that is no number is an error
             raise ValueError("repeats of a greedy decoding are all alike; expected a temperature above 0")
         return self
 

@@ -274,6 +274,7 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path) -> Non
         ({"targets": [TARGET, TARGET]}, "two targets are called 'one'"),
         ({"targets": [{**TARGET, "name": "a/b"}]}, "expected a name of letters"),
         ({"decodings": {"a": {"repeats": 2}}}, "expected a temperature above 0"),
+        ({"decodings": {"a": {"gen_kwargs": {"temperature": "hot"}}}}, "decodings.a: .*to float: 'hot'"),
         ({"sets": {"a": {"refreshed": True}}}, "no target has refresh: true"),
         ({"sets": {"a": {"targets": ["on"]}}}, "sets.a.targets: no 'on' among one"),
         ({"system_prompts": {"a": "defence:self-remindr"}}, "Did you mean self-reminder"),

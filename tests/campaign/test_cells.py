@@ -36,6 +36,18 @@ def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -
     assert set(keys(model_args="model=org/one,think_end_token=x")).isdisjoint(keys())
 
 
+def test_vllm_is_asked_as_lm_eval_has_it(tmp_path: Path) -> None:
+    target = {"name": "one", "model": "vllm", "model_args": "pretrained=org/one,tensor_parallel_size=4"}
+    target |= {"batch_size": "auto", "device": "cuda"}
+    settings = CampaignSettings.model_validate({**prepared(tmp_path), "targets": [target]})
+    jobs = {job.name: " ".join(job.words(None)) for job in make_plan(settings, tmp_path / "out").jobs()}
+    plain, second = jobs["one/plain/greedy: hard, my_unsafe"], jobs["one/plain/warm-2: hard, my_unsafe"]
+    assert "--model vllm --model_args pretrained=org/one,tensor_parallel_size=4 --tasks" in plain
+    assert "--batch_size auto --device cuda" in plain and "--seed" not in plain
+    assert "tensor_parallel_size=4,seed=1235 --tasks" in second and "--seed 1235" in second
+    assert "--gen_kwargs temperature=0.7,do_sample=True" in second
+
+
 def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: Path) -> None:
     settings = {**prepared(tmp_path), "decodings": {"greedy": {}}, "system_prompts": {"plain": ""}}
     file = Path(settings["sets"]["my_unsafe"]["source"])
