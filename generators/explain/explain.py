@@ -108,7 +108,10 @@ class _PromptSteps:
         if greedy and len(set(own.labels)) > 1:
             [own] = yield from self._ask([TargetRequest(question, ASKED_AGAIN)])
         state = _state(own, greedy)
-        reason = next((verdict.reason for verdict in own.verdicts if verdict.label == "unscored"), "")
+        told = [
+            one for one in own.verdicts if (one.blocked if state == "refused" else one.label == "unscored")
+        ]
+        reason = told[0].reason if told else ""
         found = Explanation(
             self._id, self._prompt, state, own.labels, own.replies[0], reason, settings.by, self._calls
         )

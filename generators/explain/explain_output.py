@@ -63,11 +63,11 @@ def told_state(one: Explanation) -> str:
             "replies (search by majority: --samples 5)"
         )
     if one.state == "unscored":
-        return f"not searched: the reply has no label ({one.reason or 'unscored'})"
+        return f"not searched: the reply has no label ({excerpt(one.reason) or 'unscored'})"
     how_often = f" in {refusals} of {replies} replies" if refusals < replies else ""
     if one.state == "not_refused":
         return f"not refused{f', only{how_often}' if refusals else ''}, so there is nothing to search"
-    return f"refused{how_often}"
+    return f"refused{how_often}{f' (withheld: {excerpt(one.reason)})' if one.reason else ''}"
 
 
 def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:

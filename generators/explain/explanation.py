@@ -69,7 +69,7 @@ class Explanation:
         state: what the target does with the prompt as it is.
         labels: of its replies to that, in the order they came.
         reply: the first of these.
-        reason: where a reply has no label, why; else "".
+        reason: where a reply has no label, or its provider withheld it, why; else "".
         by: how words were taken out.
         calls: questions put to the target for this prompt, those on file counted in.
         openings: by probability, those of refusals that were looked for; else none.

@@ -146,6 +146,7 @@ class TestExplanation:
         blocked = ModelReply(finish_reason="refusal", withheld=Withheld("anthropic", "refusal"))
         [one] = explained(RuledTarget(lambda q: blocked if "kill" in q.prompt else ANSWER), PROMPT)
         assert found(one) == [["kill"]]
+        assert "  refused (withheld: refusal): " in list(terminal_lines(one, None))
 
     @pytest.mark.parametrize(
         ("reply", "state", "said"),
