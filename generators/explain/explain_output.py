@@ -78,7 +78,7 @@ def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:
     taken_out = "replaced by a neutral one" if unit == "word" and one.by == "replacement" else "left out"
     if not found.shown:
         if found.state == "budget_ended":
-            yield f"no trigger found yet: the calls ended; no {unit} of those tried turns it (--budget_calls)"
+            yield f"no trigger found yet: the calls ended (raise --budget_calls), no {unit} tried turns it"
         elif unit == "sentence":
             yield "no trigger found: it is refused without the instruction, too"
         else:
@@ -151,7 +151,9 @@ def page(explained: Sequence[Explanation], facts: Mapping[str, Any], instruction
     """
     from generators.report.write_report import html
 
-    told = (f"{name.replace('_', ' ')} {value}" for name, value in facts.items() if value)
+    # The decoding is a hash, for programs.
+    said = {name: value for name, value in facts.items() if value and name != "decoding"}
+    told = (f"{name.replace('_', ' ')} {value}" for name, value in said.items())
     lead = tuple(f"{visible(line)}." for line in ("; ".join(told), *count_lines(explained)))
     sections = [
         section
