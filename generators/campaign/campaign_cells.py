@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from generators.campaign.asked_sets import AskedSet, labelled_by
-from generators.campaign.campaign_settings import CampaignSettings, CampaignTarget, DecodingSettings
+from generators.campaign.campaign_settings import CampaignSettings, DecodingSettings
+from generators.campaign.target_settings import CampaignTarget
 from generators.targets.ways_of_asking import WHERE_AND_HOW_FAST
 
 CELLS, FACTS = "cells", "cell.json"

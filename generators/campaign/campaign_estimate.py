@@ -13,8 +13,8 @@ from typing import Final
 from generators.campaign.asked_sets import MEAN_CHARS, stated_set
 from generators.campaign.campaign_cells import CampaignCell, cells_of
 from generators.campaign.campaign_plan import CampaignPlan
-from generators.campaign.campaign_settings import CampaignTarget
 from generators.campaign.finished_cells import CellFacts, facts_of
+from generators.campaign.target_settings import CampaignTarget
 from generators.refresh.plan import RefreshPlan, refresh_plan
 from overbench_tasks.errors import OverbenchError
 

@@ -19,7 +19,8 @@ from typing import Final
 import yaml
 
 from generators.campaign.campaign_cells import API_TYPES, CampaignCell, Configuration, hashed
-from generators.campaign.campaign_settings import PORT, CampaignSettings, CampaignTarget, ServerSettings
+from generators.campaign.campaign_settings import CampaignSettings
+from generators.campaign.target_settings import PORT, CampaignTarget, ServerSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME
 from overbench_tasks.tables import whole_file
@@ -39,7 +40,7 @@ class CampaignJob:
     Attributes:
         key: tells it from others, and names its folder; the same as long as it does the same.
         name: for people.
-        command: its words; :data:`~generators.campaign.campaign_settings.PORT` stands for the server's port.
+        command: its words; :data:`~generators.campaign.target_settings.PORT` stands for the server's port.
         cells: those that it finishes; none of a refresh.
         cache: jobs with the same one don't run at once; "" for none.
         target: whose server is needed, where there is one.

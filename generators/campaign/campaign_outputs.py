@@ -11,7 +11,7 @@ from generators.campaign.campaign_cells import CELLS
 from generators.campaign.campaign_folder import JobFailure
 from generators.campaign.campaign_jobs import refreshed_prompts
 from generators.campaign.campaign_plan import CampaignPlan
-from generators.campaign.campaign_settings import CampaignTarget
+from generators.campaign.target_settings import CampaignTarget
 from generators.targets.naming import name_target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file

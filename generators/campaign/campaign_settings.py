@@ -1,4 +1,5 @@
-"""All settings of a campaign, as its YAML file has them; each default is written once, here."""
+"""All settings of a campaign, as its YAML file has them; each default is written once, here and beside
+:class:`~generators.campaign.target_settings.CampaignTarget`."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from generators.campaign.target_settings import PORT, CampaignTarget, SettingsPart
 from generators.defences.defences import find_defence
 from generators.refresh.presets import PRESETS
 from generators.refresh.refresh_settings import (
@@ -27,61 +29,11 @@ from overbench_tasks.labellers import by_name
 
 DEFENCE: Final = "defence:"
 """Before the name of a defence, in place of a system prompt's text."""
-PORT: Final = "{port}"
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ServerSettings(_Part):
-    """A server that answers for one target: started before it is asked, waited for, and stopped."""
-
-    command: str = Field(
-        description="Template of the command line, without a shell: {port} and {model} are filled in."
-    )
-    port: int = Field(0, ge=0, lt=65536, description="0: any that is free.")
-    ready: str = Field(
-        "http://127.0.0.1:{port}/v1/models", description="Answers HTTP 200 once the server is up."
-    )
-    timeout_sec: float = Field(900, gt=0, description="How long to wait for that.")
-
-
-class CampaignTarget(_Part):
-    """One checkpoint, by lm-eval's own names, and what is known of it."""
-
-    name: str = Field(description="In folders and messages; the report names targets by their checkpoints.")
-    model: str = Field("hf", description="lm-eval's model type.")
-    model_args: str = Field(description="lm-eval's model arguments; {port} is the server's.")
-    batch_size: str | None = Field(None, coerce_numbers_to_str=True, description="As in lm_eval.")
-    device: str | None = Field(None, description="As in lm_eval.")
-    apply_chat_template: bool = Field(True, description="As in lm_eval. Turn off for a base model.")
-    family: str | None = Field(None, description="For the report, as are size, released and line.")
-    size: float | None = Field(None, gt=0, description="Billions of parameters.")
-    released: str | None = Field(None, pattern=r"^\d{4}-(0[1-9]|1[0-2])$", description="YYYY-MM.")
-    line: str | None = Field(None, description="Of versions of one model: what they have in common.")
-    gpus: float = Field(0, ge=0, description="That it takes: for the estimate, and for Ray.")
-    cpus: float = Field(1, ge=0, description="Cores that it takes: for Ray.")
-    memory: float = Field(0, ge=0, description="GiB that it takes beside its GPUs' own: for Ray.")
-    tokens_per_second: float | None = Field(
-        None, gt=0, description="New tokens, on all its GPUs together: for the estimate, until measured."
-    )
-    prices: PriceSettings | None = Field(None, description="Of an API, for the estimate.")
-    server: ServerSettings | None = None
-    refresh: bool | dict[str, Any] = Field(
-        False, description="Make prompts for it first; settings of a refresh, on top of the campaign's."
-    )
-
-    @property
-    def served_model(self) -> str:
-        """What {model} stands for in a server's command."""
-        found = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", self.model_args)
-        return found[1] if found else self.name
-
-
-class DecodingSettings(_Part):
+class DecodingSettings(SettingsPart):
     """How replies are drawn."""
 
     gen_kwargs: dict[str, str | int | float | bool] = Field(
@@ -99,14 +51,13 @@ class DecodingSettings(_Part):
 
     @model_validator(mode="after")
     def _repeats_differ(self) -> DecodingSettings:
-        if (
-            not self.sampled and self.repeats > 1
-        ):  # in this order: a temperature that is no number is an error
+        sampled = self.sampled  # a temperature that is no number is an error, whatever the repeats
+        if self.repeats > 1 and not sampled:
             raise ValueError("repeats of a greedy decoding are all alike; expected a temperature above 0")
         return self
 
 
-class SetSettings(_Part):
+class SetSettings(SettingsPart):
     """A set of prompts: one of our tasks, with its own prompts or others."""
 
     task: str = Field("overbench", description="One of our tasks; it says which prompts are safe.")
@@ -141,7 +92,7 @@ class SetSettings(_Part):
         return self
 
 
-class ReleaseSettings(_Part):
+class ReleaseSettings(SettingsPart):
     """The release that the answers are joined into: settings of overbench aggregate, and its prompts."""
 
     sources: tuple[Path, ...] = Field(
@@ -152,14 +103,14 @@ class ReleaseSettings(_Part):
     )
 
 
-class ReportSettings(_Part):
+class ReportSettings(SettingsPart):
     """The page that is made at the end."""
 
     title: str = "OVERBENCH campaign"
     aliases: tuple[str, ...] = Field((), description="'LONG NAME=short name', as for overbench report.")
 
 
-class RaySettings(_Part):
+class RaySettings(SettingsPart):
     """With ``--engine ray``: how cells are cut, and where their parts are kept."""
 
     shard_prompts: int = Field(
@@ -173,7 +124,7 @@ class RaySettings(_Part):
     max_retries: int = Field(3, ge=-1, description="Of what was lost with a worker or node; -1: no end.")
 
 
-class CampaignSettings(_Part):
+class CampaignSettings(SettingsPart):
     """Everything that shapes a campaign."""
 
     out: Path | None = Field(None, description="Its folder. Default: campaigns/NAME OF THE FILE.")

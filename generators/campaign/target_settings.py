@@ -1,0 +1,64 @@
+"""The settings of a campaign's targets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from generators.refresh.refresh_settings import PriceSettings
+
+PORT: Final = "{port}"
+"""In model arguments and commands, where the port of a target's server comes."""
+
+
+class SettingsPart(BaseModel):
+    """Of the settings of a campaign: unknown names are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSettings(SettingsPart):
+    """A server that answers for one target: started before it is asked, waited for, and stopped."""
+
+    command: str = Field(
+        description="Template of the command line, without a shell: {port} and {model} are filled in."
+    )
+    port: int = Field(0, ge=0, lt=65536, description="0: any that is free.")
+    ready: str = Field(
+        "http://127.0.0.1:{port}/v1/models", description="Answers HTTP 200 once the server is up."
+    )
+    timeout_sec: float = Field(900, gt=0, description="How long to wait for that.")
+
+
+class CampaignTarget(SettingsPart):
+    """One checkpoint, by lm-eval's own names, and what is known of it."""
+
+    name: str = Field(description="In folders and messages; the report names targets by their checkpoints.")
+    model: str = Field("hf", description="lm-eval's model type.")
+    model_args: str = Field(description="lm-eval's model arguments; {port} is the server's.")
+    batch_size: str | None = Field(None, coerce_numbers_to_str=True, description="As in lm_eval.")
+    device: str | None = Field(None, description="As in lm_eval.")
+    apply_chat_template: bool = Field(True, description="As in lm_eval. Turn off for a base model.")
+    family: str | None = Field(None, description="For the report, as are size, released and line.")
+    size: float | None = Field(None, gt=0, description="Billions of parameters.")
+    released: str | None = Field(None, pattern=r"^\d{4}-(0[1-9]|1[0-2])$", description="YYYY-MM.")
+    line: str | None = Field(None, description="Of versions of one model: what they have in common.")
+    gpus: float = Field(0, ge=0, description="That it takes: for the estimate, and for Ray.")
+    cpus: float = Field(1, ge=0, description="Cores that it takes: for Ray.")
+    memory: float = Field(0, ge=0, description="GiB that it takes beside its GPUs' own: for Ray.")
+    tokens_per_second: float | None = Field(
+        None, gt=0, description="New tokens, on all its GPUs together: for the estimate, until measured."
+    )
+    prices: PriceSettings | None = Field(None, description="Of an API, for the estimate.")
+    server: ServerSettings | None = None
+    refresh: bool | dict[str, Any] = Field(
+        False, description="Make prompts for it first; settings of a refresh, on top of the campaign's."
+    )
+
+    @property
+    def served_model(self) -> str:
+        """What {model} stands for in a server's command."""
+        found = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", self.model_args)
+        return found[1] if found else self.name
