@@ -104,7 +104,7 @@ def told(finished: Finished) -> list[str]:
     lines = []
     for cell, facts in zip(finished.job.cells, finished.cells, strict=True):
         rate = "no reply could be scored" if facts.rate is None else f"{100 * facts.rate:.1f} % refused"
-        rate = facts.estimates or rate
-        failed = f", {facts.failed} requests failed" if facts.failed else ""
-        lines.append(f"{cell.name}: {facts.prompts:,} prompts, {rate}{failed}, {facts.seconds:,.0f} s")
+        found = facts.estimates or f"{facts.prompts:,} prompts, {rate}"
+        failed = f", {facts.failed} replies never came or were never labelled" if facts.failed else ""
+        lines.append(f"{cell.name}: {found}{failed}, {facts.seconds:,.0f} s")
     return lines or [f"{finished.job.name}: done"]

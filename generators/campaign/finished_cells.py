@@ -28,7 +28,7 @@ class CellFacts:
     Attributes:
         prompts: how many were asked.
         reply_chars: of all replies together.
-        failed: requests that brought no reply.
+        failed: replies that never came or were never labelled.
         seconds: its share, by prompts, of what lm_eval took.
         ended: when, in lm-eval's words.
         rate: of the replies that could be scored, the refused ones; None for none.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from campaign_fakes import SETTINGS, TARGET, asked, prepared, records, run
 from fault_server import Fault, fault_server, honest, status, true_label
 from table_files import write_table
@@ -76,6 +77,12 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     assert "not all asked  one/plain/greedy/unsafe_30: Estimate from 30 of 200 prompts, still wider" in status
     assert estimate in (tmp_path / "out" / "report.md").read_text().replace("\\", "")
     assert run(tmp_path, {**settings, "until_width": 0.3}).new == 1
+    wider = tmp_path / "wider.yaml"
+    wider.write_text(yaml.safe_dump(settings))
+    words = ["campaign", str(wider), "--out", str(tmp_path / "out"), "--until_width", "0.4", "--dry-run"]
+    told = CliRunner().invoke(app, words).output
+    assert "1 to ask; 2 are done" in told.replace("cells       ", "")
+    assert "set unsafe: all 200 prompts, though a cell stops once its interval is 40 points wide" in told
 
 
 @pytest.mark.slow
