@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
+from random import SystemRandom
 from typing import Any, Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -158,10 +160,28 @@ class Target:
         asked = [
             (one.prompt, context, self.generation) for one, context in zip(questions, contexts, strict=True)
         ]
-        replies = zip(contexts, self._sent("generate_until", asked), strict=True)
-        shown = [with_opening(self._lm, context, reply) for context, reply in replies]
+        replies: dict[int, Any] = {}
+        for places in self._turns(questions):
+            replies |= zip(places, self._sent("generate_until", [asked[one] for one in places]), strict=True)
+        shown = [with_opening(self._lm, context, replies[place]) for place, context in enumerate(contexts)]
         look_for_reasoning(self._lm, shown, ROOM)
         return shown
+
+    def _turns(self, questions: Sequence[Question]) -> Iterator[Sequence[int]]:
+        """The places of the questions that go to the backend together.
+
+        lm-eval's API models send one seed with every request, to which a server gives the same reply each
+        time: where replies are sampled, equal questions go in turns, each with a seed of its own.
+        """
+        if not (self._more_generation.get("do_sample") and hasattr(self._lm, "_seed")):
+            yield range(len(questions))
+            return
+        places: dict[Question, list[int]] = {}
+        for place, question in enumerate(questions):
+            places.setdefault(question, []).append(place)
+        for turn in zip_longest(*places.values()):
+            self._lm._seed = SystemRandom().getrandbits(31)
+            yield [place for place in turn if place is not None]
 
     def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]:
         """The log-probability (natural, at most 0) that the answer to each question begins with that text.

@@ -94,6 +94,19 @@ def test_what_a_provider_says_of_a_reply_reaches_the_refresh() -> None:
     assert reply is withheld
 
 
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_samples_of_one_question_have_seeds_of_their_own(temperature: int) -> None:
+    """lm-eval's API models send their ``_seed``; a server answers equal requests alike."""
+    lm = ScriptedLM(lambda prompt: f"{prompt} {lm._seed}")
+    lm._seed = 1234  # type: ignore[attr-defined]
+    sampled = {"do_sample": True, "temperature": temperature} if temperature else {}
+    asked = Target(TargetSettings(model_args="model=m"), sampled)
+    asked.__dict__["_lm"] = lm
+    found = asked.answers([Question(one, None) for one in ("a", "b", "a", "a", "b")])
+    assert [one[0] for one in found] == ["a", "b", "a", "a", "b"]
+    assert len(set(found)) == (5 if temperature else 2)
+
+
 def test_the_line_break_behind_the_role_is_no_part_of_a_replys_probability() -> None:
     """Neither is it where a template ends without one."""
 
