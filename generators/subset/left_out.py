@@ -44,18 +44,6 @@ def by_traits(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
     return [float(one) for one in fit_traits(matrix.values[:, list(kept)]).traits]
 
 
-def by_difficulty(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
-    """The share of the targets kept that refuse; the Rasch model's order."""
-    values = matrix.values[:, list(kept)]
-    scored = values != MISSING
-    return [float(one) for one in (values * scored).sum(axis=1) / scored.sum(axis=1).clip(min=1)]
-
-
-def by_nothing(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
-    """All alike: a random subset."""
-    return [0.0] * len(matrix.prompt_ids)
-
-
 def left_out_errors(
     matrix: ResponseMatrix,
     size: int,

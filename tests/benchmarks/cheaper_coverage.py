@@ -11,7 +11,7 @@ enough (``until_width``), beside Wilson's interval at each look, plain and for a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,8 +21,8 @@ import real_outcomes
 from generators.release.outcomes import find_outcomes
 from generators.release.read import read_release
 from generators.report.report_inputs import read_inputs
-from generators.report.stats.matrix import ResponseMatrix, release_matrix
-from generators.subset.left_out import by_difficulty, by_nothing, by_traits, left_out_errors
+from generators.report.stats.matrix import MISSING, ResponseMatrix, release_matrix
+from generators.subset.left_out import by_traits, left_out_errors
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.metrics.until_width import LOOK, effective_number, sequential_interval
 from overbench_tasks.prompts.sources import BUNDLED
@@ -92,6 +92,18 @@ def stopping_table(trials: int) -> Iterator[str]:
                 worst, (mean, used) = found[:, 0].min(), found.mean(axis=0)
                 cells += [f"{100 * worst:.1f} ({100 * mean:.1f})", f"{100 * (1 - used):.0f}"]
             yield f"| {total:,} | {100 * width:g} | {' | '.join(cells)} |"
+
+
+def by_difficulty(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
+    """The share of the targets kept that refuse; the Rasch model's order."""
+    values = matrix.values[:, list(kept)]
+    scored = values != MISSING
+    return [float(one) for one in (values * scored).sum(axis=1) / scored.sum(axis=1).clip(min=1)]
+
+
+def by_nothing(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
+    """All alike: a random subset."""
+    return [0.0] * len(matrix.prompt_ids)
 
 
 def matrices(releases: list[Path]) -> Iterator[tuple[str, ResponseMatrix, dict[str, str]]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.cheaper_coverage import by_nothing
 from conftest import overbench
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from tiny_releases import tiny_release
 
 from generators.release.read import read_release
 from generators.report.stats.matrix import release_matrix
-from generators.subset.left_out import by_nothing, left_out_errors
+from generators.subset.left_out import left_out_errors
 from generators.subset.prompt_traits import fit_traits
 from generators.subset.subset import SubsetMark, estimate, every_kth
 from overbench_tasks.metrics import wilson_interval
