@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -103,10 +103,9 @@ class Inquiry:
             if not openings and key not in self._verdicts
         }
         self._verdicts |= self._kept.verdicts(self._target, unread, self._labeller)
-        known = self._kept.replies(self._target)
         return [self._answer(one, known) for one in requests]
 
-    def _answer(self, request: TargetRequest, known: dict[str, tuple[str, Verdict | None]]) -> Answer:
+    def _answer(self, request: TargetRequest, known: Mapping[str, tuple[str, Verdict | None]]) -> Answer:
         keys = _keys(request)
         if request.openings:
             return Answer(log_probability=float(known[keys[0]][0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +31,7 @@ class ReplyFile:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._rows: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        self._replies: defaultdict[tuple[str, str], dict[str, tuple[str, Verdict | None]]] = defaultdict(dict)
         if file.is_file():
             for _, row in read_records(file, on_bad_row=lambda error: None):
                 if (
@@ -38,15 +39,15 @@ class ReplyFile:
                     and {"target", "decoding", "prompt_id", "reply"} <= row.keys()
                     and (row.get("verdict") or {}).get("reason") != "request_failed"
                 ):
-                    self._rows[row["target"], row["decoding"], row["prompt_id"]] = row
+                    self._know(row)
 
-    def replies(self, target: Asked) -> dict[str, tuple[str, Verdict | None]]:
-        """By prompt id the reply, and what its provider's word alone makes of it."""
-        return {
-            key: (row["reply"], Verdict.from_json(row["verdict"]) if row.get("verdict") else None)
-            for (name, decoding, key), row in self._rows.items()
-            if (name, decoding) == (target.name, target.decoding)
-        }
+    def _know(self, row: Mapping[str, Any]) -> None:
+        verdict = Verdict.from_json(row["verdict"]) if row.get("verdict") else None
+        self._replies[row["target"], row["decoding"]][row["prompt_id"]] = row["reply"], verdict
+
+    def replies(self, target: Asked) -> Mapping[str, tuple[str, Verdict | None]]:
+        """By prompt id the reply, and what its provider's word alone makes of it; what is added appears."""
+        return self._replies[target.name, target.decoding]
 
     def verdicts(self, target: Asked, prompts: Mapping[str, str], labeller: Labeller) -> dict[str, Verdict]:
         """By prompt id what is to be made of its reply, which is there.
@@ -89,4 +90,5 @@ class ReplyFile:
             raise OverbenchError(
                 f"{self._file} can't be written: {error}. Make room, then start the same command again."
             ) from error
-        self._rows |= {(row["target"], row["decoding"], row["prompt_id"]): row for row in rows}
+        for row in rows:
+            self._know(row)
