@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import Annotated, Any, Final
+from importlib.metadata import requires
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -58,8 +60,26 @@ def main() -> None:
     try:
         app()
     except OverbenchError as error:
-        typer.secho(f"Error: {error}", fg="red", err=True)
-        raise SystemExit(1) from None
+        _end(str(error))
+    except ModuleNotFoundError as error:
+        if error.name is None or (extra := _extra_with(error.name.partition(".")[0])) is None:
+            raise
+        _end(f"This needs {error.name}, which is not installed: pip install 'overbench[{extra}]'.")
+
+
+def _end(message: str) -> NoReturn:
+    typer.secho(f"Error: {message}", fg="red", err=True)
+    raise SystemExit(1) from None
+
+
+def _extra_with(module: str) -> str | None:
+    """The first extra of this package that brings a module; None: none does."""
+    name = {"sklearn": "scikit-learn"}.get(module, module)
+    for one in requires("overbench") or ():
+        requirement, _, extra = one.partition("extra == ")
+        if extra and re.match(rf"{re.escape(name)}\b(?!-)", requirement):
+            return extra.strip("'\"")
+    return None
 
 
 def _show_version(value: bool) -> None:

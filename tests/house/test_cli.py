@@ -226,6 +226,21 @@ def test_errors_that_a_user_can_mend_end_with_their_message(
 
 
 @pytest.mark.parametrize(
+    ("module", "extra"), [("wordfreq", "generators"), ("sklearn", "generators"), ("duckdb", "report")]
+)
+def test_a_package_that_an_extra_brings_is_named_with_its_install(
+    module: str, extra: str, monkeypatch: pytest.MonkeyPatch, error: Callable[..., str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ModuleNotFoundError(name=module)
+
+    monkeypatch.setattr(models, "fetch", fail)
+    assert error("models", "smollm2-135m").endswith(
+        f"{module}, which is not installed: pip install 'overbench[{extra}]'."
+    )
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["rescore", "no.jsonl"], "Expected a file at no.jsonl, found nothing there"),
