@@ -158,7 +158,7 @@ def run_overbench(words: list[str]) -> None:
 def check_tool(words: list[str]) -> None:
     """pip, pytest and the like: files and extras are there; .ci/run and the real-model tests run them."""
     assert re.fullmatch(
-        r"\.|\.venv/bin/\w+|\.ci/run|export|mypy|pip|pre-commit|pytest|python3?|ruff", words[0]
+        r"\.|\.venv/bin/\w+|\.ci/run|export|mypy|pip|pre-commit|pytest|python3?|ray|ruff", words[0]
     )
     extras = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
     for word in words:
