@@ -106,6 +106,10 @@ class OverbenchTask(GenerationTask):
         # list's order for the numbers but not for the documents.
         return islice(enumerate(self.eval_docs.select(samples)), rank, None, world_size)
 
+    def doc_to_target(self, *_: Any, **__: Any) -> str:
+        # lm-eval would compile the empty template anew, twice for each prompt.
+        return ""
+
     def apply_filters(self) -> list[Instance] | None:
         lm = _model_under_evaluation()
         for instance in self._instances or []:
