@@ -107,17 +107,22 @@ def test_shards_at_an_address_and_a_target_that_cannot_load(cluster: Any, tmp_pa
     settings, place = prepared(tmp_path), tmp_path / "ray"
     settings["decodings"] = {"greedy": {}}
     settings["targets"] = [{**TARGET, "name": "two", "model_args": "model=org/two,fails=load"}, TARGET]
+    early = {"until_width": 0.9, "targets": ["one"], "system_prompts": ["plain"]}
+    settings["sets"]["early"] = settings["sets"]["my_unsafe"] | early
     address = f"file://{tmp_path}/store"
     found = on_ray(cluster, place, settings, shards=address)
-    assert (found.cells, found.done, len(found.failures)) == (8, 4, 4)
-    assert "exit code 1: OSError: no such checkpoint" in found.failures[0].why
-    assert "no such checkpoint" in Path(found.failures[0].log).read_text()
-    assert "-m lm_eval --model overbench-local-chat" in found.failures[0].command
+    assert (found.cells, found.done, len(found.failures)) == (9, 4, 5)
+    assert "until_width, works in the campaign's folder, which the nodes don't see" in found.failures[0].why
+    assert "exit code 1: OSError: no such checkpoint" in found.failures[1].why
+    assert "no such checkpoint" in Path(found.failures[1].log).read_text()
+    assert "-m lm_eval --model overbench-local-chat" in found.failures[1].command
     assert not (place / "out" / "shards").exists() and not (place / "out" / "caches").exists()
     before, count = records(place), asked(place)
     shutil.rmtree(place / "out" / "cells")
-    again = on_ray(cluster, place, {**settings, "targets": [TARGET]}, shards=address)
+    settings["targets"] = [TARGET]
+    again = on_ray(cluster, place, settings, shards=address)
     assert (again.new, records(place), asked(place)) == (4, before, count)
+    assert on_ray(cluster, place, settings).new == 1  # the cell that can't be cut
 
 
 def tiny_model(folder: Path) -> Path:

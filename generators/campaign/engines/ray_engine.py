@@ -121,7 +121,10 @@ class RayEngine:
                 try:
                     found = self._ray.get(task)
                 except self._ray.exceptions.RayError as error:
-                    found = ShardRunFailure(f"Ray: {str(error).strip() or type(error).__name__}", "")
+                    # Of what the task raised, the traceback's last line; of what Ray says, its first.
+                    lines = str(error).strip().splitlines() or [type(error).__name__]
+                    raised = isinstance(error, self._ray.exceptions.RayTaskError)
+                    found = ShardRunFailure(f"Ray: {lines[-1 if raised else 0]}", str(error))
                 cells.ended(run, found)
             if not ended:
                 self._say(f"{total - len(at_work):,} of {total:,} Ray tasks have ended")
