@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from generators.release.asked_parts import part_notes
 from generators.release.read import Release, is_release, read_release
-from generators.release.release_inputs import Log, apart, find_logs
+from generators.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from generators.targets.naming import Aliases, TargetRecord
 from generators.targets.ways_of_asking import joined
 from overbench_tasks.errors import OverbenchError
@@ -102,7 +101,7 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
         joined(log.target for log in logs)[name],
         _logged_answers(logs, relabel),
         frozenset(log.run.file for log in logs),
-        (*others, *part_notes(logs), *(notes if wanted else ())),
+        (*others, *notes_on_parts(logs), *(notes if wanted else ())),
     )
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.release.asked_parts import part_notes
 from generators.release.build import (
     Say,
     Workspace,
@@ -38,6 +37,7 @@ from generators.release.release_inputs import (
     apart,
     find_logs,
     find_source,
+    notes_on_parts,
     one_labeller,
     outcome_source,
     release_source,
@@ -128,7 +128,7 @@ def aggregate(
                 workers=engine.threads or os.cpu_count() or 1,
                 notes=[
                     *others,
-                    *part_notes(logs),
+                    *notes_on_parts(logs),
                     *notes,
                     *(note for table in outcomes for note in table.notes),
                 ],

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from generators.release.release_inputs import Log
 from overbench_tasks.logs import LoggedRun
 from overbench_tasks.metrics.until_width import SideSoFar, estimate_text
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.text import printable
 
+PART_KEYS = frozenset({"overbench_subset", "overbench_asked_of"})
+"""In the metadata of runs that asked, or may have asked, only a part."""
 MARK_CHARS = 300
 """Of what a log says that it is a subset of."""
 
@@ -45,14 +46,13 @@ def estimates_of_all(run: LoggedRun) -> str:
     return "; ".join(f"{label} prompts: {text}" if len(found) > 1 else text for label, text in found.items())
 
 
-def part_notes(logs: Sequence[Log]) -> Iterator[str]:
-    """For people, of each run that asked a subset of a release, or stopped before it had asked all."""
-    for log in logs:
-        if told := log.run.metadata.get("overbench_subset"):
-            mark = printable(str(told)[:MARK_CHARS])
-            yield (
-                f"{log.target.target} was asked a {mark}: its rate is an estimate. overbench subset RELEASE "
-                "--estimate gives its interval."
-            )
-        if estimates := estimates_of_all(log.run):
-            yield f"{log.target.target} was not asked all of {log.run.task}. {estimates}."
+def part_notes(target: str, run: LoggedRun) -> Iterator[str]:
+    """For people, of a run that asked a subset of a release, or stopped before it had asked all."""
+    if told := run.metadata.get("overbench_subset"):
+        mark = printable(str(told)[:MARK_CHARS])
+        yield (
+            f"{target} was asked a {mark}: its rate is an estimate. overbench subset RELEASE --estimate "
+            "gives its interval."
+        )
+    if estimates := estimates_of_all(run):
+        yield f"{target} was not asked all of {run.task}. {estimates}."

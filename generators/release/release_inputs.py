@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from generators.release.asked_parts import PART_KEYS, part_notes
 from generators.release.outcomes import BY, OutcomeTable
 from generators.release.read import PROMPTS_FILE, Release, is_release, read_columns, read_release
 from generators.targets.naming import Aliases, TargetRecord, decoding_of, name_target
@@ -116,6 +117,12 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], lis
         )
         logs.append(Log(run, aliases.target(target), target.target))
     return sorted(logs, key=lambda log: (log.target.target, str(log.run.file))), left_out(others)
+
+
+def notes_on_parts(logs: Sequence[Log]) -> list[str]:
+    """For people, of each run that asked only a part of a set."""
+    parts = [log for log in logs if not PART_KEYS.isdisjoint(log.run.metadata)]
+    return [note for log in parts for note in part_notes(log.target.target, log.run)]
 
 
 def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:

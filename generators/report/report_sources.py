@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from generators.release.aggregate import LoggedRelease, release_of_logs
-from generators.release.asked_parts import part_notes
 from generators.release.outcomes import OutcomeTable
 from generators.release.read import Release
 from generators.release.release_inputs import (
@@ -22,6 +21,7 @@ from generators.release.release_inputs import (
     PromptSource,
     apart,
     find_logs,
+    notes_on_parts,
     outcome_source,
     release_source,
 )
@@ -56,7 +56,7 @@ def find_answers(
     logs, sources, notes = apart(logs, [*tables, *releases], aliases)
     tables = [source for source in sources if source.outcomes]
     aliases.check_used({log.long_name for log in logs}.union(*(table.long_names for table in tables)))
-    return logs, tables, [*others, *part_notes(logs), *notes]
+    return logs, tables, [*others, *notes_on_parts(logs), *notes]
 
 
 def _check_results(folder: Path) -> None:
