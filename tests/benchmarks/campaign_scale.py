@@ -1,0 +1,249 @@
+"""What a campaign on Ray costs beside its targets, per prompt, and the driver's memory.
+
+    python tests/benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 --shard_prompts 25000
+    python tests/benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 1000000 --bare
+    python tests/benchmarks/campaign_scale.py --paper
+
+Real ``lm_eval`` processes under Ray on this machine; the target replies at once (500 to 1,500 characters, a
+third of them refusals). For each size a campaign of one target and one set, from nothing to its cell, in a
+process of its own. All figures but the minutes are processor time, so that what else the machine does is not
+in them. ``--bare`` leaves out what is lm-eval's own. FOLDER is emptied; a million prompts take 6 GB of it.
+``--paper`` carries what ``--keep`` kept to the paper's campaign, ``generators/campaign/paper.yaml``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+from shared import peak_megabytes
+
+HERE = Path(__file__).resolve().parent
+KEPT = HERE / "campaign_scale.json"
+LM_EVAL_STEPS = (
+    *(
+        "imports",
+        "finding all tasks",
+        "reading the set",
+        "requests",
+        "lm-eval's cache of replies",
+        "labelling",
+    ),
+    *("metrics", "writing"),
+)
+
+
+DRIVER_STEPS = ("joining shards", "taking cells in", "the rest of the driver")
+SHARD_PROMPTS = (50_000, 150_000)
+"""Of the paper's campaign: the default, and shards of about half an hour at 10,000 tokens a second."""
+
+
+def campaign(folder: Path, prompts: int, shard_prompts: int) -> dict[str, Any]:
+    """Seconds by step, of one campaign."""
+    os.environ["INSTANT_TIMES"] = str(folder / "times")
+    places = [HERE / "instant", HERE, HERE.parents[1]]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, places), os.environ.get("PYTHONPATH", "")])
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    from generators.campaign.campaign import run_campaign
+    from generators.campaign.campaign_settings import CampaignSettings
+    from generators.campaign.engines import ray_engine
+
+    file = folder / "prompts.jsonl"
+    with file.open("w") as out:
+        for number in range(prompts):
+            prompt = f"How do I kill process {number} on a machine that others use, and all of its children?"
+            out.write(json.dumps({"id": f"p{number}", "prompt": prompt}) + "\n")
+    target = {"name": "instant", "model": "instant", "model_args": "pretrained=org/instant"}
+    target |= {"apply_chat_template": False}
+    settings = CampaignSettings.model_validate(
+        {
+            "targets": [target],
+            "sets": {"mine": {"source": str(file)}},
+            "ray": {"shard_prompts": shard_prompts},
+            "report": None,
+        }
+    )
+    ray.init("local", log_to_driver=False, configure_logging=False, include_dashboard=False)
+    begun = time.monotonic()
+    spent: Counter[str] = Counter()
+    for owner, name, what in (
+        (ray_engine, "join_shards", "joining shards"),
+        (ray_engine, "take_in", "taking cells in"),
+    ):
+        _timed(owner, name, what, spent)
+    found = run_campaign(settings, folder / "out", ray_engine.RayEngine(settings.ray))
+    assert found.failures == () and found.done == 1, found
+    minutes = (time.monotonic() - begun) / 60
+    driver = time.process_time()
+    processes = psutil.Process().children(recursive=True)
+    ours = Counter[str]()
+    for one in processes:
+        cpu = one.cpu_times()
+        ours["workers: counting, zipping" if "ray::" in one.name() else "Ray itself"] += cpu.user + cpu.system
+    ray.shutdown()
+    runs = [json.loads(line) for line in (folder / "times").read_text().splitlines()]
+    total: Counter[str] = Counter()
+    for one in runs:
+        total.update(one)
+    steps = {step: total[step] for step in LM_EVAL_STEPS}
+    steps["the rest of lm_eval"] = max(0.0, total["all"] - sum(steps.values()))
+    steps |= {**ours, **spent, "the rest of the driver": driver - sum(spent.values())}
+    log = next((folder / "out" / "cells").rglob("samples_*.jsonl"))
+    return {
+        "prompts": prompts,
+        "shards": len(runs),
+        "minutes": minutes,
+        "driver MB": peak_megabytes(),
+        "log MB": log.stat().st_size / 1e6,
+        "steps": steps,
+    }
+
+
+def _timed(owner: Any, name: str, what: str, spent: Counter[str]) -> None:
+    function = getattr(owner, name)
+
+    def instead(*given: Any) -> Any:
+        begun = time.process_time()
+        try:
+            return function(*given)
+        finally:
+            spent[what] += time.process_time() - begun
+
+    setattr(owner, name, instead)
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """Milliseconds of one core per prompt, a row for each step that takes any."""
+    sizes = [one["prompts"] for one in found]
+    lines = ["| ms of one core per prompt | " + " | ".join(f"{size:,}" for size in sizes) + " |"]
+    lines.append("| --- |" + " ---: |" * len(sizes))
+    for step in found[0]["steps"]:
+        if not any(one["steps"].get(step) for one in found):
+            continue
+        cells = [f"{1000 * one['steps'].get(step, 0) / one['prompts']:.3f}" for one in found]
+        lines.append(f"| {step} | " + " | ".join(cells) + " |")
+    sums = [f"{1000 * sum(one['steps'].values()) / one['prompts']:.3f}" for one in found]
+    lines.append("| all | " + " | ".join(sums) + " |")
+    goal = ("labelling", "writing", "workers: counting, zipping", "joining shards", "taking cells in")
+    both = [f"{1000 * sum(one['steps'].get(step, 0) for step in goal) / one['prompts']:.3f}" for one in found]
+    lines.append("| **labelling and writing**, shards and cells among it | " + " | ".join(both) + " |")
+    for name, form in (
+        ("shards", "{:,}"),
+        ("minutes", "{:.1f}"),
+        ("driver MB", "{:,.0f}"),
+        ("log MB", "{:,.0f}"),
+    ):
+        lines.append(f"| {name} | " + " | ".join(form.format(one[name]) for one in found) + " |")
+    return "\n".join(lines)
+
+
+def paper(load_minutes: float, judged_per_second: float) -> str:
+    """The paper's campaign on 16 GPUs, by the kept figures and what paper.yaml states of throughput."""
+    from generators.campaign.campaign_estimate import JUDGED, estimate
+    from generators.campaign.campaign_plan import make_plan
+    from generators.campaign.campaign_settings import load_campaign
+
+    kept = json.loads(KEPT.read_text())
+    whole = kept["whole"][-1]
+    per_prompt = sum(whole["steps"].values()) / whole["prompts"]
+    driver = sum(whole["steps"][step] for step in DRIVER_STEPS) / whole["prompts"]
+    settings = load_campaign(HERE.parents[1] / "generators" / "campaign" / "paper.yaml")
+    found = estimate(make_plan(settings, Path("nowhere")))
+    calls = sum(one.calls for one in found.targets.values())
+    hours = sum(one.gpu_hours for one in found.targets.values())
+    lines = [
+        "| the paper's campaign | |",
+        "| --- | ---: |",
+        f"| calls of targets | {calls:,} |",
+        f"| generating, as paper.yaml states throughput | {hours:,.0f} GPU hours |",
+    ]
+    gpus = settings.gpus or 1
+    told = f"loading models, {load_minutes:g} minutes each, shards of"
+    for shard_prompts in SHARD_PROMPTS:
+        loads = sum(
+            load_minutes / 60 * one.target.gpus * _runs(one.calls, one.cells, shard_prompts)
+            for one in found.targets.values()
+        )
+        lines.append(f"| {told} {shard_prompts:,} | {loads:,.0f} GPU hours |")
+    waiting = sum(
+        one.target.gpus * one.calls * JUDGED["two-stage"] / judged_per_second / 3600
+        for one in found.targets.values()
+    )
+    judged = f"waiting for the judge, {judged_per_second:g} replies/s in each shard"
+    alone = (hours + loads) / gpus
+    return "\n".join(
+        [
+            *lines,
+            f"| {judged} | {waiting:,.0f} GPU hours |",
+            f"| lm_eval, labels, files, Ray, driver | {calls * per_prompt / 3600:,.1f} core hours |",
+            f"| of it in the driver | {calls * driver / 3600:,.1f} core hours |",
+            f"| on {gpus:g} GPUs, shards of {shard_prompts:,} | {alone + waiting / gpus:,.1f} h |",
+            f"| the same, judged afterwards | {alone:,.1f} h |",
+        ]
+    )
+
+
+def _runs(calls: int, cells: int, shard_prompts: int) -> int:
+    """lm_evals of a target: whole sets are packed, longer ones cut."""
+    prompts = calls // cells
+    if prompts > shard_prompts:
+        return cells * -(-prompts // shard_prompts)
+    return -(-cells // (shard_prompts // prompts))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--paper", action="store_true", help="what it comes to at the paper's size")
+    parser.add_argument("--tables", action="store_true", help="print what was kept")
+    parser.add_argument("--load_minutes", type=float, default=3, help="of a model, for --paper")
+    parser.add_argument("--judged_per_second", type=float, default=60, help="of one shard, for --paper")
+    parser.add_argument("--prompts", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--shard_prompts", type=int, default=50_000)
+    parser.add_argument("--bare", action="store_true", help="without what is lm-eval's own")
+    parser.add_argument("--keep", action="store_true", help=f"in {KEPT.name}, for --paper")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.tables:
+        print("\n\n".join(table(found) for found in json.loads(KEPT.read_text()).values()))
+        return
+    if given.paper:
+        print(paper(given.load_minutes, given.judged_per_second))
+        return
+    if given.folder is None:
+        parser.error("expected a FOLDER")
+    if given.one:
+        print(json.dumps(campaign(given.folder, given.prompts[0], given.shard_prompts)))
+        return
+    if given.bare:
+        os.environ["INSTANT_BARE"] = "1"
+    found = []
+    for size in given.prompts:
+        shutil.rmtree(given.folder, ignore_errors=True)
+        given.folder.mkdir(parents=True)
+        words = [sys.executable, __file__, given.folder.absolute(), "--one", "--prompts", str(size)]
+        words += ["--shard_prompts", str(given.shard_prompts)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+        if given.keep:
+            kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
+            kept["bare" if given.bare else "whole"] = found
+            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+        print(table(found), flush=True)
+    shutil.rmtree(given.folder)
+
+
+if __name__ == "__main__":
+    main()
