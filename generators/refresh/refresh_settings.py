@@ -169,7 +169,8 @@ def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
         OverbenchError: they are those of a version that this one does not know.
     """
     whose = f"The run in {folder} was begun by a version with other settings. "
-    return checked(RefreshSettings, merge({"adversary": {"form": FORM_OF_0_1}}, _renamed(used)), whose)
+    then = {"adversary": {"form": FORM_OF_0_1}, "rounds": {"weak_detector": "gate"}}
+    return checked(RefreshSettings, merge(then, _renamed(used)), whose)
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:

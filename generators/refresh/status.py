@@ -45,7 +45,7 @@ def _stage_lines(store: Store) -> list[str]:
 def _detector_lines(store: Store) -> list[str]:
     lines = ["Detector by round, on the same test prompts"]
     rounds = (store.fact("settings") or {}).get("rounds", {})
-    ranking = rounds.get("weak_detector") != "gate"
+    ranking = rounds.get("weak_detector") == "rank"  # earlier versions gated, and said nothing
     for (number, stage), summary in store.finished().items():
         if stage == "train":
             report = DetectorReport.model_validate(summary)

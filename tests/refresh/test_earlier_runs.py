@@ -57,6 +57,8 @@ def test_its_settings_have_the_names_of_today_and_the_form_of_then(finished: Pat
     settings = settings_of(finished)
     assert (settings.rounds.batch, settings.rounds.feature_cap) == (3, 12)
     assert (settings.adversary.form, settings.adversary.seed_chars) == ("opening", 600)
+    assert settings.rounds.weak_detector == "gate"
+    assert "only ranks" not in "\n".join(status_lines(finished))
 
 
 def test_its_prompts_go_into_a_release(finished: Path) -> None:
