@@ -68,6 +68,8 @@ class KeepsBlocks:
         self.failures: Counter[str] = Counter()
         self.turned_away = 0
         self.stopped = False
+        self.begun: Counter[int] = Counter()
+        """How often each request was begun in a call of :meth:`generate_until`: a repeat asks for another draw."""
 
     @cached_property
     def header(self) -> dict[str, str]:
@@ -108,6 +110,7 @@ class KeepsBlocks:
             ValueError: lm-eval's, of a missing key.
         """
         self.header  # noqa: B018 (a missing key is said before anything is asked)
+        self.begun.clear()
         replies: list[ModelReply] = super().generate_until(requests, disable_tqdm)  # type: ignore[misc]
         strange = Counter(
             one.withheld.reason for one in replies if one.withheld and one.withheld.provider == "unknown"
@@ -204,8 +207,11 @@ class Attempts:
         self._ended = False
         self.reply = ModelReply(failure="not asked, since no request was answered")
         self.wait_sec = 0.0
-        # lm-eval takes what it uses out of the settings, which all requests share.
-        settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": lm._seed}
+        # lm-eval gives all repeats of a request one seed, with which a server that heeds it repeats its reply.
+        request = hash((str(messages), str(gen_kwargs)))
+        # It takes what it uses out of the settings, which all requests share.
+        settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": lm._seed + lm.begun[request]}
+        lm.begun[request] += 1
         if lm._eos_string:
             settings["eos"] = lm._eos_string
         payload = lm._create_payload(lm.create_message(messages), generate=True, **settings)

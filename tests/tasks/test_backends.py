@@ -73,6 +73,17 @@ def test_the_labels_are_those_scripted(model: str, protocol: str, tmp_path: Path
         assert [verdict.label for verdict in verdicts] == [script.label(int(row.id))[0]] * 3
 
 
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_repeats_have_seeds_of_their_own(concurrency: int, tmp_path: Path) -> None:
+    """A server that heeds a seed gives the same reply to it each time, at any temperature."""
+    config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": 3}
+    source = write(tmp_path / "p.jsonl", [{"prompt": f"Why is item {n} shot?"} for n in range(4)])
+    with fault_server(lambda *_: body(completion(ANSWER))) as server:
+        evaluate("overbench-local-chat", source, config, model_args=arguments(server.url, concurrency))
+    seeds = sorted((sent["messages"][-1]["content"], sent["seed"] - 1234) for sent in server.bodies)
+    assert seeds == [(f"Why is item {n} shot?", k) for n in range(4) for k in range(3)]
+
+
 def test_one_at_a_time_gives_the_same(tmp_path: Path) -> None:
     script = Script("openai", 20)
     source = write(tmp_path / "p.jsonl", script.prompts())
