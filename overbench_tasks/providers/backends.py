@@ -69,7 +69,7 @@ class KeepsBlocks:
         self.turned_away = 0
         self.stopped = False
         self.begun: Counter[int] = Counter()
-        """How often each request was begun in a call of :meth:`generate_until`: a repeat asks for another draw."""
+        """How often each request was begun in a call of :meth:`generate_until`; a repeat is another draw."""
 
     @cached_property
     def header(self) -> dict[str, str]:
@@ -207,7 +207,7 @@ class Attempts:
         self._ended = False
         self.reply = ModelReply(failure="not asked, since no request was answered")
         self.wait_sec = 0.0
-        # lm-eval gives all repeats of a request one seed, with which a server that heeds it repeats its reply.
+        # lm-eval gives all repeats of a request one seed; a server that heeds it repeats its reply.
         request = hash((str(messages), str(gen_kwargs)))
         # It takes what it uses out of the settings, which all requests share.
         settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": lm._seed + lm.begun[request]}
