@@ -207,6 +207,7 @@ def _arguments(settings: DetectorSettings, steps: int, scratch: Path) -> Any:
         label_names=["labels"],
         seed=settings.seed,
         use_cpu=device_of(settings.device).type == "cpu",
+        bf16=settings.precision == "bfloat16",
         dataloader_pin_memory=False,
     )
     if arguments.n_gpu > 1:  # else Trainer spreads over all of them, and the batch grows with their number

@@ -208,6 +208,13 @@ def test_training_stops_early_and_keeps_the_best_epoch(training_of: Train, tmp_p
     assert auroc(labels_of(validation), np.array(kept)) == pytest.approx(max(seen))
 
 
+def test_training_in_bfloat16_learns_and_keeps_weights_in_float32(training_of: Train, tmp_path: Path) -> None:
+    report = training_of(examples(), tmp_path / "d", epochs=4, precision="bfloat16")
+    assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
+    kept = Detector.load(tmp_path / "d", "cpu").model.state_dict().values()
+    assert {value.dtype for value in kept if value.is_floating_point()} == {torch.float32}
+
+
 def test_in_domain_examples_weigh_what_is_set(training_of: Train, tmp_path: Path) -> None:
     """Seeds with a trigger are refused, generated prompts with a trigger are not: the heavier ones win."""
     made = []
