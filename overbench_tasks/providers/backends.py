@@ -69,7 +69,9 @@ class KeepsBlocks:
         self.turned_away = 0
         self.stopped = False
         self.begun: Counter[int] = Counter()
-        """How often each request was begun in a call of :meth:`generate_until`; a repeat is another draw."""
+        """How often each request was begun in a call of :meth:`generate_until`."""
+        self.repeats = 1
+        """The most that a task of that call asks for."""
 
     @cached_property
     def header(self) -> dict[str, str]:
@@ -111,6 +113,7 @@ class KeepsBlocks:
         """
         self.header  # noqa: B018 (a missing key is said before anything is asked)
         self.begun.clear()
+        self.repeats = max((request.repeats or 1 for request in requests), default=1)
         replies: list[ModelReply] = super().generate_until(requests, disable_tqdm)  # type: ignore[misc]
         strange = Counter(
             one.withheld.reason for one in replies if one.withheld and one.withheld.provider == "unknown"
@@ -207,11 +210,13 @@ class Attempts:
         self._ended = False
         self.reply = ModelReply(failure="not asked, since no request was answered")
         self.wait_sec = 0.0
-        # lm-eval gives all repeats of a request one seed; a server that heeds it repeats its reply.
+        # lm-eval gives all repeats of a request one seed; a server that heeds it repeats its reply. Tasks that
+        # share a prompt share its seeds, so that it doesn't matter which of them are asked together.
         request = hash((str(messages), str(gen_kwargs)))
-        # It takes what it uses out of the settings, which all requests share.
-        settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": lm._seed + lm.begun[request]}
+        seed = lm._seed + lm.begun[request] % lm.repeats
         lm.begun[request] += 1
+        # It takes what it uses out of the settings, which all requests share.
+        settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": seed}
         if lm._eos_string:
             settings["eos"] = lm._eos_string
         payload = lm._create_payload(lm.create_message(messages), generate=True, **settings)

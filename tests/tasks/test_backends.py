@@ -74,14 +74,18 @@ def test_the_labels_are_those_scripted(model: str, protocol: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_repeats_have_seeds_of_their_own(concurrency: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("repeats", "seeds"), [(1, [0, 0]), (3, [0, 0, 1, 2])])
+def test_repeats_have_seeds_of_their_own_and_tasks_share_them(
+    repeats: int, seeds: list[int], concurrency: int, tmp_path: Path
+) -> None:
     """A server that heeds a seed gives the same reply to it each time, at any temperature."""
-    config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": 3}
+    config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": repeats}
     source = write(tmp_path / "p.jsonl", [{"prompt": f"Why is item {n} shot?"} for n in range(4)])
     with fault_server(lambda *_: body(completion(ANSWER))) as server:
-        evaluate("overbench-local-chat", source, config, model_args=arguments(server.url, concurrency))
-    seeds = sorted((sent["messages"][-1]["content"], sent["seed"] - 1234) for sent in server.bodies)
-    assert seeds == [(f"Why is item {n} shot?", k) for n in range(4) for k in range(3)]
+        where = {"model_args": arguments(server.url, concurrency)}
+        evaluate("overbench-local-chat", source, "overbench", config, **where)
+    sent = sorted((one["messages"][-1]["content"], one["seed"] - 1234) for one in server.bodies)
+    assert sent == [(f"Why is item {n} shot?", seed) for n in range(4) for seed in seeds]
 
 
 def test_one_at_a_time_gives_the_same(tmp_path: Path) -> None:
