@@ -210,8 +210,8 @@ class Attempts:
         self._ended = False
         self.reply = ModelReply(failure="not asked, since no request was answered")
         self.wait_sec = 0.0
-        # lm-eval gives all repeats of a request one seed; a server that heeds it repeats its reply. Tasks that
-        # share a prompt share its seeds, so that it doesn't matter which of them are asked together.
+        # lm-eval gives all repeats of a request one seed; a server that heeds it repeats its reply. Tasks
+        # that share a prompt share its seeds, so that it doesn't matter which are asked together.
         request = hash((str(messages), str(gen_kwargs)))
         seed = lm._seed + lm.begun[request] % lm.repeats
         lm.begun[request] += 1
