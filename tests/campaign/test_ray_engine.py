@@ -24,7 +24,7 @@ from generators.campaign.engines.ray_engine import RayEngine
 from overbench_tasks.refusal import RULES_VERSION
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'overbench[ray]'")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]  # clusters share a folder of Ray's
 
 RAY = RaySettings(shard_prompts=5)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -42,10 +42,16 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     monkeypatch.setenv("LM_EVAL_ASKED", str(tmp_path / "ray" / "asked"))
     monkeypatch.setenv("LM_EVAL_RULES", RULES_VERSION)
     monkeypatch.setenv("LM_EVAL_SECONDS", "0.1")
+    # A machine that is busy with other tests is slow to start a node and to say that it lives.
+    monkeypatch.setenv("RAY_health_check_timeout_ms", "60000")
+    monkeypatch.setenv("RAY_worker_register_timeout_seconds", "300")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray sets it: the same sums in the local engine
     (tmp_path / "ray").mkdir()
     found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     for _ in range(2):
-        found.add_node(num_cpus=1)
+        found.add_node(wait=False, num_cpus=1, memory=2**31)
+    found.wait_for_nodes(timeout=300)
     yield found
     ray.shutdown()
     found.shutdown()
