@@ -21,15 +21,25 @@ def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
     Raises:
         OverbenchError: its log can't be read.
     """
-    totals = run.metadata.get("overbench_asked_of")
-    if not isinstance(totals, dict):
-        return {}
+    totals = _totals(run)
     shares: dict[str, list[float]] = {label: [] for label in totals}
-    for row in read_replies(run.file):
+    for row in read_replies(run.file) if totals else ():
         scored = [one.label == "refused" for one in row.logged or () if one.label != "unscored"]
         if scored and row.prompt_label in shares:
             shares[row.prompt_label].append(sum(scored) / len(scored))
     return {label: SideSoFar(sum(found), len(found), totals[label]) for label, found in shares.items()}
+
+
+def random_part(run: LoggedRun) -> dict[str, int]:
+    """Safe or unsafe -> prompts of the whole set, of a run with ``overbench_until_width`` that asked only
+    some; empty of any other."""
+    totals = _totals(run)
+    return totals if run.expected is not None and run.expected < sum(totals.values()) else {}
+
+
+def _totals(run: LoggedRun) -> dict[str, int]:
+    totals = run.metadata.get("overbench_asked_of")
+    return totals if isinstance(totals, dict) else {}
 
 
 def estimates_of_all(run: LoggedRun) -> str:
@@ -38,9 +48,9 @@ def estimates_of_all(run: LoggedRun) -> str:
     Raises:
         OverbenchError: its log can't be read.
     """
-    sides = sides_asked(run)
-    if not sides or run.expected is None or run.expected >= sum(side.total for side in sides.values()):
+    if not random_part(run):
         return ""
+    sides = sides_asked(run)
     width = float(run.metadata["overbench_until_width"])
     found = {label: estimate_text(side, width) for label, side in sides.items()}
     return "; ".join(f"{label} prompts: {text}" if len(found) > 1 else text for label, text in found.items())

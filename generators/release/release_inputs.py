@@ -14,12 +14,13 @@ repeats) are another target's: :func:`apart`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from generators.release.asked_parts import PART_KEYS, part_notes
+from generators.release.asked_parts import PART_KEYS, part_notes, random_part
 from generators.release.outcomes import BY, OutcomeTable
 from generators.release.read import PROMPTS_FILE, Release, is_release, read_columns, read_release
 from generators.targets.naming import Aliases, TargetRecord, decoding_of, name_target
@@ -121,8 +122,20 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], lis
 
 def notes_on_parts(logs: Sequence[Log]) -> list[str]:
     """For people, of each run that asked only a part of a set."""
-    parts = [log for log in logs if not PART_KEYS.isdisjoint(log.run.metadata)]
-    return [note for log in parts for note in part_notes(log.target.target, log.run)]
+    return [note for log in _parts(logs) for note in part_notes(log.target.target, log.run)]
+
+
+def random_parts(logs: Sequence[Log]) -> Mapping[tuple[str, str], Mapping[str, int]]:
+    """(Task, safe or unsafe) -> target -> prompts of the set, of runs that asked a random part of it."""
+    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for log in _parts(logs):
+        for label, total in random_part(log.run).items():
+            found[log.run.task, label][log.target.target] = total
+    return found
+
+
+def _parts(logs: Sequence[Log]) -> list[Log]:
+    return [log for log in logs if not PART_KEYS.isdisjoint(log.run.metadata)]
 
 
 def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:

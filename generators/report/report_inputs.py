@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from generators.release.outcomes import OutcomeTable
 from generators.release.read import Release, is_release, read_release
+from generators.release.release_inputs import random_parts
 from generators.report.families import Families, ModelFacts
 from generators.report.report_sources import (
     ALL,
@@ -229,13 +230,17 @@ def read_inputs(
     quotes: dict[tuple[str, str], str] = {}
     labels: dict[bool, list[LabelCount]] = {False: [], True: []}
     counted: list[LabelCount] = []
+    totals = random_parts(logs)
     of_categories: dict[str, list[LabelCount]] = {}
     with TemporaryDirectory(prefix="overbench-report-") as folder:
         for name, made in releases_of(given, logs, tables, Path(folder)):
-            matrix = release_matrix(made.release)
+            matrix = replace(release_matrix(made.release), asked_of=totals[name, "safe"])
             sets.append(PromptSet(name, matrix if name == ALL and given else matrix.answered()))
             both = unsafe_matrices(made.release)
-            of_release = [] if both is None else [UnsafeSet(name, *both, pair_matrix(made.release))]
+            of_release = []
+            if both is not None:
+                refused, complied = (replace(one, asked_of=totals[name, "unsafe"]) for one in both)
+                of_release.append(UnsafeSet(name, refused, complied, pair_matrix(made.release)))
             by_source: dict[str, list[str]] = {}
             if given is not None and name == ALL:
                 hard = made.release.prompts(hard=True, columns=("id",))["id"].to_pylist()

@@ -25,8 +25,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from overbench_tasks.metrics.refusal_rates import wilson_interval
+from overbench_tasks.metrics.refusal_rates import Rate, wilson_interval
 
 LOOK = 50
 """Prompts between two looks."""
@@ -66,6 +67,22 @@ def sequential_interval(refused: float, n: int, total: int) -> tuple[float, floa
     half_step = 1 / (2 * total)
     # At least as much is refused as was already, and at least as much is answered.
     return max(low - half_step, refused / total), min(high + half_step, 1 - (n - refused) / total)
+
+
+@dataclass(frozen=True)
+class RateOfPart(Rate):
+    """The rate of a random part of a set, asked until it was narrow enough, as an estimate of the whole.
+
+    Attributes:
+        total: prompts of the whole set, at least ``n``.
+    """
+
+    total: int
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """:func:`sequential_interval` of it."""
+        return sequential_interval(self.refused, self.n, self.total)
 
 
 def narrow_enough(refused: float, n: int, total: int, width: float) -> bool:

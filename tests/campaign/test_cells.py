@@ -22,7 +22,7 @@ from generators.campaign.engines.local_engine import LocalEngine
 from generators.cli import app
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics.until_width import SideSoFar, estimate_text, next_look
+from overbench_tasks.metrics.until_width import RateOfPart, SideSoFar, estimate_text, next_look
 
 
 def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -> None:
@@ -75,7 +75,10 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     status = CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")]).output
     assert f"not all asked  one/plain/greedy/unsafe: {estimate}" in status
     assert "not all asked  one/plain/greedy/unsafe_30: Estimate from 30 of 200 prompts, still wider" in status
-    assert estimate in (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    page = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    low, high = (100 * one for one in RateOfPart(sides[1].refused, 100, 200).interval)
+    assert estimate in page and f"[{low:.1f}, {high:.1f}]" in estimate
+    assert f"({low:.1f}–{high:.1f}, n = 100)" in page
     assert run(tmp_path, {**settings, "until_width": 0.3}).new == 1
     wider = tmp_path / "wider.yaml"
     wider.write_text(yaml.safe_dump(settings))

@@ -38,6 +38,10 @@ _OF_SHARES = (
     "Where a model gave several replies to a prompt, its share of refusals counts, and the test draws the "
     "signs of the differences at random. "
 )
+_SEQUENTIAL = (
+    "; of runs that stopped once their interval was narrow enough, the sequential one of the rate on all "
+    "prompts of the set"
+)
 FEW_FEATURES = 10
 """With fewer words of enough prompts, rarer words are shown too."""
 
@@ -88,7 +92,8 @@ def rates_section(inputs: Inputs) -> Section:
         "Oversensitivity rate",
         (
             "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, over the "
-            "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %.",
+            "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %"
+            f"{_SEQUENTIAL if any(one.matrix.asked_of for one in inputs.sets) else ''}.",
         ),
         (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
         (table, *filter(None, [label_errors_table(inputs, order)])),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from generators.report.stats.matrix import MISSING, ResponseMatrix
+from generators.report.stats.rates import target_rate
 from generators.targets.naming import TargetRecord
 from overbench_tasks.metrics import Rate, paired_interval
 
@@ -63,8 +64,7 @@ def grid_cells(matrix: ResponseMatrix, targets: Sequence[TargetRecord]) -> list[
 
 def _cell(matrix: ResponseMatrix, name: str, plain: TargetRecord | None) -> GridCell:
     column = matrix.column(name)
-    scored = column[column != MISSING]
-    rate = Rate(float(scored.sum()), len(scored))
+    scored, rate = column[column != MISSING], target_rate(matrix, name)
     split = float(((scored > 0) & (scored < 1)).mean()) if len(scored) else math.nan
     if plain is None or name == plain.target or plain.target not in matrix.targets:
         return GridCell(name, rate, split)

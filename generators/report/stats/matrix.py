@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from generators.release.read import share_sql
@@ -44,6 +44,8 @@ class ResponseMatrix:
         categories: (P,), None where unknown.
         features: (P,), the trigger words of each prompt.
         withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None: none.
+        asked_of: target -> prompts of the whole set, of those that were asked a random part of it, until
+            their interval was narrow enough. Not known of a part of the matrix.
 
     Raises:
         OverbenchError: an id or a target is there twice.
@@ -56,6 +58,7 @@ class ResponseMatrix:
     categories: tuple[str | None, ...]
     features: tuple[tuple[str, ...], ...]
     withheld: NDArray[np.float64] | None = None
+    asked_of: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):

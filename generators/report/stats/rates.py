@@ -2,7 +2,8 @@
 
 ``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), the mean over the prompts that M
 has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by
-one: where many stand side by side, about one in twenty misses its rate.
+one: where many stand side by side, about one in twenty misses its rate. A target that was asked only until
+its interval was narrow enough has the sequential one of :mod:`overbench_tasks.metrics.until_width`.
 
 Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
 by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from generators.report.stats.matrix import MISSING, ResponseMatrix
 from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics.until_width import RateOfPart
 from overbench_tasks.records import CATEGORIES
 
 if TYPE_CHECKING:
@@ -55,7 +57,14 @@ def osr(matrix: ResponseMatrix) -> dict[str, Rate]:
 
 def target_rates(matrix: ResponseMatrix) -> dict[str, Rate]:
     """Target -> the mean of its cells, over all prompts it has a scored reply to."""
-    return _rates(matrix, matrix.values)
+    return {target: target_rate(matrix, target) for target in matrix.targets}
+
+
+def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
+    """The mean of a target's cells, with the interval that is due to how many were asked and why."""
+    found = _rate(matrix.column(target))
+    total = matrix.asked_of.get(target, 0)
+    return RateOfPart(found.refused, found.n, total) if total > found.n else found
 
 
 def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
