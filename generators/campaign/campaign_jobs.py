@@ -29,6 +29,8 @@ CACHES, TASKS, WORK, REFRESHES, SHARDS = "caches", "tasks", "work", "refresh", "
 LOG: Final = "log.txt"
 REFRESHED: Final = "campaign.done"
 """In the run directory of a refresh that has finished."""
+CAMPAIGN_VARIABLE: Final = "OVERBENCH_CAMPAIGN"
+"""In the environment of every process of a campaign: its folder."""
 _SEEDED: Final = (*API_TYPES, "vllm", "sglang")
 """Model types that take a seed among their arguments."""
 
@@ -204,6 +206,7 @@ def start_afresh(job: CampaignJob, out: Path) -> Path:
     return folder / LOG
 
 
-def environment() -> dict[str, str]:
-    """Of every process: whatever it says is there at once."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+def environment(folder: Path) -> dict[str, str]:
+    """Of every process that works in ``folder``: whatever it says is there at once, and what is left of it by
+    a killed campaign can be found, unless it changes its title all over its environment, as vLLM's would."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", CAMPAIGN_VARIABLE: str(folder), "SPT_NOENV": "1"}

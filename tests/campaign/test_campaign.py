@@ -74,6 +74,9 @@ def test_killed_at_any_moment_the_records_are_the_same_and_nothing_is_asked_twic
     for name in ("killed", "undisturbed"):
         (tmp_path / name).mkdir()
     settings = prepared(tmp_path)
+    (tmp_path / "many.csv").write_text("prompt\n" + "".join(f"How do I kill wasp {n}?\n" for n in range(200)))
+    early = {"source": str(tmp_path / "many.csv"), "until_width": 0.2, "decodings": ["greedy"]}
+    settings["sets"] = {"early": early, **settings["sets"]}
     run(tmp_path / "undisturbed", settings)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["campaign_fakes"])

@@ -15,7 +15,7 @@ from generators.campaign.campaign_folder import check_there, note_failure, note_
 from generators.campaign.campaign_jobs import LOG, CampaignJob, environment, mark_refreshed, start_afresh
 from generators.campaign.early_stop import first_limit, next_limit
 from generators.campaign.engines.engine import Finished
-from generators.campaign.engines.processes import last_lines, start, stop
+from generators.campaign.engines.processes import end_left_over, last_lines, start, stop
 from generators.campaign.engines.servers import Servers
 from generators.campaign.finished_cells import take_in
 from overbench_tasks.errors import OverbenchError
@@ -41,6 +41,7 @@ class LocalEngine:
 
     def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
         """See :class:`Engine`. What is interrupted (Ctrl-C) is stopped, and no failure."""
+        end_left_over(out)
         left = list(jobs)
         running: dict[Future[Finished], CampaignJob] = {}
         servers = Servers(out)
@@ -109,7 +110,7 @@ def run_job(
         limit = first_limit(job)
         with servers.serving(job) as port:
             while True:
-                process = start(job.words(port, limit), log, environment())
+                process = start(job.words(port, limit), log, environment(out))
                 try:
                     while process.poll() is None and not (stopped and stopped.is_set()):
                         time.sleep(_POLL_SEC)

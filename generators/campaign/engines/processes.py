@@ -7,14 +7,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from generators.campaign.campaign_jobs import CAMPAIGN_VARIABLE
+
 GRACE_SEC: Final = 20.0
 """For a process to end by itself once it is asked to."""
+ORPHANS_SEC: Final = 2.0
+"""For those of its group that are left."""
+_POLL_SEC: Final = 0.05
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -45,15 +51,55 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all of its group."""
-    if process.poll() is not None:
-        return
+    """End a process and all of its group, also where it has ended itself and others of the group have not."""
     for ask in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, ask)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SEC)
-            return
+        if process.poll() is None:
+            _signal_group(process, ask)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SEC)
+    _signal_group(process, signal.SIGTERM)
+    until = time.monotonic() + ORPHANS_SEC
+    while _signal_group(process, 0) and time.monotonic() < until:
+        time.sleep(_POLL_SEC)
+    _signal_group(process, signal.SIGKILL)
+
+
+def _signal_group(process: subprocess.Popen[bytes], ask: int) -> bool:
+    """Whether there was anybody to signal; 0 asks that alone."""
+    try:
+        if process.poll() is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, 0)
+                return False  # the number was given away, which it isn't while the group has members
+        os.killpg(process.pid, ask)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def end_left_over(folder: Path) -> None:
+    """End what a killed campaign in ``folder`` has left running, such as the workers of its server.
+
+    Processes are known by what :func:`~generators.campaign.campaign_jobs.environment` gave them, so nothing
+    happens where there is no ``/proc``. For the one who works in that folder.
+    """
+    until = time.monotonic() + GRACE_SEC
+    while (found := left_over(folder)) and time.monotonic() < until:
+        for one in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(one, signal.SIGKILL)
+        time.sleep(_POLL_SEC)
+
+
+def left_over(folder: Path) -> list[int]:
+    """The processes of campaigns in ``folder`` that run on this machine."""
+    mark = f"{CAMPAIGN_VARIABLE}={folder}".encode()
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in file.read_bytes().split(b"\0") and file.parent.name != str(os.getpid()):
+                found.append(int(file.parent.name))
+    return found
 
 
 def last_lines(log: Path, most: int = 3) -> str:

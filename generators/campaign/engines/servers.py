@@ -101,7 +101,7 @@ class Servers:
         log, words = self._log(job), self._words(job)
         log.unlink(missing_ok=True)
         try:
-            process = self._process = start(words, log, environment(), signal.SIGTERM)
+            process = self._process = start(words, log, environment(self._folder), signal.SIGTERM)
         except OSError as error:
             raise OverbenchError(
                 f"The server of {job.target} can't be started: {error}. Command: {shlex.join(words)}"

@@ -80,7 +80,7 @@ def _run(run: ShardRun, folder: Path, log: Path) -> None:
     servers = Servers(folder)
     try:
         with servers.serving(run.job) as port:
-            process = start(with_port([*words, "--samples", str(positions)], port), log, environment())
+            process = start(with_port([*words, "--samples", str(positions)], port), log, environment(folder))
             try:
                 process.wait()
             finally:
