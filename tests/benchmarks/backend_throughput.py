@@ -1,0 +1,177 @@
+"""Labelling throughput of a cell beside what its backend gives a bare client: see ``campaign_real.py``.
+
+Three ways in turn, several rounds: a bare asyncio client that does nothing with the replies; lm-eval's own
+``local-chat-completions``, no labels; our ``overbench-local-chat`` on the task, with cache, labels and
+metrics, as in a cell. Each asks the same prompts greedily with as many in flight. The clock runs from the
+first request until the last reply is there (bare, lm-eval's own), or the metrics are (ours); starting Python
+and reading the set are in none of them. Tokens are those that the server counts (``/metrics``), else those of
+the bare client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import shlex
+import socket
+import statistics
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Final
+
+import aiohttp
+from shared import served
+
+TASK: Final = "overbench_hard"
+IN_FLIGHT, TOKENS, PROMPTS = 64, 32, 100
+WAYS: Final = {
+    "bare": "a bare asyncio client",
+    "lm_eval": "lm-eval's local-chat-completions, no labels",
+    "cell": "a cell: overbench-local-chat, cache, labels, metrics",
+}
+
+
+def prompts(count: int) -> list[str]:
+    """The first of the task."""
+    from overbench_tasks.prompts.prompt_sets import load_prompts
+
+    return list(load_prompts(overbench_set=TASK)["test"]["prompt"][:count])
+
+
+def bare(url: str, model: str, asked: Sequence[str], tokens: int) -> tuple[float, int, list[str]]:
+    """Seconds, tokens and replies."""
+    settings = {"model": model, "max_tokens": tokens, "temperature": 0, "seed": 1234}
+
+    async def ask(session: aiohttp.ClientSession, limit: asyncio.Semaphore, prompt: str) -> Any:
+        body = {**settings, "messages": [{"role": "user", "content": prompt}]}
+        async with limit, session.post(f"{url}/chat/completions", json=body) as response:
+            response.raise_for_status()
+            return json.loads(await response.read())
+
+    async def all_of_them() -> list[Any]:
+        limit, patient = asyncio.Semaphore(IN_FLIGHT), aiohttp.ClientTimeout(1800)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector, timeout=patient) as session:
+            return await asyncio.gather(*(ask(session, limit, prompt) for prompt in asked))
+
+    begun = time.perf_counter()
+    found = asyncio.run(all_of_them())
+    took = time.perf_counter() - begun
+    replies = [one["choices"][0]["message"]["content"] or "" for one in found]
+    return took, sum(one["usage"]["completion_tokens"] for one in found), replies
+
+
+def by_lm_eval(url: str, model: str, count: int, tokens: int, *, ours: bool) -> tuple[float, list[str]]:
+    """Seconds and replies, of lm-eval's own backend without labels, or of a cell."""
+    from lm_eval import simple_evaluate
+    from lm_eval.api.registry import get_model
+
+    kind = "overbench-local-chat" if ours else "local-chat-completions"
+    arguments = f"model={model},base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},timeout=1800"
+    if not ours:
+        arguments += ",max_retries=3,tokenized_requests=False"
+    backend, clock = get_model(kind), [0.0, 0.0]
+    ask = backend.generate_until
+
+    def timed(self: Any, requests: Any, **more: Any) -> Any:
+        clock[0] = time.perf_counter()
+        found = ask(self, requests, **more)
+        clock[1] = time.perf_counter()
+        return found
+
+    backend.generate_until = timed
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            results = simple_evaluate(
+                *(kind, arguments, [TASK]),
+                limit=count,
+                gen_kwargs=f"max_gen_toks={tokens}",
+                apply_chat_template=True,
+                log_samples=True,
+                use_cache=f"{folder}/cache" if ours else None,
+            )
+    finally:
+        backend.generate_until = ask
+    took = (time.perf_counter() if ours else clock[1]) - clock[0]
+    return took, [row["resps"][0][0] for row in results["samples"][TASK]]
+
+
+def tokens_so_far(url: str) -> float | None:
+    """New tokens that a server has made since its start; None where it doesn't tell."""
+    with suppress(OSError, ValueError):
+        with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics", timeout=30) as response:
+            found = re.findall(r"^vllm:generation_tokens_total\{.*\} (\S+)$", response.read().decode(), re.M)
+        return sum(map(float, found)) if found else None
+    return None
+
+
+def rounds(url: str, model: str, count: int, tokens: int, number: int) -> Iterator[dict[str, Any]]:
+    """A row for each round and way; without the first, in which the server reads all prompts anew."""
+    asked = prompts(count)
+    ways: dict[str, Callable[[], tuple[float, list[str]]]] = {
+        "lm_eval": lambda: by_lm_eval(url, model, count, tokens, ours=False),
+        "cell": lambda: by_lm_eval(url, model, count, tokens, ours=True),
+    }
+    first: list[str] = []
+    for place in range(number + 1):
+        before = tokens_so_far(url)
+        took, made, replies = bare(url, model, asked, tokens)
+        first = first or replies
+        found = [("bare", took, tokens_so_far(url), replies)]
+        for way, run in ways.items():
+            took, replies = run()
+            found.append((way, took, tokens_so_far(url), replies))
+        for way, took, after, replies in found:
+            counted = made if before is None or after is None else after - before
+            before = after
+            same = sum(one == other for one, other in zip(replies, first, strict=True))
+            if place:
+                yield {
+                    **{"round": place, "way": way, "seconds": round(took, 3), "tokens": int(counted)},
+                    **{"prompts": count, "model": model, "same_as_first": same},
+                }
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Start a server, unless one is named, measure, write the rows and print them."""
+    from campaign_real import settings
+
+    if given.throughput.is_file():
+        print(f"{given.throughput} is there")
+        return
+    told = {one.name: str(one.absolute()) for folder in given.checkpoints for one in folder.iterdir()}
+    count, tokens = given.limit or PROMPTS, given.tokens or TOKENS
+    with ExitStack() as stack:
+        url = given.url
+        if url is None:
+            blanks = dict.fromkeys(("xstest_safe", "xstest_unsafe", "seeds", "writer", "or_bench_hard"), "")
+            given.targets = [given.target]
+            (target,) = settings(given, {**blanks, **told, "server": given.server})["targets"]
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = str(free.getsockname()[1])
+            words = target["server"]["command"].replace("{port}", port).replace("{model}", given.target)
+            url = f"http://127.0.0.1:{port}/v1"
+            log = stack.enter_context(given.throughput.with_suffix(".server.log").open("wb"))
+            stack.enter_context(served(shlex.split(words), url, log=log, within_sec=900))
+        rows = list(rounds(url, given.target, count, tokens, given.rounds))
+    given.throughput.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print("\n".join(throughput_lines(rows)))
+
+
+def throughput_lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A table: the medians of each way, and their ratios."""
+    speeds = {way: [row["tokens"] / row["seconds"] for row in rows if row["way"] == way] for way in WAYS}
+    yield "| way | tokens/s, median | rounds | of the bare client's | replies as in the first round |"
+    yield "| --- | ---: | --- | ---: | ---: |"
+    base = statistics.median(speeds["bare"])
+    for way, found in speeds.items():
+        middle = statistics.median(found)
+        told = " ".join(f"{one:.1f}" for one in found)
+        of_way = [row for row in rows if row["way"] == way]
+        same = f"{sum(row['same_as_first'] for row in of_way)} of {sum(row['prompts'] for row in of_way)}"
+        yield f"| {WAYS[way]} | {middle:.1f} | {told} | {middle / base:.3f} | {same} |"

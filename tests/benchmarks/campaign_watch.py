@@ -1,0 +1,192 @@
+"""Runs ``overbench campaign`` and watches it: replies of its servers, lm_evals; kills it at given moments."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+from generators.campaign.campaign_folder import at_work
+from generators.campaign.engines.processes import left_over
+from overbench_tasks.tables import whole_file
+
+POLL_SEC: Final = 0.1
+HOW: Final = ("alone", "with its children", "with all of its tree")
+"""Who gets the SIGKILL beside the campaign's process: nobody, as from an out-of-memory killer; lm_eval and
+the first process of the server; everybody at once. They take turns."""
+_ANSWERED: Final = (b"POST /v1/chat/completions", b" 200")
+
+
+class Followed:
+    """A growing file, read to its end also after it was deleted."""
+
+    def __init__(self, file: Path) -> None:
+        self._file: IO[bytes] = file.open("rb")
+        self._begun = b""
+
+    def lines(self) -> list[bytes]:
+        """Those that are new and whole."""
+        *found, self._begun = (self._begun + self._file.read()).split(b"\n")
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Watch:
+    """What happens in a campaign's folder.
+
+    Attributes:
+        asked: (target, cells or refresh) -> replies that its server sent, by its own log.
+        lm_evals: how many were started.
+        refreshes: how often one was started or gone on with.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._followed: dict[tuple[str, int], Followed] = {}
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self.lm_evals = self.refreshes = 0
+
+    def look(self) -> None:
+        """Take in what is new; to be called often."""
+        what = "refresh" if any(self._out.glob("work/refresh-*/started.json")) else "cells"
+        for file in (*self._out.glob("work/*/log.txt"), *self._out.glob("server-*.txt")):
+            with suppress(OSError):
+                # A file that is open keeps its number, so what follows it has another.
+                known = (file.name if file.name != "log.txt" else file.parent.name, file.stat().st_ino)
+                if known not in self._followed:
+                    self._followed[known] = Followed(file)
+                    refresh = file.parent.name.startswith("refresh-")
+                    self.refreshes += refresh
+                    self.lm_evals += file.name == "log.txt" and not refresh
+        for (name, _), log in self._followed.items():
+            if name.startswith("server-"):
+                target = name.removeprefix("server-").removesuffix(".txt")
+                self.asked[target, what] += sum(all(one in line for one in _ANSWERED) for line in log.lines())
+
+    def close(self) -> None:
+        for one in self._followed.values():
+            one.close()
+
+
+def descendants(process: int) -> list[int]:
+    """The processes that a process has started, and those that they have; as ``/proc`` knows them."""
+    parents = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(file.parent.name)] = int(file.read_text().rpartition(")")[2].split()[1])
+    found = [process]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process itself has started."""
+    listed = (file.read_text().split() for file in Path(f"/proc/{process}/task").glob("*/children"))
+    return [int(one) for some in listed for one in some]
+
+
+def attempt(words: Sequence[str], out: Path, log: Path, for_sec: float | None, how: str) -> dict[str, Any]:
+    """Run a campaign to its end, or kill it after ``for_sec``.
+
+    Returns:
+        a record: seconds, exit code, what was asked and started; of a kill, what was at work and which
+        processes outlived it, a second later.
+    """
+    watch, begun = Watch(out), time.monotonic()
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            words, stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+        )
+    found: dict[str, Any] = {"killed": None}
+    try:
+        while process.poll() is None:
+            if for_sec is not None and time.monotonic() - begun >= for_sec:
+                found["killed"] = _kill(process, out, how)
+                break
+            watch.look()
+            time.sleep(POLL_SEC)
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
+    found |= {"seconds": round(time.monotonic() - begun, 1), "exit_code": process.wait()}
+    if found["killed"]:
+        time.sleep(1)  # a kill reaches the processes of a process a moment later
+        found["killed"]["outlived_by"] = sorted(map(_title, left_over(out)))
+    watch.look()
+    watch.close()
+    asked = [
+        {"target": target, "by": by, "replies": n} for (target, by), n in sorted(watch.asked.items()) if n
+    ]
+    return {**found, "asked": asked, "lm_evals": watch.lm_evals, "refreshes": watch.refreshes}
+
+
+def _kill(process: subprocess.Popen[bytes], out: Path, how: str) -> dict[str, Any]:
+    jobs = [key.partition("-")[0] == "refresh" for key in at_work(out)]
+    also = {HOW[0]: [], HOW[1]: children(process.pid), HOW[2]: descendants(process.pid)}[how]
+    for one in (process.pid, *also):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+    return {"how": how, "during": "refresh" if any(jobs) else "cells" if jobs else "start"}
+
+
+def _title(process: int) -> str:
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "gone"
+    return next(
+        (one.decode() for one in words if one in (b"lm_eval", b"refresh") or b"api_server" in one), ""
+    ) or (Path(words[0].decode()).name)
+
+
+def watched(out: Path, file: Path, kill_after: Sequence[float], kind: str) -> dict[str, Any]:
+    """Run the campaign in ``out`` to its end, killed and continued at moments.
+
+    Args:
+        file: its settings.
+        kill_after: seconds of its own running time, all attempts together, ascending.
+        kind: for the record, which is kept beside the folder and goes on where it was.
+    """
+    words = [sys.executable, "-m", "generators.cli", "campaign", str(file), "--out", str(out)]
+    log, kept = out.with_name(f"{out.name}.log"), record_file(out)
+    record = read_record(out)
+    moments = record.setdefault(kind, {"moments": list(kill_after), "attempts": []})["moments"]
+    attempts = record[kind]["attempts"]
+    if attempts and attempts[-1]["exit_code"] == 0:
+        return record
+    more = True
+    while more:
+        ran, number = sum(one["seconds"] for one in attempts), len(attempts)
+        for_sec = max(0.0, moments[number] - ran) if number < len(moments) else None
+        attempts.append(attempt(words, out, log, for_sec, HOW[number % len(HOW)]))
+        more = bool(attempts[-1]["killed"])
+        results = [json.loads(cell.read_text())["result"] for cell in out.glob("cells/**/cell.json")]
+        attempts[-1] |= {"cells": len(results), "replies": sum(one["prompts"] for one in results)}
+        with whole_file(kept) as told:
+            json.dump(record, told, indent=1)
+        print(f"{kind} {out.name}, attempt {len(attempts)}: {attempts[-1]}", flush=True)
+    return record
+
+
+def record_file(out: Path) -> Path:
+    """Where the record of a campaign's folder lies."""
+    return out.with_name(f"{out.name}.record.json")
+
+
+def read_record(out: Path) -> dict[str, Any]:
+    """What :func:`watched` has kept, by kind; empty at first."""
+    file = record_file(out)
+    return json.loads(file.read_text()) if file.is_file() else {}

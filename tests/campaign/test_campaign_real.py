@@ -1,0 +1,140 @@
+"""The benchmark of a real campaign, on the stand-in for lm_eval: runs, kills, compares, grows and keeps."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import backend_throughput
+import campaign_real
+import campaign_records
+import pytest
+import yaml
+from campaign_fakes import STAND_IN, TARGET
+from campaign_watch import Watch, read_record
+from fault_server import fault_server
+
+from generators.adversary.parse import parse_reply
+from generators.campaign.campaign_cells import configurations
+from generators.campaign.campaign_settings import CampaignSettings
+from overbench_tasks.refusal import RULES_VERSION
+
+SMALL = {
+    "campaign": {
+        "targets": [{**TARGET, "name": campaign_records.EXACT, "model_args": "model=<one>"}],
+        "system_prompts": {"none": ""},
+        "decodings": {"greedy": {}, "warm": {"gen_kwargs": {"temperature": 0.7}, "repeats": 2}},
+        "sets": {"hard": {"task": "overbench_hard", "limit": 40}},
+        "report": None,
+    },
+    "grown": {
+        "target": {**TARGET, "name": "two", "model_args": "model=org/two"},
+        "of_sets": ["hard"],
+        "sets": {
+            "few": {"task": "overbench_hard", "limit": 3, "targets": ["two"], "system_prompts": ["none"]}
+        },
+    },
+}
+
+
+def options(**changed: Any) -> Any:
+    """What the command line would give."""
+    plain: dict[str, Any] = dict.fromkeys(("server", "pairs", "targets", "system_prompts"))
+    plain |= dict.fromkeys(("settings", "limit", "tokens", "repeats", "throughput", "url"))
+    return type("Options", (), {**plain, "checkpoints": [], **changed})()
+
+
+def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
+    (tmp_path / "folder" / "one").mkdir(parents=True)
+    given = options(settings=tmp_path / "small.yaml", checkpoints=[tmp_path / "folder"])
+    for name, value in {
+        "LM_EVAL_ASKED": str(tmp_path / "asked"),
+        "LM_EVAL_RULES": RULES_VERSION,
+        "LM_EVAL_SECONDS": "0.01",
+        "PYTHONPATH": f"{STAND_IN}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    plain, killed = tmp_path / "plain", tmp_path / "killed"
+    campaign_real.run(given, plain, "undisturbed", list)
+    campaign_real.run(given, killed, "killed", lambda: [3.0, 4.5])
+    kills = [one["killed"]["how"] for one in read_record(killed)["killed"]["attempts"] if one["killed"]]
+    assert kills == ["alone", "with its children"][: len(kills)] and kills
+    lines = "\n".join(campaign_records.compare_lines(plain, killed))
+    assert "smollm2-exact: all records are equal" in lines
+    assert "warm | 2 of 2 | 80 | 80 (100.0 %) | 80 (100.0 %) | 80 (100.0 %) |" in lines
+    before = campaign_records.cells_of(plain).keys()
+    campaign_real.run(given, plain, "grown", list)
+    (grown,) = read_record(plain)["grown"]["attempts"]
+    new = [place for place in campaign_records.cells_of(plain) if place not in before]
+    assert len(before) == 3 and {place.partition("/")[0] for place in new} == {"two"}
+    assert len(new) == 3 + 3 and grown["lm_evals"] == 6  # sets with other limits are lm_evals of their own
+    monkeypatch.setattr(campaign_records, "RECORDS", tmp_path / "kept.jsonl.gz")
+    campaign_records.keep([plain, killed], None)
+    text = "\n".join(campaign_records.tables())
+    assert "| plain, grown | 9 | 249 |" in text and "| smollm2-exact, none, greedy |" in text
+    assert "how do I kill" not in (tmp_path / "kept.jsonl.gz").read_bytes().decode("latin-1")
+
+
+def test_replies_are_counted_from_the_servers_logs_also_from_one_that_is_gone(tmp_path: Path) -> None:
+    reply = '1.1.1.1 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    log, work = tmp_path / "server-one.txt", tmp_path / "work" / "refresh-one-abc"
+    watch = Watch(tmp_path)
+    log.write_text(f"{reply}{reply.replace('200', '400')}")
+    watch.look()
+    with log.open("a") as more:
+        more.write(reply + reply[:20])
+        more.flush()
+        watch.look()
+        more.write(reply[20:])
+    log.unlink()
+    work.mkdir(parents=True)
+    (work / "started.json").write_text("{}")
+    (work / "log.txt").write_text("")
+    log.write_text(reply)
+    watch.look()
+    watch.close()
+    assert watch.asked == {("one", "cells"): 2, ("one", "refresh"): 2}
+    assert (watch.lm_evals, watch.refreshes) == (0, 1)
+
+
+def test_the_files_settings_are_a_campaigns_and_its_moments_are_spread() -> None:
+    blanks = set(re.findall(r"<([\w.-]+)>", campaign_real.SETTINGS.read_text()))
+    told = {name: f"/{name}" for name in blanks} | {"writer": "http://127.0.0.1/v1"}
+    whole = CampaignSettings.model_validate(campaign_real.settings(options(), told))
+    served = [one for one in configurations(whole) if one.target.server]
+    assert len(served) == 3 * 3 * 3 and len({one.key for one in served}) == 27
+    assert [len(one.targets or ()) for one in whole.sets.values()] == [3, 3, 3, 3, 2, 1]
+    assert whole.refresh_of(whole.targets[1]) is not None
+    grown = CampaignSettings.model_validate(campaign_real.settings(options(), told, grown=True))
+    assert len(grown.targets) == 5 and list(grown.sets)[-1] == "or_bench_hard"
+    few = options(targets=["smollm2-exact"], system_prompts=["none"], limit=2, tokens=8, repeats=1)
+    small = CampaignSettings.model_validate(campaign_real.settings(few, told))
+    assert list(small.sets) == ["exact"] and small.sets["exact"].limit == 2
+    drawn = campaign_real.moments(10, 0, 600)
+    assert drawn == sorted(drawn) and [int(one // 60) for one in drawn] == list(range(10))
+
+
+def test_the_template_writes_harmless_questions_with_the_word() -> None:
+    request = "<old>How do I kill him?</old>\n<word>kill</word>\n\nNumber of new questions: 4"
+    parsed = parse_reply(campaign_real.template_writer(request), seed="How do I kill him?", request=request)
+    assert len(parsed.candidates) + len(parsed.rejected) == 4 and len(parsed.candidates) >= 2
+    assert all("'kill'" in one for one in parsed.candidates)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="as lm-eval's asynchronous client")
+def test_throughput_of_a_cell_beside_a_bare_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with fault_server(lambda text, _: "Certainly.", latency_sec=0.02) as server:
+        rows = list(backend_throughput.rounds(server.url, "org/one", 6, 8, 1))
+    assert [row["way"] for row in rows] == ["bare", "lm_eval", "cell"]
+    assert {(row["tokens"], row["same_as_first"]) for row in rows} == {(24, 6)}
+    assert len(server.bodies) == 2 * 3 * 6 and {one["max_tokens"] for one in server.bodies} == {8}
+    assert len({one["messages"][-1]["content"] for one in server.bodies}) == 6
+    lines = list(backend_throughput.throughput_lines(rows))
+    assert len(lines) == 5 and "| 6 of 6 |" in lines[-1]
