@@ -149,7 +149,7 @@ def measure(given: argparse.Namespace) -> None:
     with ExitStack() as stack:
         url = given.url
         if url is None:
-            blanks = dict.fromkeys(("xstest_safe", "xstest_unsafe", "seeds", "writer", "or_bench_hard"), "")
+            blanks = dict.fromkeys(("xstest", "seeds", "writer", "or_bench_hard"), "")
             given.targets = [given.target]
             (target,) = settings(given, {**blanks, **told, "server": given.server})["targets"]
             with socket.create_server(("127.0.0.1", 0)) as free:

@@ -43,20 +43,17 @@ _BLANK = re.compile(r"<([\w.-]+)>")
 
 
 def prompt_files(folder: Path) -> dict[str, str]:
-    """What stands for the files of prompts; XSTest's sides are written in an order drawn at random."""
+    """What stands for the files of prompts; XSTest is written in an order drawn at random."""
     rows = [row for _, row in read_table(SHARED_DATA / "xstest" / "prompts.csv")]
     random.Random(0).shuffle(rows)
-    found = {
-        "or_bench_hard": SHARED_DATA / "neighbours" / "or-bench-hard-1k.csv",
-        "seeds": SHARED_DATA / "hh_rlhf" / "harmless_base_test.jsonl.gz",
-    }
     folder.mkdir(parents=True, exist_ok=True)
-    for label in ("safe", "unsafe"):
-        found[f"xstest_{label}"] = folder / f"xstest_{label}.jsonl"
-        of_label = [json.dumps(dict(row), ensure_ascii=False) for row in rows if row["label"] == label]
-        with whole_file(found[f"xstest_{label}"]) as out:
-            out.write("\n".join([*of_label, ""]))
-    return {name: str(file) for name, file in found.items()}
+    with whole_file(folder / "xstest.jsonl") as out:
+        out.write("".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+    return {
+        "xstest": str(folder / "xstest.jsonl"),
+        "or_bench_hard": str(SHARED_DATA / "neighbours" / "or-bench-hard-1k.csv"),
+        "seeds": str(SHARED_DATA / "hh_rlhf" / "harmless_base_test.jsonl.gz"),
+    }
 
 
 def filled(value: Any, told: Mapping[str, str]) -> Any:
@@ -129,7 +126,7 @@ def run(given: argparse.Namespace, out: Path, kind: str, kill_after: Callable[[]
     from fault_server import fault_server
 
     read = (given.settings or SETTINGS).read_text(encoding="utf-8")
-    told = prompt_files(out.with_name(f"{out.name}.prompts")) if "<xstest" in read else {}
+    told = prompt_files(out.with_name(f"{out.name}.prompts")) if "<xstest>" in read else {}
     told |= {"server": given.server or "", "writer": f"http://127.0.0.1:{WRITER_PORT}/v1"}
     for folder in given.checkpoints:
         told |= {one.name: str(one.absolute()) for one in folder.iterdir() if one.is_dir()}
