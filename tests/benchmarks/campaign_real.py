@@ -152,14 +152,19 @@ def moments(times: int, seed: int, seconds: float) -> list[float]:
     return [round((part + drawn.random()) * seconds / times, 1) for part in range(times)]
 
 
-def expected(like: Path | None, targets: Collection[str] | None) -> float:
-    """Seconds that these targets are expected to take, by an undisturbed run and its cells."""
+def expected(like: Path | None, targets: Collection[str] | None, systems: Collection[str] | None) -> float:
+    """Seconds that these targets are expected to take under these system prompts, all where none are named,
+    by an undisturbed run and its cells."""
     if like is None:
         raise SystemExit("expected --minutes, or --like OUT of an undisturbed run")
     whole = sum(one["seconds"] for one in read_record(like.absolute())["undisturbed"]["attempts"])
     cells = [*cell_records(like.absolute())]
-    of_these = sum(row["seconds"] for row in cells if not targets or row["target"] in targets)
-    return float(whole * of_these / sum(row["seconds"] for row in cells))
+    chosen = [
+        row["seconds"]
+        for row in cells
+        if (not targets or row["target"] in targets) and (not systems or row["system_prompt"] in systems)
+    ]
+    return float(whole * sum(chosen) / sum(row["seconds"] for row in cells))
 
 
 def main() -> None:
@@ -193,7 +198,9 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
     def kill_after() -> list[float]:
-        seconds = 60 * given.minutes if given.minutes else expected(given.like, given.targets)
+        seconds = (
+            60 * given.minutes if given.minutes else expected(given.like, given.targets, given.system_prompts)
+        )
         return moments(given.times, given.seed, seconds)
 
     if given.run:
