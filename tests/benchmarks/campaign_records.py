@@ -158,6 +158,7 @@ def cell_records(out: Path) -> Iterator[Record]:
 
 def run_records(out: Path) -> Iterator[Record]:
     """A row for each kind of run in a folder: undisturbed, killed, grown."""
+    before: dict[str, int] = {}
     for kind, told in read_record(out.absolute()).items():
         asked: Counter[str] = Counter()
         for one in told["attempts"]:
@@ -167,6 +168,7 @@ def run_records(out: Path) -> Iterator[Record]:
         yield {
             **{"kind": "run", "run": out.name, "what": kind, "asked": dict(sorted(asked.items()))},
             **{"cells": last["cells"], "replies": last["replies"]},
+            "needed": {name: n - before.get(name, 0) for name, n in last["needed"].items()},
             "kills": [
                 {"at": one["seconds"], **one["killed"]}
                 for one in told["attempts"]
@@ -176,6 +178,7 @@ def run_records(out: Path) -> Iterator[Record]:
             "lm_evals": sum(one["lm_evals"] for one in told["attempts"]),
             "refreshes": sum(one["refreshes"] for one in told["attempts"]),
         }
+        before = last["needed"]
 
 
 def keep(outs: Sequence[Path], throughput: Path | None) -> None:
@@ -220,17 +223,16 @@ def tables() -> Iterator[str]:
 def run_table(runs: Sequence[Record]) -> Iterator[str]:
     """What each run took and asked."""
     yield (
-        "| run | cells in the end | their replies | minutes | kills | lm_evals | replies sent for cells | "
-        "for the refresh |"
+        "| run | cells in the end | their replies | minutes | kills | lm_evals | replies of servers for "
+        "cells, of them needed | for the refresh |"
     )
     yield "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: |"
     for run in runs:
-        asked = {key: n for key, n in run["asked"].items() if key.endswith(" cells")}
-        told = ", ".join(f"{key.removesuffix(' cells')} {n:,}" for key, n in asked.items()) or "–"
-        refresh = sum(run["asked"].values()) - sum(asked.values())
-        numbers = (run["cells"], run["replies"], run["minutes"])
-        counts = (len(run["kills"]), run["lm_evals"], told, refresh)
-        shown = (f"{n:,}" if isinstance(n, int) else str(n) for n in (*numbers, *counts))
+        sent = {key.removesuffix(" cells"): n for key, n in run["asked"].items() if key.endswith(" cells")}
+        told = ", ".join(f"{name} {n:,}, {run['needed'].get(name, 0):,}" for name, n in sent.items())
+        numbers = (run["cells"], run["replies"], run["minutes"], len(run["kills"]), run["lm_evals"])
+        refresh = sum(run["asked"].values()) - sum(sent.values())
+        shown = [f"{n:,}" for n in numbers] + [told or "–", f"{refresh:,}"]
         yield f"| {run['run']}, {run['what']} | {' | '.join(shown)} |"
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 from generators.campaign.campaign_folder import at_work
 from generators.campaign.engines.processes import left_over
-from overbench_tasks.tables import whole_file
+from overbench_tasks.tables import read_table, whole_file
 
 POLL_SEC: Final = 0.1
 HOW: Final = ("alone", "with its children", "with all of its tree")
@@ -175,10 +175,24 @@ def watched(out: Path, file: Path, kill_after: Sequence[float], kind: str) -> di
         more = bool(attempts[-1]["killed"])
         results = [json.loads(cell.read_text())["result"] for cell in out.glob("cells/**/cell.json")]
         attempts[-1] |= {"cells": len(results), "replies": sum(one["prompts"] for one in results)}
+        attempts[-1]["needed"] = needed(out)
         with whole_file(kept) as told:
             json.dump(record, told, indent=1)
         print(f"{kind} {out.name}, attempt {len(attempts)}: {attempts[-1]}", flush=True)
     return record
+
+
+def needed(out: Path) -> dict[str, int]:
+    """By target, how many replies the finished cells hold that a cache doesn't give to several of them."""
+    found = defaultdict(set)
+    for cell in out.glob("cells/**/cell.json"):
+        name = json.loads(cell.read_text())["name"].rpartition("/")[0]
+        (log,) = cell.parent.rglob("samples_*.jsonl")
+        found[name] |= {str(row["arguments"]) for _, row in read_table(log)}
+    counts: Counter[str] = Counter()
+    for name, asked in found.items():
+        counts[name.partition("/")[0]] += len(asked)
+    return dict(sorted(counts.items()))
 
 
 def record_file(out: Path) -> Path:
