@@ -42,7 +42,7 @@ class Followed:
 
 
 class Watch:
-    """What happens in a campaign's folder.
+    """What happens in a campaign's folder from now on.
 
     Attributes:
         asked: (target, cells or refresh) -> replies that its server sent, by its own log.
@@ -54,6 +54,9 @@ class Watch:
         self._out = out
         self._followed: dict[tuple[str, int], Followed] = {}
         self.asked: Counter[tuple[str, str]] = Counter()
+        self.lm_evals = self.refreshes = 0
+        self.look()  # what an earlier attempt has left
+        self.asked.clear()
         self.lm_evals = self.refreshes = 0
 
     def look(self) -> None:

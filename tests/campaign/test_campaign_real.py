@@ -84,8 +84,10 @@ def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new
 def test_replies_are_counted_from_the_servers_logs_also_from_one_that_is_gone(tmp_path: Path) -> None:
     reply = '1.1.1.1 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
     log, work = tmp_path / "server-one.txt", tmp_path / "work" / "refresh-one-abc"
+    log.write_text(reply)
     watch = Watch(tmp_path)
-    log.write_text(f"{reply}{reply.replace('200', '400')}")
+    with log.open("a") as more:
+        more.write(f"{reply}{reply.replace('200', '400')}")
     watch.look()
     with log.open("a") as more:
         more.write(reply + reply[:20])
