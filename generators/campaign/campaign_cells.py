@@ -142,9 +142,15 @@ class CampaignCell:
     def key(self) -> str:
         return hashed(self.facts)
 
+    @property
+    def place(self) -> str:
+        """Which cell it is, as a path: what decides the result, and whose it is. Targets at two addresses may
+        have the same key."""
+        return f"{self.name}/{self.key}"
+
     def folder(self, out: Path) -> Path:
         """Where its results lie once it is done: lm-eval's output, and beside it :data:`FACTS`."""
-        return out / CELLS / self.name / self.key
+        return out / CELLS / self.place
 
     def is_done(self, out: Path) -> bool:
         """Folders take their place whole, with this file in them."""

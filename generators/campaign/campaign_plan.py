@@ -108,7 +108,7 @@ def tidy(plan: CampaignPlan) -> None:
         if file.parent not in known:
             _move(file.parent, plan.out / EARLIER / file.parent.relative_to(plan.out / CELLS))
     for cell in plan.cells:
-        before = plan.out / EARLIER / cell.name / cell.key
+        before = plan.out / EARLIER / cell.place
         if (before / FACTS).is_file() and not cell.is_done(plan.out):
             _move(before, cell.folder(plan.out))
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from campaign_fakes import TARGET, asked, run
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
 from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
 from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
+from generators.campaign.campaign_jobs import CampaignJob
 from generators.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
+from generators.campaign.engines.engine import Finished
 from generators.campaign.engines.joined_shards import join_shards
-from generators.campaign.engines.ray_engine import RayEngine
+from generators.campaign.engines.ray_engine import RayEngine, _Cells
+from generators.campaign.engines.shard_worker import run_shards
 from generators.campaign.engines.shards import ShardStore, packed, shards_of
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.errors import OverbenchError
@@ -49,10 +54,10 @@ def test_joined_shards_are_what_one_run_writes(task: str, tmp_path: Path) -> Non
         for label in [("safe", "unsafe")[n % 2 if task == "overbench_pairs" else 0]]
     ]
     source = write_table(tmp_path / "mine.jsonl", rows)
-    asked = asked_set("mine", SetSettings(task=task, source=str(source)), LabellerSettings())
+    one_set = asked_set("mine", SetSettings(task=task, source=str(source)), LabellerSettings())
     settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"mine": task}}
     one = configurations(CampaignSettings.model_validate(settings))[0]
-    cell = CampaignCell(one, replace(asked, task=task), "")
+    cell = CampaignCell(one, replace(one_set, task=task), "")
     store, shards = ShardStore(str(tmp_path / "store")), shards_of(cell, 4)
     for shard in shards:
         positions = {task: list(range(shard.start, shard.stop))}
@@ -69,13 +74,15 @@ def test_joined_shards_are_what_one_run_writes(task: str, tmp_path: Path) -> Non
 
 
 def test_shards_of_small_sets_share_a_run_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    asked = asked_set("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
+    one_set = asked_set("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
     settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"hard": "overbench_hard"}}
     one = configurations(CampaignSettings.model_validate(settings))[0]
-    cells = [CampaignCell(one, asked, labeller) for labeller in ("a", "b", "c")]
+    cells = [CampaignCell(one, replace(one_set, name=name, task=name), "") for name in ("a", "b", "c")]
     shards = [shard for cell in cells for shard in shards_of(cell, 8)]
     assert [(shard.start, shard.stop) for shard in shards[:2]] == [(0, 8), (8, 10)]
     assert [[len(shard) for shard in run] for run in packed(shards, 12)] == [[8], [2, 8], [2, 8], [2]]
+    same = CampaignCell(one, replace(one_set, name="same", task="a"), "")
+    assert [len(run) for run in packed([*shards_of(cells[0], 10), *shards_of(same, 10)], 20)] == [1, 1]
     store = ShardStore(str(tmp_path))
     assert not store.has(shards[0])
     store.put(shards[0], [Path(__file__)])
@@ -89,6 +96,29 @@ def test_shards_of_small_sets_share_a_run_and_a_damaged_one_is_named(tmp_path: P
         pass
     with pytest.raises(OverbenchError, match=r"ray.shards: nothing://x can't be used"):
         ShardStore("nothing://x")
+
+
+class InProcess:
+    """The engine of Ray without Ray: its tasks one after another."""
+
+    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
+        address = str(out / "shards")
+        cells = _Cells(jobs, out, ShardStore(address), 50, heard)
+        for one in list(cells.runs(address, out)):
+            cells.ended(one, run_shards(one))
+
+
+def test_two_targets_of_one_model_at_two_addresses_have_their_own_replies(tmp_path: Path) -> None:
+    targets = [
+        {**TARGET, "name": name, "model_args": f"model=m,base_url=http://{name}"}
+        for name in ("small", "large")
+    ]
+    settings = {"targets": targets, "sets": {"hard": {"task": "overbench_hard", "limit": 4}}, "report": None}
+    assert run(tmp_path, settings, engine=InProcess()).new == 2
+    assert len(asked(tmp_path)) == 8
+    for name in ("small", "large"):
+        (results,) = (tmp_path / "out" / "cells" / name).rglob("results_*.json")
+        assert json.loads(results.read_text())["config"]["model_args"]["base_url"] == f"http://{name}"
 
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ class _Cells:
             missing: list[Shard] = []
             for cell in job.cells:
                 own = [one for one in shards_of(cell, self._most) if not self._store.has(one)]
-                self._missing[cell.key] = {one.name for one in own}
+                self._missing[cell.place] = {one.name for one in own}
                 missing += own
                 if not own:
                     self._done(job, cell)
@@ -184,15 +184,15 @@ class _Cells:
             self._heard(Finished(run, [], note_failure(run, self._out, found.why, run.shown())))
             return
         for shard in run.shards:
-            self._missing[shard.cell.key].discard(shard.name)
+            self._missing[shard.cell.place].discard(shard.name)
             if found is not None:
-                self._failed.setdefault(shard.cell.key, found)
-            if not self._missing[shard.cell.key]:
+                self._failed.setdefault(shard.cell.place, found)
+            if not self._missing[shard.cell.place]:
                 self._done(run.job, shard.cell)
 
     def _done(self, of: CampaignJob, cell: CampaignCell) -> None:
-        job = replace(of, key=f"{of.key}-{cell.key}", name=cell.name, cells=(cell,))
-        folder, failed = job.folder(self._out), self._failed.get(cell.key)
+        job = replace(of, key=f"{of.key}-{cell.asked_set.name}", name=cell.name, cells=(cell,))
+        folder, failed = job.folder(self._out), self._failed.get(cell.place)
         try:
             check_there(self._out)
             if failed is not None:

@@ -30,7 +30,7 @@ class Shard:
     @property
     def name(self) -> str:
         """Its file: cells and the cut of each stay the same as a campaign grows, and so do their shards."""
-        return f"{self.cell.key}/{self.start:09d}-{self.stop:09d}.zip"
+        return f"{self.cell.place}/{self.start:09d}-{self.stop:09d}.zip"
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -46,14 +46,13 @@ def packed(shards: Iterable[Shard], most: int) -> list[tuple[Shard, ...]]:
     """Shards that one lm_eval asks, so that small sets share a loaded model.
 
     Args:
-        most: prompts together; at most one shard of a cell.
+        most: prompts together; at most one shard of a task, whose prompts lm_eval takes once.
     """
     found: list[list[Shard]] = []
     for shard in shards:
         last = found[-1] if found else []
-        fits = sum(map(len, last)) + len(shard) <= most and shard.cell.key not in {
-            one.cell.key for one in last
-        }
+        tasks = {one.cell.asked_set.task for one in last}
+        fits = sum(map(len, last)) + len(shard) <= most and shard.cell.asked_set.task not in tasks
         if last and fits:
             last.append(shard)
         else:
