@@ -19,11 +19,13 @@ from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
 from generators.campaign.campaign_jobs import CampaignJob
 from generators.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
+from generators.campaign.engines import shard_worker
 from generators.campaign.engines.engine import Finished
 from generators.campaign.engines.joined_shards import join_shards
 from generators.campaign.engines.ray_engine import RayEngine, _Cells
 from generators.campaign.engines.shard_worker import run_shards
 from generators.campaign.engines.shards import ShardStore, packed, shards_of
+from generators.campaign.finished_cells import ReplyCount, count_replies
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.errors import OverbenchError
 
@@ -119,6 +121,33 @@ def test_two_targets_of_one_model_at_two_addresses_have_their_own_replies(tmp_pa
     for name in ("small", "large"):
         (results,) = (tmp_path / "out" / "cells" / name).rglob("results_*.json")
         assert json.loads(results.read_text())["config"]["model_args"]["base_url"] == f"http://{name}"
+
+
+def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two sets in one lm_eval, one fails; a third joins them; then the one that failed is mended."""
+
+    def fails(log: Path) -> ReplyCount:
+        found = count_replies(log)
+        found.failed = found.replies * ("samples_overbench_hard_" in log.name)
+        return found
+
+    sets: dict[str, Any] = {"all": {"task": "overbench", "limit": 4}}
+    sets["hard"] = {"task": "overbench_hard", "limit": 4}
+    settings = {"targets": [TARGET], "sets": sets, "report": None}
+    monkeypatch.setattr(shard_worker, "count_replies", fails)
+    found = run(tmp_path, settings, engine=InProcess())
+    assert (found.new, [one.cells for one in found.failures]) == (1, [("one/plain/greedy/hard",)])
+    sets["few"] = {"task": "overbench_xstest_safe", "source": str(tmp_path / "few.csv"), "limit": 4}
+    (tmp_path / "few.csv").write_text(
+        "id,prompt,type\n" + "".join(f"{n},Why {n}?,homonyms\n" for n in range(4))
+    )
+    assert run(tmp_path, settings, engine=InProcess()).new == 1
+    monkeypatch.setattr(shard_worker, "count_replies", count_replies)
+    assert run(tmp_path, settings, engine=InProcess()).done == 3
+    assert set(asked(tmp_path).values()) == {1}
+    assert not [file for file in (tmp_path / "out" / "caches").rglob("*") if file.is_file()]
 
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ task that is started again, or a campaign, asks for nothing that is there.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from generators.campaign.engines.engine import Finished
 from generators.campaign.engines.joined_shards import join_shards
 from generators.campaign.engines.local_engine import SAY_EVERY_SEC, run_job
 from generators.campaign.engines.servers import Servers
-from generators.campaign.engines.shard_worker import ShardRun, ShardRunFailure, run_shards
+from generators.campaign.engines.shard_worker import PACK_SUFFIX, ShardRun, ShardRunFailure, run_shards
 from generators.campaign.engines.shards import Shard, ShardStore, packed, shards_of
 from generators.campaign.finished_cells import take_in
 from overbench_tasks.errors import OverbenchError
@@ -169,10 +170,28 @@ class _Cells:
                 missing += own
                 if not own:
                     self._done(job, cell)
-            for some in packed(missing, self._most):
-                key = hashed({"shards": [one.name for one in some]})
-                cache = None if shared is None else Path(f"{job.cache}-{key}")
-                yield ShardRun(job, some, address, cache, shared)
+            if shared is None:
+                yield from (ShardRun(job, some, address, None, None) for some in packed(missing, self._most))
+            else:
+                for some, cache in self._with_caches(job, missing):
+                    yield ShardRun(job, some, address, cache, shared)
+
+    def _with_caches(
+        self, job: CampaignJob, missing: Sequence[Shard]
+    ) -> Iterator[tuple[tuple[Shard, ...], Path]]:
+        """What one lm_eval asks, and its cache: first what was asked together before, which has in there what
+        it was told; then the others."""
+        left, cache = {one.name: one for one in missing}, Path(job.cache)
+        for note in sorted(cache.parent.glob(f"{cache.name}-*{PACK_SUFFIX}")):
+            again = [left.pop(name) for name in json.loads(note.read_text("utf-8")) if name in left]
+            if again:
+                yield tuple(again), note.with_suffix("")
+        for some in packed(left.values(), self._most):
+            names = [one.name for one in some]
+            made = Path(f"{cache}-{hashed({'shards': names})}")
+            with whole_file(made.with_suffix(PACK_SUFFIX)) as file:
+                json.dump(names, file)
+            yield some, made
 
     def ended(self, run: CampaignJob | ShardRun, found: Finished | ShardRunFailure | None) -> None:
         """Take in the cells that lack nothing any more; tell of those that can't be had."""
@@ -185,7 +204,7 @@ class _Cells:
             return
         for shard in run.shards:
             self._missing[shard.cell.place].discard(shard.name)
-            if found is not None:
+            if found is not None and not self._store.has(shard):
                 self._failed.setdefault(shard.cell.place, found)
             if not self._missing[shard.cell.place]:
                 self._done(run.job, shard.cell)

@@ -17,6 +17,8 @@ from generators.campaign.finished_cells import ReplyCount, count_replies
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import read_run, sample_logs
 
+PACK_SUFFIX: Final = ".json"
+"""Of the file beside a cache that names the shards it is of, until all are kept."""
 _LOG_CHARS: Final = 20_000
 
 
@@ -90,7 +92,7 @@ def _run(run: ShardRun, folder: Path, log: Path) -> None:
     if process.returncode:
         raise OverbenchError(f"exit code {process.returncode}: {last_lines(log)}")
     _keep(shards, store, output, run.job.max_failed)
-    for file in run.cache.parent.glob(f"{run.cache.name}_*") if run.cache else ():
+    for file in run.cache.parent.glob(f"{run.cache.name}[_.]*") if run.cache else ():
         file.unlink(missing_ok=True)
 
 
