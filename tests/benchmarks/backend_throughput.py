@@ -3,9 +3,9 @@
 Three ways in turn, several rounds: a bare asyncio client that does nothing with the replies; lm-eval's own
 ``local-chat-completions``, no labels; our ``overbench-local-chat`` on the task, with cache, labels and
 metrics, as in a cell. Each asks the same prompts greedily with as many in flight. The clock runs from the
-first request until the last reply is there (bare, lm-eval's own), or the metrics are (ours); starting Python
-and reading the set are in none of them. Tokens are those that the server counts (``/metrics``), else those of
-the bare client.
+first request until the last reply is there (bare, lm-eval's own), or the metrics are (ours). Starting Python,
+reading the set and what lm-eval gathers of the machine for its results file are in none of them. Tokens are
+those that the server counts (``/metrics``), else those of the bare client.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def bare(url: str, model: str, asked: Sequence[str], tokens: int) -> tuple[float
 
 def by_lm_eval(url: str, model: str, count: int, tokens: int, *, ours: bool) -> tuple[float, list[str]]:
     """Seconds and replies, of lm-eval's own backend without labels, or of a cell."""
-    from lm_eval import simple_evaluate
+    from lm_eval import evaluator
     from lm_eval.api.registry import get_model
 
     kind = "overbench-local-chat" if ours else "local-chat-completions"
@@ -76,18 +76,24 @@ def by_lm_eval(url: str, model: str, count: int, tokens: int, *, ours: bool) -> 
     if not ours:
         arguments += ",max_retries=3,tokenized_requests=False"
     backend, clock = get_model(kind), [0.0, 0.0]
-    ask = backend.generate_until
+    ask, evaluate = backend.generate_until, evaluator.evaluate
 
-    def timed(self: Any, requests: Any, **more: Any) -> Any:
+    def asked(self: Any, requests: Any, **more: Any) -> Any:
         clock[0] = time.perf_counter()
         found = ask(self, requests, **more)
         clock[1] = time.perf_counter()
         return found
 
-    backend.generate_until = timed
+    def evaluated(*given: Any, **more: Any) -> Any:
+        found = evaluate(*given, **more)
+        if ours:
+            clock[1] = time.perf_counter()
+        return found
+
+    backend.generate_until, evaluator.evaluate = asked, evaluated
     try:
         with tempfile.TemporaryDirectory() as folder:
-            results = simple_evaluate(
+            results = evaluator.simple_evaluate(
                 *(kind, arguments, [TASK]),
                 limit=count,
                 gen_kwargs=f"max_gen_toks={tokens}",
@@ -96,9 +102,8 @@ def by_lm_eval(url: str, model: str, count: int, tokens: int, *, ours: bool) -> 
                 use_cache=f"{folder}/cache" if ours else None,
             )
     finally:
-        backend.generate_until = ask
-    took = (time.perf_counter() if ours else clock[1]) - clock[0]
-    return took, [row["resps"][0][0] for row in results["samples"][TASK]]
+        backend.generate_until, evaluator.evaluate = ask, evaluate
+    return clock[1] - clock[0], [row["resps"][0][0] for row in results["samples"][TASK]]
 
 
 def tokens_so_far(url: str) -> float | None:
