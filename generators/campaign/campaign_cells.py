@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from generators.campaign.asked_sets import AskedSet, labelled_by
-from generators.campaign.campaign_settings import CampaignSettings, DecodingSettings
-from generators.campaign.target_settings import CampaignTarget
+from generators.campaign.campaign_settings import CampaignSettings
+from generators.campaign.target_settings import CampaignTarget, DecodingSettings
 from generators.targets.ways_of_asking import WHERE_AND_HOW_FAST
 
 CELLS, FACTS = "cells", "cell.json"
@@ -25,6 +25,7 @@ API_TYPES: Final = (
     *("openai-completions", "openai-chat-completions", "local-completions", "local-chat-completions"),
     *("anthropic-completions", "anthropic-chat", "anthropic-chat-completions", "sglang-generate"),
     *("overbench-openai", "overbench-local-chat", "overbench-anthropic", "azure-openai-chat-completions"),
+    *("litellm", "litellm-chat", "litellm-chat-completions"),
 )
 """lm-eval's model types that ask a server; all others load the model themselves."""
 SEED: Final = 1234
@@ -50,8 +51,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        again = f"-{self.repeat}" if self.drawn.repeats > 1 else ""
-        return f"{self.target.name}/{self.system}/{self.decoding}{again}"
+        return f"{self.target.name}/{self.system}/{self.drawn.names(self.decoding)[self.repeat - 1]}"
 
     @property
     def by_api(self) -> bool:
@@ -76,14 +76,16 @@ class Configuration:
     @cached_property
     def asked(self) -> dict[str, Any]:
         """All that decides a reply beside the prompt, as JSON holds it. Where and how fast a model runs is no
-        part of it."""
+        part of it; of a server all of its command is, by a hash, for that may name the checkpoint."""
         arguments = (one.partition("=") for one in self.target.model_args.split(","))
         shaping = {
             key.strip(): value.strip()
             for key, _, value in arguments
             if key.strip() not in WHERE_AND_HOW_FAST or key.strip() in _WHICH
         }
+        server = {"server": hashed({"command": self.target.server.command})} if self.target.server else {}
         return {
+            **server,
             "model": self.target.model,
             "model_args": shaping,
             "apply_chat_template": self.target.apply_chat_template,

@@ -99,7 +99,7 @@ def evaluations(
     grouped: dict[tuple[object, ...], list[CampaignCell]] = defaultdict(list)
     for cell in cells:
         alone = () if together and not cell.asked_set.until_width else (cell.asked_set.name,)
-        grouped[cell.configuration.name, cell.asked_set.limit, *alone].append(cell)
+        grouped[cell.configuration.name, cell.configuration.key, cell.asked_set.limit, *alone].append(cell)
     return [_evaluation(some, out, max_failed) for some in grouped.values()]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator, model_validator
 
-from generators.campaign.target_settings import PORT, CampaignTarget, SettingsPart
+from generators.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from generators.defences.defences import find_defence
 from generators.refresh.presets import PRESETS
 from generators.refresh.refresh_settings import (
@@ -31,30 +31,6 @@ DEFENCE: Final = "defence:"
 """Before the name of a defence, in place of a system prompt's text."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}")
-
-
-class DecodingSettings(SettingsPart):
-    """How replies are drawn."""
-
-    gen_kwargs: dict[str, str | int | float | bool] = Field(
-        default_factory=dict,
-        description="As in lm_eval, on top of the task's: temperature, max_gen_toks, ...",
-    )
-    repeats: int = Field(
-        1, ge=1, description="Runs with seeds of their own; more than one only at a temperature above 0."
-    )
-
-    @property
-    def sampled(self) -> bool:
-        """Whether chance is in the replies."""
-        return bool(self.gen_kwargs.get("do_sample")) or float(self.gen_kwargs.get("temperature", 0)) > 0
-
-    @model_validator(mode="after")
-    def _repeats_differ(self) -> DecodingSettings:
-        sampled = self.sampled  # a temperature that is no number is an error, whatever the repeats
-        if self.repeats > 1 and not sampled:
-            raise ValueError("repeats of a greedy decoding are all alike; expected a temperature above 0")
-        return self
 
 
 class SetSettings(SettingsPart):
@@ -180,6 +156,14 @@ class CampaignSettings(SettingsPart):
             raise ValueError("expected at least one target")
         if twice := {name for name in targets if targets.count(name) > 1}:
             raise ValueError(f"two targets are called {twice.pop()!r}; expected names of their own")
+        reported: dict[tuple[str, str], str] = {}
+        for target in self.targets:
+            if (other := reported.setdefault(target.in_reports, target.name)) != target.name:
+                raise ValueError(
+                    f"targets {other!r} and {target.name!r} would be one in release and report, "
+                    f"{target.in_reports[0]!r}; expected model_args that tell them apart: behind servers, "
+                    "other names for model= (--served-model-name)"
+                )
         known = {
             "targets": targets,
             "system_prompts": list(self.system_prompts),
@@ -190,6 +174,7 @@ class CampaignSettings(SettingsPart):
                 raise ValueError(
                     f"expected a name of letters, digits and . _ + -, which is a folder's too, got {name!r}"
                 )
+        self._folders_apart()
         for name, one in self.sets.items():
             for part, names in known.items():
                 for wanted in getattr(one, part) or ():
@@ -205,6 +190,22 @@ class CampaignSettings(SettingsPart):
                     "server.port to name one"
                 )
         return self
+
+    def _folders_apart(self) -> None:
+        """Raise ValueError where a repeat or a refreshed set would have the folders of another."""
+        drawn = [again for name, one in self.decodings.items() for again in one.names(name)]
+        refreshed = [target.name for target in self.targets if target.refresh is not False]
+        asked = [
+            f"{name}-{target}" if one.refreshed else name
+            for name, one in self.sets.items()
+            for target in (refreshed if one.refreshed else [""])
+        ]
+        for part, names in (("decodings", drawn), ("sets", asked)):
+            if twice := {name for name in names if names.count(name) > 1}:
+                raise ValueError(
+                    f"{part}: two would have the folder {twice.pop()!r}, since repeats are called "
+                    "DECODING-1, ..., and refreshed sets SET-TARGET; expected other names"
+                )
 
     def set_settings(self, name: str) -> SetSettings:
         """A set, with what it leaves to the campaign."""

@@ -1,13 +1,16 @@
-"""The settings of a campaign's targets."""
+"""The settings of a campaign's targets, and of how replies are drawn of them."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from generators.refresh.refresh_settings import PriceSettings
+from generators.targets.naming import name_target
+from generators.targets.ways_of_asking import how_asked
 
 PORT: Final = "{port}"
 """In model arguments and commands, where the port of a target's server comes."""
@@ -62,3 +65,41 @@ class CampaignTarget(SettingsPart):
         """What {model} stands for in a server's command."""
         found = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", self.model_args)
         return found[1] if found else self.name
+
+    @property
+    def in_reports(self) -> tuple[str, str]:
+        """Its name in releases and reports, and what else tells it from others there, as JSON."""
+        arguments = (one.partition("=") for one in self.model_args.split(","))
+        given = {name.strip(): value.strip() for name, _, value in arguments}
+        record = name_target(self.model, given, apply_chat_template=self.apply_chat_template)
+        return record.target, json.dumps(how_asked(record), sort_keys=True)
+
+
+class DecodingSettings(SettingsPart):
+    """How replies are drawn."""
+
+    gen_kwargs: dict[str, str | int | float | bool] = Field(
+        default_factory=dict,
+        description="As in lm_eval, on top of the task's: temperature, max_gen_toks, ...",
+    )
+    repeats: int = Field(
+        1, ge=1, description="Runs with seeds of their own; more than one only at a temperature above 0."
+    )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether chance is in the replies."""
+        return bool(self.gen_kwargs.get("do_sample")) or float(self.gen_kwargs.get("temperature", 0)) > 0
+
+    def names(self, name: str) -> list[str]:
+        """What its repeats are called in folders."""
+        return [name] if self.repeats == 1 else [f"{name}-{n}" for n in range(1, self.repeats + 1)]
+
+    @model_validator(mode="after")
+    def _repeats_differ(self) -> DecodingSettings:
+        hot = float(self.gen_kwargs.get("temperature", 0)) > 0  # no number is an error, whatever the rest
+        if (self.repeats > 1 or self.sampled) and not hot:
+            raise ValueError("expected a temperature above 0 where replies are sampled or repeated")
+        if "seed" in self.gen_kwargs:
+            raise ValueError("gen_kwargs.seed is the same for all repeats; expected seed in model_args")
+        return self

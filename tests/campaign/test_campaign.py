@@ -207,6 +207,8 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch:
     ends = {**up, "name": "ends", "server": {"command": f"{sys.executable} -c 1/0"}}
     dies = {**up, "name": "dies", "server": {**server, "command": command % "handle_request()"}}
     taken = {**up, "name": "taken", "server": {**server}}
+    for one in (never, ends, dies, taken):
+        one["model_args"] = f"model=org/{one['name']},base_url=http://127.0.0.1:{{port}}"
     settings = {**prepared(tmp_path), "targets": [never, ends, dies, taken, up], "decodings": {"greedy": {}}}
     monkeypatch.setattr("generators.campaign.engines.servers.GRACE_SEC", 0)
     with socketserver.TCPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as other:
@@ -275,9 +277,23 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path) -> Non
         ({"targets": [{**TARGET, "server": {"comand": ""}}]}, "targets.0.server.comand: .* mean 'command'"),
         ({"targets": []}, "expected at least one target"),
         ({"targets": [TARGET, TARGET]}, "two targets are called 'one'"),
+        (
+            {"targets": two(model_args="model=org/one-1b,base_url=http://b")},
+            "'one' and 'two' would be one in",
+        ),
         ({"targets": [{**TARGET, "name": "a/b"}]}, "expected a name of letters"),
         ({"decodings": {"a": {"repeats": 2}}}, "expected a temperature above 0"),
         ({"decodings": {"a": {"gen_kwargs": {"temperature": "hot"}}}}, "decodings.a: .*to float: 'hot'"),
+        ({"decodings": {"a": {"gen_kwargs": {"do_sample": True}}}}, "expected a temperature above 0"),
+        ({"decodings": {"a": {"gen_kwargs": {"seed": 5}}}}, "expected seed in model_args"),
+        (
+            {"decodings": {"a": {"gen_kwargs": {"temperature": 1}, "repeats": 2}, "a-1": {}}},
+            "decodings: two would have the folder 'a-1'",
+        ),
+        (
+            {"targets": [{**TARGET, "refresh": True}], "sets": {"a": {"refreshed": True}, "a-one": {}}},
+            "sets: two would have the folder 'a-one'",
+        ),
         ({"sets": {"a": {"refreshed": True}}}, "no target has refresh: true"),
         ({"sets": {"a": {"targets": ["on"]}}}, "sets.a.targets: no 'on' among one"),
         ({"system_prompts": {"a": "defence:self-remindr"}}, "Did you mean self-reminder"),

@@ -35,6 +35,12 @@ def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -
     assert keys(model_args="model=org/one,base_url=http://b,num_concurrent=8", batch_size=4) == keys()
     assert set(keys(model_args="model=org/two")).isdisjoint(keys())
     assert set(keys(model_args="model=org/one,think_end_token=x")).isdisjoint(keys())
+    served = [keys(server={"command": f"serve {checkpoint}"}) for checkpoint in ("small", "large")]
+    assert set(served[0]).isdisjoint(served[1]) and set(served[0]).isdisjoint(keys())
+    asked = configurations(
+        CampaignSettings.model_validate({**SETTINGS, "targets": [{**TARGET, "model": "litellm"}]})
+    )
+    assert {one.gen_kwargs.get("do_sample") for one in asked} == {None, False}  # what it sampled is kept
 
 
 def test_vllm_is_asked_as_lm_eval_has_it(tmp_path: Path) -> None:
