@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from itertools import chain
@@ -24,7 +25,7 @@ from generators.refresh.refresh_settings import (
 )
 from overbench_tasks.classifier import ClassifierSettings
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.judge import JudgeSettings
+from overbench_tasks.judge import JudgeSettings, judge_versions
 from overbench_tasks.labellers import by_name
 
 DEFENCE: Final = "defence:"
@@ -118,7 +119,8 @@ class CampaignSettings(SettingsPart):
     until_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
     labeller: LabellerSettings = LabellerSettings()
     refresh: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of every refresh, as its settings file has them."
+        default_factory=dict,
+        description="Settings of every refresh, as its settings file has them; labeller is the campaign's.",
     )
     refresh_preset: str = "default"
     release: ReleaseSettings | None = Field(None, description="Join the answers into OVERBENCH and -HARD.")
@@ -241,7 +243,9 @@ class CampaignSettings(SettingsPart):
             raise OverbenchError(
                 f"refresh_preset: expected one of {', '.join(PRESETS)}, got {self.refresh_preset!r}."
             )
-        settings = merge(merge(PRESETS[self.refresh_preset], self.refresh), own)
+        given = merge(self.refresh, own)
+        labeller = {} if "labeller" in given else {"labeller": self.labeller.model_dump()}
+        settings = merge({**PRESETS[self.refresh_preset], **labeller}, given)
         return checked(
             RefreshSettings, merge(settings, {"target": asked}), f"targets.{target.name}.refresh: "
         )
@@ -268,5 +272,20 @@ def load_campaign(file: Path) -> CampaignSettings:
     if settings.release is not None:
         from generators.release.release_settings import AggregateSettings
 
-        checked(AggregateSettings, settings.release.settings, f"{file}, release.settings: ")
+        joined = checked(AggregateSettings, settings.release.settings, f"{file}, release.settings: ")
+        refreshes = {one.name: settings.refresh_of(one) for one in settings.targets}
+        for name, one in refreshes.items():
+            if one and not joined.relabel and _labels(one.labeller) != _labels(labeller):
+                raise OverbenchError(
+                    f"{file}: a release has one labeller, and {name}'s refresh has {one.labeller.by} where "
+                    f"cells have {labeller.by}, or another judge. Leave out refresh.labeller, or make it the "
+                    "same as labeller."
+                )
     return settings
+
+
+def _labels(labeller: LabellerSettings) -> tuple[str, ...]:
+    """What tells its labels from another's in a release."""
+    if labeller.by not in ("judge", "two-stage"):
+        return labeller.by, json.dumps(labeller.by_args, sort_keys=True)
+    return tuple(judge_versions(JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})).values())

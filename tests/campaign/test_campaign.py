@@ -309,6 +309,23 @@ def test_bad_settings_are_named(changed: dict[str, Any], message: str, tmp_path:
         load_campaign(file)
 
 
+def test_a_refresh_is_labelled_as_the_campaign_is_or_there_is_no_release(tmp_path: Path) -> None:
+    file, judge = tmp_path / "judged.yaml", {"by": "judge", "by_args": {"model": "gpt-4o"}}
+    asked = {"targets": [{**TARGET, "refresh": {"moderation": {"none": True}}}], "release": {}}
+    settings: dict[str, Any] = {**prepared(tmp_path), **asked}
+    for more in ({"labeller": judge}, {"refresh_preset": "paper"}):
+        file.write_text(yaml.safe_dump({**settings, **more}))
+        campaign = load_campaign(file)
+        refresh = campaign.refresh_of(campaign.targets[0])
+        assert refresh is not None and refresh.labeller == campaign.labeller
+    other = {"labeller": judge, "refresh": {"labeller": {"by": "judge", "by_args": {"model": "gpt-5"}}}}
+    file.write_text(yaml.safe_dump({**settings, **other, "release": None}))
+    load_campaign(file)
+    file.write_text(yaml.safe_dump({**settings, **other}))
+    with pytest.raises(OverbenchError, match="a release has one labeller"):
+        load_campaign(file)
+
+
 def test_a_task_that_is_not_ours_and_a_name_that_is_taken(tmp_path: Path) -> None:
     settings = prepared(tmp_path)
     unsafe = settings["sets"]["my_unsafe"]
