@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from generators.refresh.refresh_settings import PriceSettings
 from generators.targets.naming import name_target
@@ -28,6 +29,14 @@ class ServerSettings(SettingsPart):
     command: str = Field(
         description="Template of the command line, without a shell: {port} and {model} are filled in."
     )
+
+    @field_validator("command")
+    @classmethod
+    def _words(cls, command: str) -> str:
+        if not shlex.split(command):
+            raise ValueError("expected the words of a command")
+        return command
+
     port: int = Field(0, ge=0, lt=65536, description="0: any that is free.")
     ready: str = Field(
         "http://127.0.0.1:{port}/v1/models", description="Answers HTTP 200 once the server is up."

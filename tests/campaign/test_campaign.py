@@ -132,7 +132,7 @@ def test_on_a_full_disk_nothing_is_left_half_written(tmp_path: Path, monkeypatch
     monkeypatch.setattr(shutil, "copyfile", full)
     found = run(tmp_path, settings)
     assert (found.done, len(found.failures)) == (2, 2)  # no failure of the report
-    assert "can't be written: [Errno 28] No space left on device" in found.failures[0].why
+    assert "can't be read or written: [Errno 28] No space left on device" in found.failures[0].why
     assert len(find_runs([tmp_path / "out" / "cells"])[0]) == 2
     monkeypatch.undo()
     count = asked(tmp_path)
@@ -275,6 +275,8 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path) -> Non
         ({"lablr": {}}, "lablr: there is no such setting. Did you mean 'labeller'"),
         ({"decodings": {"a": {"gen_kwarg": {}}}}, "decodings.a.gen_kwarg: .* mean 'gen_kwargs'"),
         ({"targets": [{**TARGET, "server": {"comand": ""}}]}, "targets.0.server.comand: .* mean 'command'"),
+        ({"targets": [{**TARGET, "server": {"command": "a 'b"}}]}, "server.command: .*No closing quotation"),
+        ({"targets": [{**TARGET, "server": {"command": " "}}]}, "server.command: .*expected the words of a"),
         ({"targets": []}, "expected at least one target"),
         ({"targets": [TARGET, TARGET]}, "two targets are called 'one'"),
         (

@@ -11,10 +11,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Final
 
-from generators.campaign.campaign_folder import check_there, note_failure, note_start
+from generators.campaign.campaign_folder import check_there, note_start
 from generators.campaign.campaign_jobs import LOG, CampaignJob, environment, mark_refreshed, start_afresh
 from generators.campaign.early_stop import first_limit, next_limit
-from generators.campaign.engines.engine import Finished
+from generators.campaign.engines.engine import Finished, failed
 from generators.campaign.engines.processes import end_left_over, last_lines, start, stop
 from generators.campaign.engines.servers import Servers
 from generators.campaign.finished_cells import take_in
@@ -44,7 +44,7 @@ class LocalEngine:
         end_left_over(out)
         left = list(jobs)
         running: dict[Future[Finished], CampaignJob] = {}
-        servers = Servers(out)
+        servers = Servers(out, self._stopped)
         with ThreadPoolExecutor(self._most) as pool:
             try:
                 while left or running:
@@ -122,8 +122,7 @@ def run_job(
                     break
                 limit = more
         if stopped and stopped.is_set():
-            shutil.rmtree(job.folder(out), ignore_errors=True)
-            return Finished(job, [], None)
+            return _dropped(job, out)
         check_there(out)
         if process.returncode:
             raise OverbenchError(f"exit code {process.returncode}: {last_lines(log)}")
@@ -131,9 +130,13 @@ def run_job(
         if job.refreshes is not None:
             mark_refreshed(job.refreshes)
         shutil.rmtree(job.folder(out), ignore_errors=True)
-    except OverbenchError as error:
-        return Finished(job, [], note_failure(job, out, str(error), job.shown(port, limit)))
-    except OSError as error:
-        why = f"{out} can't be written: {error}. Make room or mend the rights; then the same command goes on."
-        return Finished(job, [], note_failure(job, out, why, job.shown(port, limit)))
+    except Exception as error:  # whatever it is, other jobs go on
+        if stopped and stopped.is_set():
+            return _dropped(job, out)
+        return failed(job, out, error, job.shown(port, limit))
     return Finished(job, done, None)
+
+
+def _dropped(job: CampaignJob, out: Path) -> Finished:
+    shutil.rmtree(job.folder(out), ignore_errors=True)
+    return Finished(job, [], None)

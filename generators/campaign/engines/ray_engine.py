@@ -19,7 +19,7 @@ from generators.campaign.campaign_cells import CampaignCell, hashed
 from generators.campaign.campaign_folder import check_there, note_failure
 from generators.campaign.campaign_jobs import LOG, SHARDS, CampaignJob
 from generators.campaign.campaign_settings import RaySettings
-from generators.campaign.engines.engine import Finished
+from generators.campaign.engines.engine import Finished, failed
 from generators.campaign.engines.joined_shards import join_shards
 from generators.campaign.engines.local_engine import SAY_EVERY_SEC, run_job
 from generators.campaign.engines.servers import Servers
@@ -137,7 +137,7 @@ def _in_one(job: CampaignJob) -> bool:
 
 
 def _run_in_one(job: CampaignJob, out: Path) -> Finished:
-    servers = Servers(out)
+    servers = Servers(out, any_port=True)
     try:
         return run_job(job, out, servers)
     finally:
@@ -211,18 +211,18 @@ class _Cells:
 
     def _done(self, of: CampaignJob, cell: CampaignCell) -> None:
         job = replace(of, key=f"{of.key}-{cell.asked_set.name}", name=cell.name, cells=(cell,))
-        folder, failed = job.folder(self._out), self._failed.get(cell.place)
+        folder, lost = job.folder(self._out), self._failed.get(cell.place)
         try:
             check_there(self._out)
-            if failed is not None:
+            if lost is not None:
                 with whole_file(folder / LOG) as log:
-                    log.write(failed.log)
-                raise OverbenchError(failed.why)
+                    log.write(lost.log)
+                raise OverbenchError(lost.why)
             shutil.rmtree(folder, ignore_errors=True)
             join_shards(shards_of(cell, self._most), self._store, folder / "output")
             facts = take_in(job, self._out)
             shutil.rmtree(folder, ignore_errors=True)
-        except (OverbenchError, OSError) as error:
-            self._heard(Finished(job, [], note_failure(job, self._out, str(error), job.shown())))
+        except Exception as error:  # whatever it is, other cells go on
+            self._heard(failed(job, self._out, error, job.shown()))
             return
         self._heard(Finished(job, facts, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import shlex
 import signal
@@ -9,15 +10,15 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from generators.campaign.campaign_jobs import CampaignJob, environment
 from generators.campaign.engines.processes import GRACE_SEC, last_lines, start, stop
+from generators.campaign.target_settings import PORT, ServerSettings
 from overbench_tasks.errors import OverbenchError
 
 POLL_SEC: Final = 0.5
@@ -28,10 +29,17 @@ class Servers:
 
     Args:
         folder: for their logs, ``server-TARGET.txt``.
+        stopped: once it is set, no server is waited for any more.
+        any_port: take any that is free instead of a target's own, where that is never written out.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, stopped: threading.Event | None = None, *, any_port: bool = False
+    ) -> None:
         self._folder = folder
+        self._stopped = stopped or threading.Event()
+        self._any_port = any_port
+        self._held: socket.socket | None = None
         self._changed = threading.Condition()
         self._process: subprocess.Popen[bytes] | None = None
         self._target, self._port, self._users = "", 0, 0
@@ -45,8 +53,8 @@ class Servers:
         Waits for jobs of another target that use theirs.
 
         Raises:
-            OverbenchError: it ended, also inside the block, or was not up in time, or something else answers
-                at its port; of one that was never up at once from then on, for each job of this target.
+            OverbenchError: it ended, also inside the block, or was not up in time, or something else has its
+                port; of one that was never up at once from then on, for each job of this target.
         """
         if job.server is None:
             yield None
@@ -89,7 +97,7 @@ class Servers:
 
     def _start(self, job: CampaignJob) -> subprocess.Popen[bytes]:
         assert job.server is not None
-        self._target, self._port = job.target, job.server.port or free_port()
+        self._target, self._port = job.target, self._hold_port(job, job.server)
         ready, until = self._filled(job, job.server.ready), time.monotonic() + GRACE_SEC
         while _answers(ready):  # the server of a killed campaign may still be about to end
             if time.monotonic() > until:
@@ -97,7 +105,7 @@ class Servers:
                     f"Before the server of {job.target} is started, something answers {ready}. Stop that, or "
                     "let server.port be 0: any that is free."
                 )
-            time.sleep(POLL_SEC)
+            self._pause()
         log, words = self._log(job), self._words(job)
         log.unlink(missing_ok=True)
         try:
@@ -107,14 +115,41 @@ class Servers:
                 f"The server of {job.target} can't be started: {error}. Command: {shlex.join(words)}"
             ) from error
         until = time.monotonic() + job.server.timeout_sec
-        while not _answers(ready):
+        while True:
+            answers = _answers(ready)  # if it is none of ours that does so, ours ends
             if (code := process.poll()) is not None:
                 raise OverbenchError(self._problem(job, f"ended with exit code {code}"))
+            if answers:
+                return process
             if time.monotonic() > until:
                 said = f"did not answer {ready} within {job.server.timeout_sec:,.0f} s"
                 raise OverbenchError(self._problem(job, said))
-            time.sleep(POLL_SEC)
-        return process
+            self._pause()
+
+    def _hold_port(self, job: CampaignJob, server: ServerSettings) -> int:
+        """The port of a server, from now until :meth:`stop` for no other that this class starts on this
+        machine: a UDP socket marks it, while servers listen by TCP."""
+        texts = (server.command, server.ready, " ".join(job.command))
+        anywhere = self._any_port and all(PORT in text for text in texts)
+        given = 0 if anywhere else server.port
+        until = time.monotonic() + server.timeout_sec
+        while True:
+            port = given or free_port()
+            self._held = socket.socket(type=socket.SOCK_DGRAM)
+            with suppress(OSError):
+                self._held.bind(("127.0.0.1", port))
+                return port
+            self._held.close()
+            if given and time.monotonic() > until:
+                raise OverbenchError(
+                    f"Port {port} is held for another server than that of {job.target}, by another campaign "
+                    "or shard. Wait for it, or let server.port be 0: any that is free."
+                )
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._stopped.wait(POLL_SEC):
+            raise OverbenchError("The campaign was stopped.")
 
     def _problem(self, job: CampaignJob, what: str) -> str:
         return (
@@ -139,13 +174,15 @@ class Servers:
             stop(self._process)
             self._process = None
             self._target = ""
+        if self._held is not None:
+            self._held.close()
 
 
 def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - from the user's own settings
             return bool(response.status == 200)
-    except (urllib.error.URLError, OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 

@@ -79,7 +79,7 @@ def _run(run: ShardRun, folder: Path, log: Path) -> None:
         json.dumps({one.cell.asked_set.task: list(range(one.start, one.stop)) for one in shards})
     )
     words = lm_eval_words(cells, folder / "tasks", run.cache or folder / "cache", output)
-    servers = Servers(folder)
+    servers = Servers(folder, any_port=True)
     try:
         with servers.serving(run.job) as port:
             process = start(with_port([*words, "--samples", str(positions)], port), log, environment(folder))

@@ -1,0 +1,115 @@
+"""The servers of targets: each answers for its own alone, and none is waited for in vain."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from campaign_fakes import TARGET, prepared, run
+
+from generators.campaign.campaign_folder import failures
+from generators.campaign.campaign_jobs import CampaignJob
+from generators.campaign.campaign_plan import make_plan
+from generators.campaign.campaign_settings import CampaignSettings
+from generators.campaign.engines import local_engine, servers
+from generators.campaign.engines.servers import Servers, free_port
+from overbench_tasks.errors import OverbenchError
+
+SERVE = f"{sys.executable} -m http.server --bind 127.0.0.1 {{port}}"
+
+
+def job(folder: Path, name: str, **server: Any) -> CampaignJob:
+    """Of a target with a server."""
+    target = {"name": name, "model": "overbench-local-chat", "model_args": "model=m,base_url=:{port}"}
+    told = {"ready": "http://127.0.0.1:{port}/", "command": SERVE, **server}
+    settings = {"targets": [{**target, "server": told}], "sets": {"hard": "overbench_hard"}}
+    (found,) = make_plan(CampaignSettings.model_validate(settings), folder).jobs()
+    return found
+
+
+def test_no_two_servers_of_one_machine_have_one_port(tmp_path: Path) -> None:
+    port = free_port()
+    first, second, any_port = Servers(tmp_path), Servers(tmp_path), Servers(tmp_path, any_port=True)
+    one = job(tmp_path, "a", port=port, timeout_sec=20)
+    other = job(tmp_path, "b", port=port, timeout_sec=0.01)
+    fixed = job(tmp_path, "c", port=port, command=SERVE.replace("{port}", str(port)))
+    assert one.server is not None
+    try:
+        first._hold_port(one, one.server)  # as while it loads: nothing answers yet
+        with pytest.raises(OverbenchError, match=f"Port {port} is held for another server"):
+            second.serving(other).__enter__()
+        with any_port.serving(replace(other, server=one.server)) as chosen:
+            assert chosen not in (port, None)
+        first.stop()
+        with any_port.serving(fixed) as chosen:
+            assert chosen == port
+    finally:
+        for each in (first, second, any_port):
+            each.stop()
+
+
+def test_what_is_no_server_of_http_does_not_answer() -> None:
+    class Other(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(b"-ERR unknown command\r\n")
+
+    with TCPServer(("127.0.0.1", 0), Other) as other:
+        Thread(target=other.handle_request, daemon=True).start()
+        assert not servers._answers(f"http://127.0.0.1:{other.server_address[1]}/")
+
+
+def test_what_another_answers_is_not_taken_for_a_server_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = []
+
+    def answer(url: str) -> bool:
+        answers.append(url)
+        if len(answers) > 1:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # until the server has ended
+        return len(answers) > 1
+
+    monkeypatch.setattr(servers, "_answers", answer)
+    with pytest.raises(OverbenchError, match=r"ended with exit code 1\. It said"):
+        Servers(tmp_path).serving(job(tmp_path, "a", command=f"{sys.executable} -c 1/0")).__enter__()
+
+
+def test_a_campaign_that_is_stopped_waits_for_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def progress(log: Path) -> None:
+        if (tmp_path / "out" / "server-one.txt").is_file():
+            raise KeyboardInterrupt
+
+    problems = []
+    monkeypatch.setattr(Servers, "_problem", lambda *told: str(problems.append(told)))
+    monkeypatch.setattr(local_engine, "SAY_EVERY_SEC", 0.05)
+    monkeypatch.setattr(local_engine, "progress", progress)
+    slow = {**TARGET, "server": {"command": "sleep 60", "timeout_sec": 10}}
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, {**prepared(tmp_path), "targets": [slow]})
+    assert failures(tmp_path / "out") == problems == []  # it was not waited for until it was too late
+
+
+def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take_in(job: CampaignJob, out: Path) -> list[Any]:
+        return real(job, out) if job.target == "one" else [][1]
+
+    real = local_engine.take_in
+    monkeypatch.setattr(local_engine, "take_in", take_in)
+    settings = {
+        **prepared(tmp_path),
+        "targets": [{**TARGET, "name": "two"}, TARGET],
+        "decodings": {"greedy": {}},
+    }
+    found = run(tmp_path, settings)
+    assert (found.done, found.failures[0].why) == (4, "IndexError: list index out of range")
+    assert "return real(job, out)" in Path(found.failures[0].log).read_text()
