@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from generators.release.read import Release
-from generators.release.release_inputs import apart, find_logs
+from generators.release.release_inputs import Log, apart, find_logs, one_labeller, release_source
 from generators.subset.subset import SubsetEstimate, SubsetMark, estimates, released_name
 from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
@@ -26,15 +26,16 @@ def estimate_from_logs(
         (what the subset is, target -> estimate, notes).
 
     Raises:
-        OverbenchError: no log of a subset, subsets of several draws or another release, or a log that cannot
-            be read.
+        OverbenchError: no log of a subset, subsets of several draws or another release, another labeller
+            than the release's, or a log that cannot be read.
     """
     logs, notes = find_logs(folders, Aliases())
     logs, _, more = apart(logs, [], Aliases())
     marks: dict[SubsetMark, Path] = {}
+    of_subset: list[Log] = []
     replies: dict[str, dict[str, list[bool]]] = {}
     for log in logs:
-        first = None
+        first = mark = None
         for where, raw in read_table(log.run.file):
             row = reply_row(raw, SAMPLES, where)
             first = row.filter if first is None else first
@@ -44,6 +45,8 @@ def estimate_from_logs(
                 marks.setdefault(mark, log.run.file)
                 scored = [one.label == "refused" for one in row.logged or () if one.label != "unscored"]
                 replies.setdefault(log.target.target, {}).setdefault(row.id, []).extend(scored)
+        if mark is not None:
+            of_subset.append(log)
     if len(marks) != 1:
         found = "; ".join(f"{file}: {mark}" for mark, file in marks.items()) or "none"
         raise OverbenchError(
@@ -57,6 +60,7 @@ def estimate_from_logs(
             f"The replies are to a subset of {mark.release}, and {release.folder} is "
             f"{released_name(release)}. Give the release that it was drawn from."
         )
+    one_labeller([release_source(release, Aliases())], of_subset)
     shares = {
         target: {one: sum(refused) / len(refused) for one, refused in found.items() if refused}
         for target, found in replies.items()

@@ -160,6 +160,10 @@ class TestCommand:
         again = tiny_release(tmp_path / "again", rows, cells)
         said = overbench("subset", again, "--estimate", tmp_path / "OUT", code=1)
         assert "12 of the subset's prompts are not in" in said
+        write_log(tmp_path / "later", [(row, ["complied"]) for row in draw(release, 12)], rules_version="99")
+        both = ("--estimate", tmp_path / "OUT", "--estimate", tmp_path / "later")
+        said = overbench("subset", release, *both, code=1)
+        assert "labelled by 2 different labellers" in said
 
 
 @given(st.text(), *[st.integers(0, 10**6)] * 3, st.none() | st.integers(0, 999))
