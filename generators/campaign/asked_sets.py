@@ -101,8 +101,8 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
     """
     base = _task(settings.task)
     told: dict[str, Any] = {
-        "overbench_source": _absolute(settings.source),
-        "overbench_unsafe_source": _absolute(settings.unsafe_source),
+        "overbench_source": absolute_source(settings.source),
+        "overbench_unsafe_source": absolute_source(settings.unsafe_source),
         "overbench_revision": settings.revision,
         "overbench_until_width": settings.until_width or None,
     }
@@ -135,7 +135,7 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
     return replace(plain, task=name, task_yaml=text)
 
 
-def _absolute(source: str | None) -> str | None:
+def absolute_source(source: str | None) -> str | None:
     """A source that is on this machine by its full path, so that lm_eval may be started anywhere."""
     if source is None:
         return None

@@ -23,6 +23,7 @@ from typing import Any, Final
 import yaml
 from filelock import FileLock, Timeout
 
+from generators.campaign.asked_sets import absolute_source
 from generators.campaign.campaign_jobs import LOG, WORK, CampaignJob
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.refresh.refresh_settings import checked, read_settings
@@ -66,8 +67,7 @@ def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=LOCK_SEC)
         with whole_file(out / SETTINGS_FILE) as file:
-            told = settings.model_dump(mode="json", exclude={"out"})
-            yaml.safe_dump(told, file, sort_keys=False, allow_unicode=True)
+            yaml.safe_dump(_told(settings), file, sort_keys=False, allow_unicode=True)
     except Timeout as error:
         raise OverbenchError(
             f"Another campaign works in {out}. Wait for it or stop it, or name another folder; "
@@ -80,6 +80,16 @@ def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _told(settings: CampaignSettings) -> dict[str, Any]:
+    """The settings for the file, from which the status may be asked anywhere."""
+    told = settings.model_dump(mode="json", exclude={"out"})
+    for one in told["sets"].values():
+        one |= {name: absolute_source(one[name]) for name in ("source", "unsafe_source")}
+    if told["release"]:
+        told["release"]["sources"] = list(map(absolute_source, told["release"]["sources"]))
+    return told
 
 
 def check_there(out: Path) -> None:

@@ -258,13 +258,18 @@ def test_the_papers_campaign_on_paper() -> None:
     assert "cells       625 to ask" in lines and "on 16 GPUs" in lines and "40,000 seeds" in lines
 
 
-def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path) -> None:
+def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path, monkeypatch: Any) -> None:
     settings = {**prepared(tmp_path), "decodings": {"greedy": {}}}
     run(tmp_path, {**settings, "targets": two(model_args="model=org/two,fails=load")})
     result = CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")])
     assert "8: 4 done, 0 running, 4 failed" in result.output
     assert "nobody works on it" in result.output and "no such checkpoint" in result.output
     assert "-m lm_eval --model" in result.output and "expected end" in result.output
+    settings["sets"]["my_unsafe"]["source"] = "mine.csv"
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path, settings)
+    monkeypatch.chdir("/")
+    assert "4: 4 done" in CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")]).output
     wrong = CliRunner().invoke(app, ["campaign", "status", str(tmp_path)])
     assert "Expected the folder of a campaign" in str(wrong.exception)
 
