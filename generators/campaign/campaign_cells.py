@@ -18,7 +18,7 @@ from typing import Any, Final
 from generators.campaign.asked_sets import AskedSet, labelled_by
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.target_settings import CampaignTarget, DecodingSettings
-from generators.targets.ways_of_asking import WHERE_AND_HOW_FAST
+from generators.targets.ways_of_asking import shaping_arguments
 
 CELLS, FACTS = "cells", "cell.json"
 API_TYPES: Final = (
@@ -51,7 +51,17 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        return f"{self.target.name}/{self.system}/{self.drawn.names(self.decoding)[self.repeat - 1]}"
+        return f"{self.way}/{self.drawn.names(self.decoding)[self.repeat - 1]}"
+
+    @property
+    def former_names(self) -> list[str]:
+        """Those it has with another number of repeats."""
+        return [f"{self.way}/{self.decoding}{again}" for again in ("", "-1")] if self.repeat == 1 else []
+
+    @property
+    def way(self) -> str:
+        """Its target and system prompt."""
+        return f"{self.target.name}/{self.system}"
 
     @property
     def by_api(self) -> bool:
@@ -77,17 +87,10 @@ class Configuration:
     def asked(self) -> dict[str, Any]:
         """All that decides a reply beside the prompt, as JSON holds it. Where and how fast a model runs is no
         part of it; of a server all of its command is, by a hash, for that may name the checkpoint."""
-        arguments = (one.partition("=") for one in self.target.model_args.split(","))
-        shaping = {
-            key.strip(): value.strip()
-            for key, _, value in arguments
-            if key.strip() not in WHERE_AND_HOW_FAST or key.strip() in _WHICH
-        }
-        server = {"server": hashed({"command": self.target.server.command})} if self.target.server else {}
         return {
-            **server,
+            **server_of(self.target),
             "model": self.target.model,
-            "model_args": shaping,
+            "model_args": shaping_arguments(self.target.model_args),
             "apply_chat_template": self.target.apply_chat_template,
             "system_instruction": self.system_text,
             "gen_kwargs": self.gen_kwargs,
@@ -100,8 +103,9 @@ class Configuration:
         return hashed(self.asked)
 
 
-_WHICH: Final = {"pretrained", "model", "gguf_file", "peft", "delta", "subfolder", "revision", "tokenizer"}
-"""Of the model arguments that don't tell ways of asking apart, those that name the model."""
+def server_of(target: CampaignTarget) -> dict[str, str]:
+    """What tells a target's server from another; of none, nothing."""
+    return {"server": hashed({"command": target.server.command})} if target.server else {}
 
 
 def hashed(value: Mapping[str, Any]) -> str:

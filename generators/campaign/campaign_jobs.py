@@ -18,7 +18,7 @@ from typing import Final
 
 import yaml
 
-from generators.campaign.campaign_cells import API_TYPES, CampaignCell, Configuration, hashed
+from generators.campaign.campaign_cells import API_TYPES, CampaignCell, Configuration, hashed, server_of
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.target_settings import PORT, CampaignTarget, ServerSettings
 from overbench_tasks.errors import OverbenchError
@@ -107,7 +107,7 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     one, limit = cells[0].configuration, cells[0].asked_set.limit
     key = f"{one.key}-{hashed({cell.name: cell.key for cell in cells})}"
     target = one.target
-    cache = out / CACHES / one.name.replace("/", ",") / one.key
+    cache = out / CACHES / f"{one.way}/{one.decoding}".replace("/", ",") / one.key  # whatever the repeats
     words = lm_eval_words(cells, out / TASKS, cache, out / WORK / key / "output")
     words += ["--limit", str(limit)] if limit and not cells[0].asked_set.until_width else []
     sets = ", ".join(cell.asked_set.name for cell in cells)
@@ -159,7 +159,7 @@ def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -
     if found is None:
         return None
     told = found.model_dump(mode="json")
-    run = out / REFRESHES / f"{target.name}-{hashed({**told, 'budget': None, 'prices': None})}"
+    run = out / REFRESHES / f"{target.name}-{hashed({**found.shaping(), **server_of(target)})}"
     words = [sys.executable, "-m", "generators.cli", "refresh", str(run.with_name(f"{run.name}.yaml"))]
     return CampaignJob(
         *(f"refresh-{run.name}", f"{target.name}: refresh", (*words, "--run_dir", str(run)), (), str(run)),

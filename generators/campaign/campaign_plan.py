@@ -108,9 +108,10 @@ def tidy(plan: CampaignPlan) -> None:
         if file.parent not in known:
             _move(file.parent, plan.out / EARLIER / file.parent.relative_to(plan.out / CELLS))
     for cell in plan.cells:
-        before = plan.out / EARLIER / cell.place
-        if (before / FACTS).is_file() and not cell.is_done(plan.out):
-            _move(before, cell.folder(plan.out))
+        for name in (cell.configuration.name, *cell.configuration.former_names):
+            before = plan.out / EARLIER / name / cell.asked_set.name / cell.key
+            if (before / FACTS).is_file() and not cell.is_done(plan.out):
+                _move(before, cell.folder(plan.out))
 
 
 def _move(place: Path, to: Path) -> None:

@@ -24,6 +24,7 @@ from generators.gates.presence import PresenceSettings
 from generators.refresh.presets import PRESETS, sections
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
+from generators.targets.ways_of_asking import shaping_arguments
 from overbench_tasks.errors import OverbenchError
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -125,6 +126,14 @@ class RefreshSettings(_Section):
     prices: PriceSettings = PriceSettings()
     budget: BudgetSettings = BudgetSettings()
     seed: int = Field(0, ge=0, description="Of every draw.")
+
+    def shaping(self) -> dict[str, Any]:
+        """What decides what comes out, as JSON holds it. The rest says how to work: it may change between two
+        calls."""
+        how_to_work: Any = {"budget": True, "prices": True, "target": {"batch_size", "device", "model_args"}}
+        told = self.model_dump(mode="json", exclude=how_to_work)
+        told["target"]["model_args"] = shaping_arguments(self.target.model_args)
+        return told
 
 
 _EARLIER_NAMES: Final = {("rounds", "wave"): ("rounds", "batch"), ("pool", "cap"): ("rounds", "feature_cap")}

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
@@ -115,10 +115,6 @@ class Run:
         return random.Random(json.dumps([self.settings.seed, *map(str, key)]))  # noqa: S311
 
 
-#: Settings that say how to work, not what comes out: they may change between two calls.
-_FREE: Final[Any] = {"budget": True, "prices": True, "target": {"batch_size", "device"}}
-
-
 def _begin(settings: RefreshSettings, store: Store) -> None:
     """Write the settings into a new run directory, or check that an old one was begun with the same."""
     before = store.fact("settings")
@@ -129,7 +125,7 @@ def _begin(settings: RefreshSettings, store: Store) -> None:
         with whole_file(store.folder / "settings.yaml") as file:
             yaml.safe_dump(used, file, sort_keys=False, allow_unicode=True)
         return
-    then, now = (one.model_dump(exclude=_FREE) for one in (from_stored(before, store.folder), settings))
+    then, now = (one.shaping() for one in (from_stored(before, store.folder), settings))
     if changed := _differences(then, now):
         raise OverbenchError(
             f"{store.folder} was begun with other settings: {', '.join(changed)} changed. "

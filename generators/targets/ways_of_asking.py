@@ -26,6 +26,15 @@ WHERE_AND_HOW_FAST = frozenset(
     )
 )
 """Model arguments that name the checkpoint, which names tell already, or say where it runs and how fast."""
+_WHICH = {"pretrained", "model", "gguf_file", "peft", "delta", "subfolder", "revision", "tokenizer"}
+"""Of these, those that name the model."""
+
+
+def shaping_arguments(model_args: str) -> dict[str, str]:
+    """Model arguments by name, without those on where the model runs and how fast."""
+    given = (one.partition("=") for one in model_args.split(","))
+    told = {name.strip(): value.strip() for name, _, value in given}
+    return {name: value for name, value in told.items() if name not in WHERE_AND_HOW_FAST or name in _WHICH}
 
 
 _NOT_SET, _NOT_KNOWN = "not set", "not known"

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from generators.campaign.campaign import run_campaign
 from generators.campaign.campaign_cells import configurations
 from generators.campaign.campaign_estimate import estimate
+from generators.campaign.campaign_jobs import refresh_job
 from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.engines.local_engine import LocalEngine
@@ -41,6 +42,30 @@ def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -
         CampaignSettings.model_validate({**SETTINGS, "targets": [{**TARGET, "model": "litellm"}]})
     )
     assert {one.gen_kwargs.get("do_sample") for one in asked} == {None, False}  # what it sampled is kept
+
+
+def test_another_speed_or_place_makes_no_other_refresh_and_another_server_does() -> None:
+    def place(**changed: Any) -> str:
+        target = {**TARGET, "refresh": {"moderation": {"none": True}}, **changed}
+        settings = CampaignSettings.model_validate({**SETTINGS, "targets": [target]})
+        job = refresh_job(settings, settings.targets[0], Path())
+        assert job is not None
+        return str(job.refreshes)
+
+    faster = f"{TARGET['model_args']},num_concurrent=64,base_url=http://b"
+    assert place(batch_size=64, device="cuda", model_args=faster) == place()
+    assert len({place(), *(place(server={"command": f"serve {one}"}) for one in ("small", "large"))}) == 3
+
+
+def test_a_first_repeat_stays_the_same_whatever_follows_it(tmp_path: Path) -> None:
+    settings = {**prepared(tmp_path), "system_prompts": {"plain": ""}}
+    hot = {"gen_kwargs": {"temperature": 0.7}}
+    for repeats, new in ((1, 2), (3, 4), (1, 0), (2, 0)):
+        found = run(tmp_path, {**settings, "decodings": {"warm": {**hot, "repeats": repeats}}})
+        assert (found.done, found.new) == (2 * repeats, new)
+    few = [{**settings, "decodings": {"warm": {**hot, "repeats": one}}} for one in (1, 3)]
+    plans = [make_plan(CampaignSettings.model_validate(one), tmp_path / "other") for one in few]
+    assert plans[0].jobs()[0].cache == plans[1].jobs()[0].cache
 
 
 def test_vllm_is_asked_as_lm_eval_has_it(tmp_path: Path) -> None:

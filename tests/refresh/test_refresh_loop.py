@@ -215,7 +215,8 @@ class TestStages:
 
     def test_other_settings_are_refused_and_free_ones_taken(self, begin: Begin) -> None:
         folder = begin().store.folder
-        begin(budget={"calls": 5}, target={"batch_size": 1, "device": "cuda"})
+        args = "pretrained=org/fake,num_concurrent=8,base_url=http://b"
+        begin(budget={"calls": 5}, target={"batch_size": 1, "device": "cuda", "model_args": args})
         with pytest.raises(OverbenchError, match=r"other settings: rounds\.feature_cap, seed changed"):
             begin(rounds={"feature_cap": 3}, seed=5)
         assert settings_of(folder).rounds.feature_cap == 12
