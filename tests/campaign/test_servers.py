@@ -107,7 +107,7 @@ def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     monkeypatch.setattr(local_engine, "take_in", take_in)
     settings = {
         **prepared(tmp_path),
-        "targets": [{**TARGET, "name": "two"}, TARGET],
+        "targets": [{**TARGET, "name": "two", "model_args": "model=two"}, TARGET],
         "decodings": {"greedy": {}},
     }
     found = run(tmp_path, settings)
