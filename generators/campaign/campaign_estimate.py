@@ -1,7 +1,8 @@
 """``--dry-run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
 
-Four characters count as a token. A target's throughput is what its finished cells have shown, else what the
-settings state; replies are as long as those of its finished cells, else as long as the task allows.
+Four characters count as a token. A target's throughput is what its finished cells have shown, replies from a
+cache included, else what the settings state. Replies are as long as those of its finished cells with the same
+bound on new tokens, else as long as that allows.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class TargetEstimate:
         cells, calls: as many.
         tokens_in, tokens_out: of these calls.
         refresh_calls: those of its refresh, at most; not among ``calls``, but their tokens are in the others.
+        refresh_judged: replies to these that a judge labels.
         tokens_per_second: None: neither measured nor stated.
         measured: whether its finished cells showed that.
         disk: bytes.
@@ -49,6 +51,7 @@ class TargetEstimate:
     tokens_in: float = 0
     tokens_out: float = 0
     refresh_calls: int = 0
+    refresh_judged: float = 0
     tokens_per_second: float | None = None
     measured: bool = False
     disk: float = 0
@@ -80,6 +83,7 @@ class CampaignEstimate:
         refreshes: of those still to be made.
         unknown: sets of which nobody knows how many prompts they have, with the reason.
         assumed: what was taken for granted.
+        like_earlier: whether some replies count by the length of earlier ones, not by what is allowed.
     """
 
     plan: CampaignPlan
@@ -88,11 +92,18 @@ class CampaignEstimate:
     refreshes: dict[str, RefreshPlan] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
     assumed: list[str] = field(default_factory=list)
+    like_earlier: bool = False
+
+    @property
+    def refresh_judge_calls(self) -> int:
+        """Of the refreshes' labeller; those of their moderation are in :attr:`refreshes`."""
+        return round(sum(one.refresh_judged for one in self.targets.values()))
 
     @property
     def judge_calls(self) -> int:
+        """Of all labellers."""
         share = JUDGED.get(self.plan.settings.labeller.by, 0.0)
-        return round(share * sum(one.calls for one in self.targets.values()))
+        return round(share * sum(one.calls for one in self.targets.values())) + self.refresh_judge_calls
 
     @property
     def judge_cost(self) -> float:
@@ -104,16 +115,19 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
     """Add up what is left. Sets that can't be read count by what is stated of them."""
     found = CampaignEstimate(plan, {one.name: TargetEstimate(one) for one in plan.settings.targets})
     facts: dict[str, list[CellFacts]] = {}
+    bounded: dict[tuple[str, float], list[CellFacts]] = {}
     left: list[CampaignCell] = []
     for cell in plan.cells:
         if cell.is_done(plan.out):
-            facts.setdefault(cell.configuration.target.name, []).append(facts_of(cell, plan.out))
+            name, shown = cell.configuration.target.name, facts_of(cell, plan.out)
+            facts.setdefault(name, []).append(shown)
+            bounded.setdefault((name, _most_tokens(cell)), []).append(shown)
             found.done += 1
         else:
             left.append(cell)
     _refreshes(found)
     left += _not_there_yet(found)
-    length = {name: _reply_tokens(some) for name, some in facts.items()}
+    length = {which: _reply_tokens(some) for which, some in bounded.items()}
     for name, one in found.targets.items():
         seconds = sum(fact.seconds for fact in facts.get(name, []))
         one.measured = seconds > 0
@@ -126,7 +140,9 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
             f"{100 * one_set.until_width:g} points wide"
         )
     for cell in left:
-        _add(found.targets[cell.configuration.target.name], cell, length)
+        name, most = cell.configuration.target.name, _most_tokens(cell)
+        found.like_earlier |= (name, most) in length
+        _add(found.targets[name], cell, length.get((name, most), most))
     return found
 
 
@@ -135,11 +151,14 @@ def _reply_tokens(facts: Iterable[CellFacts]) -> float:
     return sum(one.reply_chars for one in some) / max(1, sum(one.prompts for one in some)) / CHARS_OF_A_TOKEN
 
 
-def _add(one: TargetEstimate, cell: CampaignCell, length: dict[str, float]) -> None:
-    asked, configuration = cell.asked_set, cell.configuration
-    most = float(configuration.gen_kwargs.get("max_gen_toks", asked.max_gen_toks))
-    reply = length.get(one.target.name, most)
-    before = len(configuration.system_text) + asked.mean_chars
+def _most_tokens(cell: CampaignCell) -> float:
+    """Of one reply."""
+    return float(cell.configuration.gen_kwargs.get("max_gen_toks", cell.asked_set.max_gen_toks))
+
+
+def _add(one: TargetEstimate, cell: CampaignCell, reply: float) -> None:
+    asked = cell.asked_set
+    before = len(cell.configuration.system_text) + asked.mean_chars
     one.cells += 1
     one.calls += asked.prompts
     one.tokens_in += asked.prompts * (before / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
@@ -167,6 +186,7 @@ def _refreshes(found: CampaignEstimate) -> None:
             )
         found.refreshes[name] = known
         one.refresh_calls = known.seed_calls + known.through
+        one.refresh_judged = JUDGED.get(settings.labeller.by, 0.0) * one.refresh_calls
         one.tokens_in += one.refresh_calls * (_mean_chars(found) / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
         one.tokens_out += one.refresh_calls * REFRESH_REPLY_TOKENS
     found.assumed += unread.values()

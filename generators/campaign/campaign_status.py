@@ -26,7 +26,8 @@ def estimate_lines(found: CampaignEstimate) -> Iterator[str]:
     yield f"cells       {cells:,} to ask{more}"
     yield f"calls       {calls:,} of {len(targets)} targets"
     tokens = sum(one.tokens_in for one in targets), sum(one.tokens_out for one in targets)
-    yield f"tokens      about {tokens[0]:,.0f} in and at most {tokens[1]:,.0f} out"
+    bound = "about" if found.like_earlier else "at most"
+    yield f"tokens      about {tokens[0]:,.0f} in and {bound} {tokens[1]:,.0f} out"
     if found.refreshes:
         plans = found.refreshes.values()
         cost = _money(sum(plan.cost for plan in plans))
@@ -35,7 +36,8 @@ def estimate_lines(found: CampaignEstimate) -> Iterator[str]:
             f"of theirs, {sum(plan.written for plan in plans):,} candidates of the writer and "
             f"{sum(plan.judge_calls for plan in plans):,} judge calls; writer and judges {cost}"
         )
-    judge = f"{found.judge_calls:,} judge calls, {_money(found.judge_cost)}"
+    refreshes = f", {found.refresh_judge_calls:,} of them in refreshes" if found.refresh_judge_calls else ""
+    judge = f"{found.judge_calls:,} judge calls{refreshes}, {_money(found.judge_cost)}"
     yield f"label       by {settings.labeller.by}: {judge if found.judge_calls else 'costs nothing'}"
     if api := sum(one.cost for one in targets):
         yield f"targets     {_money(api)} to their providers"
@@ -54,7 +56,7 @@ def _throughput(found: CampaignEstimate) -> Iterator[str]:
     known = [one for one in found.targets.values() if one.hours is not None and one.tokens_out]
     alike: dict[str, list[str]] = {}
     for one in known:
-        how = "measured" if one.measured else "stated"
+        how = "measured, replies from caches included," if one.measured else "stated"
         gpus = f" on {one.target.gpus:g} GPUs" if one.target.gpus else ""
         told = f"{hours(one.hours or 0)} at {one.tokens_per_second:,.0f} tokens/s {how}{gpus}"
         alike.setdefault(told, []).append(one.target.name)

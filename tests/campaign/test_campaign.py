@@ -247,13 +247,22 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path) -> None:
     assert list(left.unknown) == ["unknown"] and "gone: 100 prompts" in left.assumed[0]
     # The stand-in says "refused" or "complied" in 2 s for both of its sets.
     assert left.targets["one"].measured and left.targets["one"].tokens_per_second < 64
+    assert any("and about " in line for line in estimate_lines(left)) and left.like_earlier
+    longer = {**files, "decodings": {"long": {"gen_kwargs": {"max_gen_toks": 2000}}}}
+    bound = estimate(make_plan(CampaignSettings.model_validate(longer), tmp_path / "out"))
+    assert bound.targets["one"].tokens_out == 48 * 2000
+    assert any("and at most 96,000 out" in line for line in estimate_lines(bound))
 
 
 def test_the_papers_campaign_on_paper() -> None:
     file = REPOSITORY / "generators" / "campaign" / "paper.yaml"
     found = estimate(make_plan(load_campaign(file), Path("nowhere")))
     assert sum(one.calls for one in found.targets.values()) == 25 * 25 * 18_000
-    assert len(found.refreshes) == 25 and found.judge_calls == round(0.368 * 25 * 25 * 18_000)
+    labelled = 25 * (
+        30_000 + 3 * 20_000
+    )  # of each refresh the seeds that aren't generated from, and 3 rounds
+    assert len(found.refreshes) == 25 and found.refresh_judge_calls == round(0.368 * labelled)
+    assert found.judge_calls == round(0.368 * 25 * 25 * 18_000) + found.refresh_judge_calls
     lines = "\n".join(estimate_lines(found))
     assert "cells       625 to ask" in lines and "on 16 GPUs" in lines and "40,000 seeds" in lines
 
