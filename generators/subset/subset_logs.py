@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from generators.release.read import Release
-from generators.release.release_inputs import Log, apart, find_logs, one_labeller, release_source
+from generators.release.release_inputs import Log, apart, find_logs, one_labeller
 from generators.subset.subset import SubsetEstimate, SubsetMark, estimates, released_name
 from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
@@ -26,8 +26,8 @@ def estimate_from_logs(
         (what the subset is, target -> estimate, notes).
 
     Raises:
-        OverbenchError: no log of a subset, subsets of several draws or another release, another labeller
-            than the release's, or a log that cannot be read.
+        OverbenchError: no log of a subset, subsets of several draws or another release, labels of several
+            labellers, or a log that cannot be read.
     """
     logs, notes = find_logs(folders, Aliases())
     logs, _, more = apart(logs, [], Aliases())
@@ -60,7 +60,7 @@ def estimate_from_logs(
             f"The replies are to a subset of {mark.release}, and {release.folder} is "
             f"{released_name(release)}. Give the release that it was drawn from."
         )
-    one_labeller([release_source(release, Aliases())], of_subset)
+    one_labeller([], of_subset)
     shares = {
         target: {one: sum(refused) / len(refused) for one, refused in found.items() if refused}
         for target, found in replies.items()
