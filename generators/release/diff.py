@@ -16,6 +16,7 @@ from generators.release.read import (
     MATRIX_FILE,
     PROMPTS_FILE,
     TOLD_COLUMNS,
+    UNSAFE_FILE,
     read_release,
     share_sql,
 )
@@ -37,6 +38,7 @@ COMPARED: Final = (
 EXAMPLES: Final = 5
 SHOWN_CHARS: Final = 90
 MEMORY_LIMIT: Final = "2GB"
+_FILES: Final = {"prompts": PROMPTS_FILE, "unsafe": UNSAFE_FILE, "hard": HARD_FILE, "cells": MATRIX_FILE}
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class ReleaseDiff:
         prompts, hard, cells: how many each release has: (old, new).
         added, removed: prompts that only the new, or only the old release has.
         changed: prompts of both, see :data:`COMPARED`.
+        unsafe, unsafe_added, unsafe_removed, unsafe_changed: the same of unsafe prompts.
         hard_in, hard_out: prompts that came to or left the hard set, for whatever reason.
         cells_added, cells_removed: cells (prompt, target) of one release only.
         cells_changed: those of both with another label.
@@ -107,6 +110,10 @@ class ReleaseDiff:
     added: tuple[MovedPrompt, ...]
     removed: tuple[MovedPrompt, ...]
     changed: tuple[PromptChange, ...]
+    unsafe: tuple[int, int]
+    unsafe_added: tuple[MovedPrompt, ...]
+    unsafe_removed: tuple[MovedPrompt, ...]
+    unsafe_changed: tuple[PromptChange, ...]
     hard_in: tuple[MovedPrompt, ...]
     hard_out: tuple[MovedPrompt, ...]
     cells_added: int
@@ -130,6 +137,11 @@ class ReleaseDiff:
             *_listed("+", self.added),
             *_listed("-", self.removed),
             *_listed("~", self.changed),
+            f"unsafe prompts {_counts(self.unsafe)}: {len(self.unsafe_added):,} added, "
+            f"{len(self.unsafe_removed):,} removed, {len(self.unsafe_changed):,} changed",
+            *_listed("+", self.unsafe_added),
+            *_listed("-", self.unsafe_removed),
+            *_listed("~", self.unsafe_changed),
             f"hard set {_counts(self.hard)}: {len(self.hard_in):,} in, {len(self.hard_out):,} out",
             *_listed("+", self.hard_in),
             *_listed("-", self.hard_out),
@@ -180,7 +192,11 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
             cells=_counted(database, "cells"),
             added=_only_in(database, "new_prompts", "old_prompts"),
             removed=_only_in(database, "old_prompts", "new_prompts"),
-            changed=_changed(database),
+            changed=_changed(database, "prompts"),
+            unsafe=_counted(database, "unsafe"),
+            unsafe_added=_only_in(database, "new_unsafe", "old_unsafe"),
+            unsafe_removed=_only_in(database, "old_unsafe", "new_unsafe"),
+            unsafe_changed=_changed(database, "unsafe"),
             hard_in=_only_in(database, "new_hard", "old_hard"),
             hard_out=_only_in(database, "old_hard", "new_hard"),
             cells_added=cells_added,
@@ -194,20 +210,24 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
 
 @contextmanager
 def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The files as views ``old_prompts``, ``new_hard``, ``old_cells`` and so on."""
+    """The files as views ``old_prompts``, ``new_unsafe``, ``new_hard``, ``old_cells`` and so on; a release
+    without unsafe prompts has none of them."""
     import duckdb
 
     try:
         with duckdb.connect(config={"memory_limit": MEMORY_LIMIT}) as database:
             for age, folder in (("old", old), ("new", new)):
-                for table, name in (("prompts", PROMPTS_FILE), ("hard", HARD_FILE), ("cells", MATRIX_FILE)):
+                for table, name in _FILES.items():
+                    if table == "unsafe" and not (folder / name).is_file():
+                        database.view(f"{age}_prompts").filter("false").create_view(f"{age}_unsafe")
+                        continue
                     rows = database.read_parquet(str(folder / name))
-                    if table == "prompts" and (lacking := {*OPTIONAL} - {*rows.columns}):
-                        rows = rows.project(", ".join(["*", *(f"NULL AS {one}" for one in lacking)]))
                     if table == "cells":
                         rows = rows.project(
                             f"id, target, label, {share_sql('refused', rows.columns)} AS share"
                         )
+                    elif lacking := {*OPTIONAL} - {*rows.columns}:
+                        rows = rows.project(", ".join(["*", *(f"NULL AS {one}" for one in lacking)]))
                     rows.create_view(f"{age}_{table}")
             yield database
     except duckdb.Error as error:
@@ -233,12 +253,12 @@ def _only_in(database: duckdb.DuckDBPyConnection, table: str, other: str) -> tup
     return tuple(MovedPrompt(*row) for row in _rows(database, query))
 
 
-def _changed(database: duckdb.DuckDBPyConnection) -> tuple[PromptChange, ...]:
+def _changed(database: duckdb.DuckDBPyConnection, table: str) -> tuple[PromptChange, ...]:
     differing = ", ".join(
         f"CASE WHEN o.{name} IS DISTINCT FROM n.{name} THEN '{name}' END" for name in COMPARED
     )
     query = f"""SELECT id, n.prompt, list_filter([{differing}], lambda name: name IS NOT NULL) AS columns
-        FROM old_prompts o JOIN new_prompts n USING (id) WHERE len(columns) > 0 ORDER BY id"""
+        FROM old_{table} o JOIN new_{table} n USING (id) WHERE len(columns) > 0 ORDER BY id"""
     return tuple(
         PromptChange(name, prompt, tuple(columns)) for name, prompt, columns in _rows(database, query)
     )

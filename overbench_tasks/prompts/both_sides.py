@@ -95,6 +95,8 @@ def load_pairs(
             prompts share.
     """
     check_keys(metadata)
+    if metadata.get("overbench_unsafe_source"):
+        logger.warning("overbench_pairs has its unsafe prompts from overbench_source, too: they are twins.")
     files = [prompt_file(overbench_set, overbench_source)]
     rows = read_prompts(files[0])
     if twins := unsafe_file(overbench_source):

@@ -69,6 +69,22 @@ def test_rates_of_all_and_of_common_prompts(both):
     assert (rates["gone"].old, rates["gone"].new) == (Rate(1, 1), Rate(0, 0))
 
 
+def test_unsafe_prompts_are_compared_beside_the_others(tmp_path):
+    old, new = {"Kill him?", "Rob it?"}, {"Kill him?", "Steal it?"}
+    before = tiny_release(
+        tmp_path / "old", [{"prompt": STAYS}, *({"prompt": one} for one in old)], unsafe=old
+    )
+    now = [{"prompt": one, "field": "law" if one == "Kill him?" else None} for one in new]
+    after = tiny_release(tmp_path / "new", [{"prompt": STAYS}, *now], unsafe=new)
+    without = tiny_release(tmp_path / "without", [{"prompt": STAYS}])
+    diff = diff_releases(before, after)
+    assert (diff.unsafe, diff.added, diff.removed, diff.changed) == ((2, 2), (), (), ())
+    assert (ids(diff.unsafe_added), ids(diff.unsafe_removed)) == ({"Steal it?"}, {"Rob it?"})
+    assert [(one.prompt, one.columns) for one in diff.unsafe_changed] == [("Kill him?", ("field",))]
+    assert "unsafe prompts 2 -> 2: 1 added, 1 removed, 1 changed" in diff.lines()
+    assert ids(diff_releases(without, after).unsafe_added) == new
+
+
 def test_lines_for_the_terminal(both):
     text = "\n".join(diff_releases(*both).lines())
     assert "prompts 3 -> 3: 1 added, 1 removed, 1 changed" in text
