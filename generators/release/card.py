@@ -76,16 +76,19 @@ def card(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str |
     Args:
         facts: what ``release.json`` holds.
         targets: all targets, by name.
-        about: Markdown that goes behind the opening as it is.
+        about: Markdown that goes last, as it is.
     """
-    parts = [_front_matter(facts), _opening(facts), *([about.strip()] if about else []), _USE]
-    parts += [
+    parts = [
+        _front_matter(facts),
+        _opening(facts),
+        _USE,
         _counts(facts),
         _hard(facts),
         _targets(targets),
         _matrix(facts),
         _limits(facts),
         _columns(facts),
+        *([about.strip()] if about else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -176,10 +179,13 @@ def _targets(targets: Sequence[TargetRecord]) -> str:
         cells = (target.target, target.checkpoint, target.model or "not known", template)
         tokens = "not known" if target.max_gen_toks is None else str(target.max_gen_toks)
         lines.append(f"| {' | '.join(map(markdown_cell, cells))} | {tokens} |")
+    asked_with: dict[str, list[str]] = {}
     for target in targets:
         if target.system_instruction:
-            said = json.dumps(target.system_instruction, ensure_ascii=False)
-            lines += ["", f"System prompt of {markdown_line(target.target)}:", "", f"    {said}"]
+            asked_with.setdefault(target.system_instruction, []).append(markdown_line(target.target))
+    for text, names in asked_with.items():
+        said = json.dumps(text, ensure_ascii=False)
+        lines += ["", f"System prompt of {'; '.join(names)}:", "", f"    {said}"]
     return "\n".join(lines)
 
 

@@ -128,10 +128,10 @@ class Inputs:
         notes: what a reader must know before trusting a number.
         release: what the prompts come from; None where there are only logs.
         families: what is known of checkpoints.
-        parts: of a release whose prompts come from several sources, the harmless prompts of each source, by
-            name, with the targets that answered any.
-        unsafe: of a release all its unsafe prompts and then, where its prompts come from several sources,
-            those of each; of logs and outcome tables those of each set.
+        parts: of a release whose prompts come from several sources that other targets answered, or from
+            published outcomes, the harmless prompts of each source, by name, with those targets.
+        unsafe: of a release all its unsafe prompts and then, where there are ``parts``, those of each; of
+            logs and outcome tables those of each set.
         unsafe_labels: by set and target, as ``labels``.
         category_labels: of the first set, by category, as whose ``set_name`` it stands, and target.
         labellers: what several labellers make of the logs' replies; None where no log has any.
@@ -246,8 +246,11 @@ def read_inputs(
                 hard = made.release.prompts(hard=True, columns=("id",))["id"].to_pylist()
                 sets.append(PromptSet(HARD, matrix.with_ids(hard)))
                 by_source = ids_by_source(made.release)
+                asked = {source: matrix.with_ids(ids).answered() for source, ids in by_source.items()}
+                if len({one.targets for one in asked.values()}) < 2 and not published(given):
+                    by_source = {}  # Prompts from several files, put to the same targets, are one set.
                 for source, ids in by_source.items():
-                    parts.append(PromptSet(source, matrix.with_ids(ids).answered()))
+                    parts.append(PromptSet(source, asked[source]))
                     sets += parts[-1:] if source in published(given) else []
                     of_release += [one.with_ids(source, ids) for one in of_release[:1]]
             unsafe += [one for one in of_release if one.refused.prompt_ids]
