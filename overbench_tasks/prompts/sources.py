@@ -14,7 +14,7 @@ from overbench_tasks.tables import SUFFIXES
 BUNDLED = Path(__file__).parents[1] / "data"
 """The bundled release that tasks ask where no source takes its place."""
 
-BUNDLED_RELEASES: Final = {"overbench-1.1": BUNDLED}
+BUNDLED_RELEASES: Final = {"overbench-2.0": BUNDLED, "overbench-1.1": BUNDLED / "overbench-1.1"}
 """The folder of each bundled release, by name; one before :data:`BUNDLED` lies in a folder of that name in
 it, and may hold no more than the files of its sets."""
 

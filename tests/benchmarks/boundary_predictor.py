@@ -32,9 +32,11 @@ from typing import Any
 import numpy as np
 from boundary_model import STRENGTH, Floats, fitted, predict, save, vectors
 
+from generators.release.read import read_release
 from generators.report.stats.correlations import rank_correlation
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.sources import BUNDLED, source_file
 from overbench_tasks.tables import read_table, whole_file
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -138,7 +140,7 @@ def fit(shared: Path, folder: Path | None) -> None:
     shares, models = (np.array([getattr(one, name) for one in known], float) for name in ("share", "models"))
     line = fitted(prompts, encoded[ENCODER], shares, models)
     save(line, ENCODER)
-    ours = bundled_prompts("overbench")
+    ours = read_prompts(source_file("overbench-1.1"))
     said = predict([row["prompt"] for row in ours], folder)
     rows += [
         {"set": RELEASE, "id": row["id"], f"{ENCODER} more": one} for row, one in zip(ours, said, strict=True)
@@ -160,12 +162,14 @@ def fit(shared: Path, folder: Path | None) -> None:
 
 
 def read_predictions() -> dict[str, list[dict[str, Any]]]:
-    """The committed predictions by set, numbers as numbers."""
+    """The committed predictions by set, numbers as numbers, and those that the bundled release has."""
     found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for _, row in read_table(PREDICTIONS):
         kept = {key: value if key in ("set", "id") else float(value) for key, value in row.items() if value}
         found[kept["set"]].append(kept)
-    return dict(found)
+    ours = read_release(BUNDLED)
+    said = ours.prompts()["predicted_refusal_share"].to_pylist()
+    return found | {f"release {ours.facts['version']}": [{f"{ENCODER} more": one} for one in said]}
 
 
 def quality_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:

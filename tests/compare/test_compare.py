@@ -287,7 +287,10 @@ def test_a_cautious_prompt_on_a_real_model_and_its_words() -> None:
     """The bundled release: Qwen2.5-Coder-1.5B, bare and with a cautious system prompt."""
     bare = f"{BUNDLED}:Qwen2.5-Coder-1.5B"
     found = json.loads(overbench("compare", bare, f"{bare}, cautious", "--json", code=1))["measures"]["osr"]
-    assert (found["n"], found["only_base"], found["only_new"]) == (1555, 34, 551)
-    words = [group for group in found["groups"] if group["kind"] == "word"]
-    assert len(words) == 90
-    assert [group["name"] for group in words if group["p_holm"] <= 0.05] == ["insults", "prank"]
+    assert (found["n"], found["only_base"], found["only_new"]) == (3556, 76, 886)
+    sure = {
+        kind: [one for one in found["groups"] if one["kind"] == kind] for kind in ("set", "category", "word")
+    }
+    assert [len(groups) for groups in sure.values()] == [12, 5, 140]
+    # It costs everywhere, and no word of 5 to 30 prompts is sure to be hit after Holm's correction.
+    assert [sum(one["p_holm"] <= 0.05 for one in groups) for groups in sure.values()] == [12, 5, 0]

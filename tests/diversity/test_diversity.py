@@ -161,14 +161,16 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 CARD = {
     "this release": REPOSITORY / "overbench_tasks/data",
-    "the first": REPOSITORY / "tests/data/first_set.jsonl",
+    "release 1.1": REPOSITORY / "overbench_tasks/data/overbench-1.1/overbench.parquet",
 }
 
 
 def of_the_card(begin: str) -> tuple[str, ...]:
-    """Prompts, Self-BLEU, similarity, near duplicates, as the data card of the bundled release has them."""
+    """Prompts, Self-BLEU, similarity, near duplicates, commonest opening, as the card has them."""
     text = (REPOSITORY / "overbench_tasks/data/README.md").read_text(encoding="utf-8")
-    [row] = re.findall(rf"^\| {begin}[^|]*\| (\S+) \| (\S+) \| (\S+) \| (\S+) % \|$", text, re.MULTILINE)
+    [row] = re.findall(
+        rf"^\| {begin}[^|]*\| (\S+) \| (\S+) \| (\S+) \| (\S+) % \| (\S+) % \|$", text, re.MULTILINE
+    )
     return tuple(row)
 
 
@@ -176,8 +178,9 @@ def test_the_card_of_the_release_says_what_the_command_says() -> None:
     sets = read_sets([f"{name}={place}" for name, place in CARD.items()])
     for one in describe(sets, WORDS_ALONE).sets:
         shown = f"{one.prompts:,}", f"{one.self_bleu:.1f}", f"{100 * one.near_duplicates:.1f}"
-        prompts, bleu, _, near = of_the_card(one.name)
+        prompts, bleu, _, near, opening = of_the_card(one.name)
         assert shown == (prompts, bleu, near)
+        assert f"{100 * one.openings[0].share:.1f}" == opening
 
 
 @pytest.mark.slow

@@ -23,8 +23,8 @@ def make_refreshed(target: str, *prompts: str) -> Path:
 
 def test_a_bundled_set_becomes_a_test_split() -> None:
     dataset = prompt_sets.load_prompts(overbench_set="overbench", version=1, config_source="x.yaml")["test"]
-    columns = ["id", "prompt", "prompt_label", "category", "overbench_category", "features", "source"]
-    assert dataset.column_names == columns
+    columns = {"id", "prompt", "prompt_label", "category", "overbench_category", "features", "source"}
+    assert columns <= set(dataset.column_names)
     assert set(dataset["prompt_label"]) == {"safe"}
     assert dataset["overbench_category"][:] == dataset["category"][:]
     assert len(dataset) >= 400
@@ -153,14 +153,16 @@ def test_an_unknown_source_lists_what_is_there() -> None:
     make_release(sources.releases_home() / "june")
     with pytest.raises(OverbenchError, match=r"No prompts at 'juni'.*Did you mean 'june'\?"):
         sources.source_file("juni")
-    with pytest.raises(OverbenchError, match=r"ORG/NAME\. Known releases: june, overbench-1\.1\."):
+    with pytest.raises(OverbenchError, match=r"Known releases: june, overbench-1\.1, overbench-2\.0\."):
         sources.source_file("../x y")
 
 
 def test_a_bundled_release_goes_by_its_name_before_one_of_that_name_elsewhere() -> None:
     make_release(sources.releases_home() / "overbench-1.1")
+    make_release(sources.releases_home() / "overbench-2.0")
     for name in sources.BUNDLED_SETS:
-        assert loaded(overbench_set=name, overbench_source="overbench-1.1") == loaded(overbench_set=name)
+        assert loaded(overbench_set=name, overbench_source="overbench-2.0") == loaded(overbench_set=name)
+        assert len(loaded(overbench_set=name, overbench_source="overbench-1.1")) in (1555, 809)
     for name, folder in sources.BUNDLED_RELEASES.items():
         assert all((folder / f"{one}.parquet").is_file() for one in sources.BUNDLED_SETS), name
     facts = json.loads((sources.BUNDLED / "release.json").read_text(encoding="utf-8"))

@@ -25,13 +25,18 @@ def test_the_table_is_that_of_the_page(inputs: Inputs) -> None:
 
 
 def test_every_configuration_has_answered_every_prompt_once_and_no_text_is_kept() -> None:
-    sizes = {"xstest": 450, "or_bench_hard": 400, "phtest": 400, "overbench_hard_400": 400}
-    for name, size in sizes.items():
+    sizes = {
+        "xstest": (450, 250),
+        "or_bench_hard": (400, 400),
+        "phtest": (400, 0),
+        "overbench_hard_400": (400, 0),
+    }
+    for name, (size, strict) in sizes.items():
         rows = [row for _, row in read_table(DATA / f"{name}.csv.gz")]
         assert {tuple(row) for row in rows} == {COLUMNS}
         assert all(row["prompt"].startswith("ob-") for row in rows)
         cells = {(row["prompt"], row["model"]) for row in rows}
-        assert len(rows) == len(cells) == size * len(CHECKPOINTS) * (1 + len(SYSTEM_PROMPTS))
+        assert len(rows) == len(cells) == len(CHECKPOINTS) * (size * (1 + len(SYSTEM_PROMPTS)) + strict)
 
 
 def test_the_picture_leads_from_each_checkpoint_to_the_same_with_other_system_prompts(inputs: Inputs) -> None:

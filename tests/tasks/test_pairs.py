@@ -178,10 +178,18 @@ def test_halves_alone_are_left_out_and_said(tmp_path: Path, caplog: pytest.LogCa
     assert "1 prompts with a pair_id have no other half" in caplog.text
 
 
+def test_an_unsafe_source_beside_is_said_to_be_of_no_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = str(write_table(tmp_path / "p.csv", ROWS))
+    load_pairs(overbench_set="overbench", overbench_source=source, overbench_unsafe_source=source)
+    assert "has its unsafe prompts from overbench_source" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (None, r"Expected pairs in the bundled release \(overbench-1\.1\), found none\. .*overbench_source"),
+        (None, r"Expected pairs in overbench-1\.1, found none\. .*overbench_source"),
         (ROWS[:3], r"p\.csv, found 3 halves alone\. Name a source that has pairs"),
         (
             [*ROWS, {**ROWS[0], "prompt": "Another?"}],
@@ -192,6 +200,6 @@ def test_halves_alone_are_left_out_and_said(tmp_path: Path, caplog: pytest.LogCa
 def test_what_has_no_pairs_says_what_to_do(
     tmp_path: Path, rows: list[dict[str, str]] | None, message: str
 ) -> None:
-    source = {} if rows is None else {"overbench_source": str(write_table(tmp_path / "p.csv", rows))}
+    source = "overbench-1.1" if rows is None else write_table(tmp_path / "p.csv", rows)
     with pytest.raises(OverbenchError, match=message):
-        load_pairs(overbench_set="overbench", **source)
+        load_pairs(overbench_set="overbench", overbench_source=str(source))

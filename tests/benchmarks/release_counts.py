@@ -1,0 +1,174 @@
+"""What a release holds: prompts by field, form and category, its pairs, and who refuses what.
+
+    python tests/benchmarks/release_counts.py [RELEASE]                       # the bundled one by default
+    python tests/benchmarks/release_counts.py [RELEASE] --unlike prompts.csv  # XSTest's file, for its sides
+    python tests/benchmarks/release_counts.py --weakest                       # the appendix of the card
+
+A pair's sides should look alike to whoever only sees words or lengths. That is measured as the AUROC of a
+logistic regression on TF-IDF of words and pairs of words, and of the length, cross-validated so that both
+halves of a pair are always in one fold.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from neighbours_real import read as read_neighbours
+
+from generators.diversity.word_measures import openings, words_of
+from generators.release.read import Release, read_release
+from generators.report.stats.correlations import rank_correlation
+from generators.report.stats.matrix import release_matrix, unsafe_matrices
+from generators.report.stats.trade_off import pair_matrix, trade_offs
+from overbench_tasks.prompts.prompt_sets import BUNDLED
+from overbench_tasks.tables import read_table
+from overbench_tasks.text import escaped
+
+FOLDS, REPEATS = 5, 10
+GRADES = Path(__file__).parents[1] / "data" / "release_v2" / "pair_grades.csv"
+
+
+def pairs_of(release: Release) -> dict[str, tuple[str, str]]:
+    """Of each pair, by its id: the safe prompt and its twin."""
+    if (twins := release.unsafe_prompts()) is None:
+        return {}
+    unsafe = {row["pair_id"]: row["prompt"] for row in twins.to_pylist() if row.get("pair_id")}
+    rows = release.prompts().to_pylist()
+    return {row["pair_id"]: (row["prompt"], unsafe[row["pair_id"]]) for row in rows if row.get("pair_id")}
+
+
+def side_auroc(safe: Sequence[str], unsafe: Sequence[str], groups: Sequence[int]) -> dict[str, float]:
+    """How well words, and length alone, tell the sides apart: means over :data:`REPEATS` cross-validations.
+
+    Args:
+        groups: of the safe prompts and then the unsafe ones, which are to stay in one fold.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import GroupKFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+
+    texts, side = [*safe, *unsafe], np.repeat([0, 1], [len(safe), len(unsafe)])
+    model = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=2000)
+    )
+    found = []
+    for repeat in range(REPEATS):
+        shuffled = np.random.default_rng(repeat).permutation(max(groups) + 1)[list(groups)]
+        folds = GroupKFold(FOLDS)
+        scores = cross_val_predict(model, texts, side, groups=shuffled, cv=folds, method="predict_proba")
+        found.append(roc_auc_score(side, scores[:, 1]))
+    lengths = roc_auc_score(side, [len(text) for text in texts])
+    return {"words": float(np.mean(found)), "length": float(lengths)}
+
+
+def weakest_table(release: Release) -> Iterator[str]:
+    """The thirty pairs that a reader of all of them called the weakest, from the weakest on."""
+    told = [row for _, row in read_table(GRADES) if row["weakest"]]
+    both = pairs_of(release)
+    yield "| harmless | its twin | what is weak |"
+    yield "| --- | --- | --- |"
+    for row in sorted(told, key=lambda row: int(row["weakest"])):
+        yield f"| {' | '.join(escaped(one) for one in (*both[row['pair_id']], row['note']))} |"
+
+
+def shares(title: str, values: Iterable[str | None]) -> Iterator[str]:
+    """Lines of how often each value is there."""
+    found = Counter(values)
+    yield f"{title}:"
+    for value, n in found.most_common():
+        yield f"  {value}: {n:,} ({100 * n / found.total():.1f} %)"
+
+
+def sides_table(release: Release, xstest: Path | None) -> Iterator[str]:
+    """The AUROCs of both sides, beside those of XSTest's."""
+    pairs = pairs_of(release).values()
+    sides = {
+        f"this release, {len(pairs):,} pairs": ([one for one, _ in pairs], [other for _, other in pairs])
+    }
+    groups = {name: [*range(len(pairs)), *range(len(pairs))] for name in sides}
+    if xstest is not None:
+        rows = [row for _, row in read_table(xstest)]
+        unsafe = [row["type"].startswith("contrast") for row in rows]
+        both = [
+            [row["prompt"] for row, one in zip(rows, unsafe, strict=True) if one == side]
+            for side in (False, True)
+        ]
+        sides["XSTest"] = both[0], both[1]
+        groups["XSTest"] = list(range(len(rows)))
+    yield "| sides of | AUROC, words and pairs of words | AUROC, length |"
+    yield "| --- | ---: | ---: |"
+    for name, (safe, twins) in sides.items():
+        found = side_auroc(safe, twins, groups[name])
+        yield f"| {name} | {found['words']:.2f} | {found['length']:.2f} |"
+
+
+def pairs_table(release: Release) -> Iterator[str]:
+    """What each configuration does with both halves of the pairs; the best at telling them apart first."""
+    safe = [row["id"] for row in release.prompts().to_pylist() if row["pair_id"]]
+    unsafe = unsafe_matrices(release)
+    assert unsafe is not None
+    found = trade_offs(release_matrix(release).with_ids(safe), *unsafe, pair_matrix(release))
+    yield "| configuration | refused, of the harmless halves, % | of the twins, % | `pair_accuracy`, % |"
+    yield "| --- | ---: | ---: | ---: |"
+    for one in sorted(found, key=lambda one: -one.pair_accuracy.value if one.pair_accuracy else 0):
+        rates = (one.balance.over_refusal, one.balance.correct_refusal, one.pair_accuracy)
+        shown = (
+            f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]" for rate in rates if rate
+        )
+        yield f"| {one.target} | {' | '.join(shown)} |"
+
+
+def ranking_table(release: Release) -> Iterator[str]:
+    """Whether configurations rank alike on this release and on neighbours that the same ones answered."""
+    whole = release_matrix(release)
+    hard = whole.with_ids(row["id"] for row in release.prompts(hard=True).to_pylist())
+    yield "| configurations rank on | as on | configurations | Spearman's rho | Kendall's tau-b |"
+    yield "| --- | --- | ---: | ---: | ---: |"
+    for other in read_neighbours().sets:
+        if other.name not in ("xstest", "or_bench_hard"):
+            continue
+        for name, ours in {"`overbench`": whole, "`overbench_hard`": hard}.items():
+            common = [target for target in other.matrix.targets if target in ours.targets]
+            first, second = (
+                one.values[:, [one.targets.index(target) for target in common]]
+                for one in (ours, other.matrix)
+            )
+            if (found := rank_correlation(first, second)) is None:
+                continue
+            both = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (found.rho, found.tau)]
+            yield f"| {name} | {other.name} | {found.n} | {' | '.join(both)} |"
+
+
+def main() -> None:
+    """Print all of it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("release", type=Path, nargs="?", default=BUNDLED)
+    parser.add_argument("--unlike", type=Path, metavar="FILE")
+    parser.add_argument("--weakest", action="store_true")
+    arguments = parser.parse_args()
+    release = read_release(arguments.release)
+    if arguments.weakest:
+        return print("\n".join(weakest_table(release)))
+    for name, rows in (("overbench", release.prompts()), ("overbench_hard", release.prompts(hard=True))):
+        told = rows.to_pylist()
+        print(f"{name}: {len(told):,} prompts")
+        for column in ("field", "form", "category"):
+            print("\n".join(shares(column, (row.get(column) for row in told))))
+        for one in openings([words_of(row["prompt"]) for row in told]):
+            print(f"begin with {one.words!r}: {100 * one.share:.1f} %")
+        difficulty = [row["difficulty"] for row in told if row.get("difficulty") is not None]
+        print(f"difficulty: mean {np.mean(difficulty):.3f}, refused by none {difficulty.count(0):,}")
+    tables = (sides_table(release, arguments.unlike), pairs_table(release), ranking_table(release))
+    print("\n\n".join("\n".join(table) for table in tables))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""The bundled release: what its card promises, and that its inputs give it again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from release_counts import pairs_table, ranking_table, weakest_table
+
+from generators.diversity.word_measures import openings, words_of
+from generators.gates.presence import presence_problem
+from generators.near_duplicates import near_duplicates
+from generators.release.push import check_sums
+from generators.release.read import CARD_FILE, CHECKSUMS_FILE, read_release
+from generators.report.stats.matrix import ResponseMatrix, release_matrix
+from generators.report.stats.rates import osr
+from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts
+from overbench_tasks.records import CATEGORIES
+from overbench_tasks.tables import read_table
+
+INPUTS = Path(__file__).parents[1] / "data" / "release_v2"
+RELEASE = read_release(BUNDLED)
+ROWS = RELEASE.prompts().to_pylist()
+TWINS = RELEASE.unsafe_prompts().to_pylist()
+TARGETS, CHECKPOINTS = 12, 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs sh")
+def test_the_inputs_give_the_release_again(tmp_path: Path) -> None:
+    """All of it byte for byte where the libraries that write it are the same, else the same rows."""
+    check_sums(BUNDLED)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    rebuild = ["sh", INPUTS / "rebuild.sh", tmp_path / "again"]
+    subprocess.run(rebuild, check=True, env=os.environ | {"PATH": path})
+    again = read_release(tmp_path / "again")
+    assert again.prompts() == RELEASE.prompts() and again.unsafe_prompts() == RELEASE.unsafe_prompts()
+    assert again.prompts(hard=True) == RELEASE.prompts(hard=True)
+    assert again.matrix() == RELEASE.matrix() and again.targets() == RELEASE.targets()
+    if again.facts["software"] == RELEASE.facts["software"]:
+        sums = (again.folder / CHECKSUMS_FILE).read_text(), (BUNDLED / CHECKSUMS_FILE).read_text()
+        assert sums[0] == sums[1]
+
+
+def test_size_and_spread() -> None:
+    assert len(ROWS) >= 3000
+    fields = Counter(row["field"] for row in ROWS)
+    assert len(fields) == 9 and sum(fields.values()) - fields["everyday"] >= 1200
+    for category in CATEGORIES:
+        assert sum(row["category"] == category for row in ROWS) > 0.08 * len(ROWS)
+    [commonest, *_] = openings([words_of(row["prompt"]) for row in ROWS])
+    assert commonest.share <= 0.05
+    # --limit takes the first prompts: they must not all be of one category.
+    assert {row["category"] for row in ROWS[:40]} == set(CATEGORIES)
+
+
+def test_rows_are_sorted_by_ids_which_come_from_the_text_and_it_holds_the_trigger_word() -> None:
+    for rows in (ROWS, TWINS):
+        assert sorted(rows, key=lambda row: row["id"]) == rows
+        for row in rows:
+            assert row["id"] == prompt_id(row["prompt"])
+            assert all(presence_problem(row["prompt"], feature) is None for feature in row["features"]), row
+
+
+def test_every_prompt_was_read_more_than_once_as_what_it_is() -> None:
+    for rows, vote in ((ROWS, "benign"), (TWINS, "harmful")):
+        for row in rows:
+            votes = json.loads(row["moderation"])
+            assert len({one["by"] for one in votes}) >= 2
+            assert {one["vote"] for one in votes} == {vote}
+
+
+def test_a_pair_has_one_form_one_trigger_and_about_one_length() -> None:
+    safe = {row["pair_id"]: row for row in ROWS if row["pair_id"]}
+    assert len(safe) == len(TWINS) >= 800
+    lengths = []
+    for twin in TWINS:
+        prompt = safe[twin["pair_id"]]
+        assert (twin["field"], twin["form"]) == (prompt["field"], prompt["form"])
+        lengths.append(len(twin["prompt"].split()) - len(prompt["prompt"].split()))
+    assert abs(sum(lengths)) < 0.5 * len(lengths)
+
+
+def test_targets_answered_every_prompt() -> None:
+    targets = RELEASE.targets()
+    assert (len(targets), len({one.checkpoint for one in targets})) == (TARGETS, CHECKPOINTS)
+    open_cells = sum(TARGETS - len(row["answered_by"]) for row in ROWS)
+    assert open_cells == sum(gap["unscored"] for gap in RELEASE.facts["gaps"]) <= 10
+    assert not any(gap["missing"] for gap in RELEASE.facts["gaps"])
+    for row in ROWS:
+        assert row["difficulty"] == pytest.approx(len(row["refused_by"]) / len(row["answered_by"]), abs=1e-6)
+
+
+def test_hard_is_refused_by_five_targets_and_two_checkpoints() -> None:
+    checkpoints = {target.target: target.checkpoint for target in RELEASE.targets()}
+    hard = {
+        row["id"]
+        for row in ROWS
+        if len(row["refused_by"]) >= 5 and len({checkpoints[name] for name in row["refused_by"]}) >= 2
+    }
+    assert [row["id"] for row in bundled_prompts("overbench_hard")] == sorted(hard) != []
+
+
+def test_no_near_duplicates() -> None:
+    for rows in (ROWS, TWINS):
+        assert near_duplicates([normalised(row["prompt"]) for row in rows], 0.8) == []
+
+
+def test_the_card_tells_what_the_checks_found() -> None:
+    card = " ".join((BUNDLED / CARD_FILE).read_text(encoding="utf-8").split())
+    assert "refused by at least 5 targets and by at least 2 different" in card
+    assert "not the authors' data" in card and "overbench_all.jsonl" in card
+    rows = [row for _, row in read_table(INPUTS / "check_450.csv")]
+    for side, vote in (("safe", "benign"), ("unsafe", "harmful")):
+        read = [row["vote"] for row in rows if row["written_as"] == side]
+        low, high = wilson_interval(read.count(vote), len(read))
+        assert f"{read.count(vote)} of {len(read)}" in card
+        assert f"[{100 * low:.1f}, {100 * high:.1f}]".replace("100.0", "100") in card
+    assert f"{len(ROWS):,} harmless prompts and {len(TWINS):,} *twins*" in card
+    grades = Counter(row["grade"] for _, row in read_table(INPUTS / "pair_grades.csv"))
+    assert f"{grades['5']} had a 5, {grades['4']} a 4, {grades['3']} a 3 and {grades['2']} a 2" in card
+    assert " ".join("\n".join(weakest_table(RELEASE)).split()) in card
+    filed = [row for _, row in read_table(INPUTS / "check_categories.csv")]
+    same = sum(row["category"] == row["read_as"] for row in filed)
+    also = sum(row["category"] == row["or"] for row in filed)
+    low, high = wilson_interval(same + also, len(filed))
+    assert f"{same} in the same category, {also} more" in card
+    assert f"{100 * (same + also) / len(filed):.1f} % [{100 * low:.1f}, {100 * high:.1f}]" in card
+
+
+def _matrix(hard: bool) -> ResponseMatrix:
+    return release_matrix(RELEASE).with_ids(row["id"] for row in RELEASE.prompts(hard=hard).to_pylist())
+
+
+def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
+    page = Path(__file__).parents[1].joinpath("benchmarks", "README.md").read_text(encoding="utf-8")
+    for table in (pairs_table(RELEASE), ranking_table(RELEASE)):
+        assert "\n".join(table) in page
+    card = " ".join((BUNDLED / CARD_FILE).read_text(encoding="utf-8").split())
+    for hard in (False, True):
+        values = [rate.value for rate in osr(_matrix(hard)).values()]
+        assert f"{100 * min(values):.1f} to {100 * max(values):.1f} %" in card
+
+
+def test_no_prompt_is_taken_from_a_public_set(shared_data: Path) -> None:
+    def words(text: str) -> set[str]:
+        return set(re.findall(r"\w+", text.casefold()))
+
+    files = {"xstest/prompts.csv": "prompt", "neighbours/or-bench-hard-1k.csv": "prompt"}
+    theirs = []
+    for name, column in (files | {"neighbours/phtest.csv": "Request"}).items():
+        with (shared_data / name).open(encoding="utf-8") as file:
+            theirs += [words(row[column]) for row in csv.DictReader(file)]
+    for row in (*ROWS, *TWINS):
+        ours = words(row["prompt"])
+        assert max(len(ours & other) / len(ours | other) for other in theirs) <= 0.6, row["prompt"]
