@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from overbench_tasks.text import printable
+
 
 def campaign(
     what: Annotated[str, typer.Argument(help="A YAML file of settings; or the word status.")],
@@ -69,18 +71,23 @@ def campaign(
         return
     if engine not in ("local", "ray"):
         raise OverbenchError(f"--engine: expected local or ray, got {engine!r}.")
-    chosen: Engine = LocalEngine(jobs, typer.echo)
+    chosen: Engine = LocalEngine(jobs, _say)
     if engine == "ray":
-        chosen = RayEngine(settings.ray, address, typer.echo)
+        chosen = RayEngine(settings.ray, address, _say)
     try:
-        found = run_campaign(settings, place, chosen, typer.echo)
+        found = run_campaign(settings, place, chosen, _say)
     except KeyboardInterrupt:
         typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
         raise typer.Exit(130) from None
     typer.echo(f"{place}: {found.done:,} of {found.cells:,} cells are done, {found.new:,} of them now.")
     for failure in found.failures:
-        typer.secho(f"FAILED {failure.job}: {failure.why}", fg="red", err=True)
+        typer.secho(printable(f"FAILED {failure.job}: {failure.why}"), fg="red", err=True)
         if failure.command:
             typer.echo(f"  To see the error: {failure.command}", err=True)
     if found.failures:
         raise typer.Exit(1)
+
+
+def _say(line: str) -> None:
+    """What models and servers have said is in some lines."""
+    typer.echo(printable(line))

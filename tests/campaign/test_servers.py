@@ -11,7 +11,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
+import yaml
 from campaign_fakes import TARGET, prepared, run
+from typer.testing import CliRunner
 
 from generators.campaign.campaign_folder import failures
 from generators.campaign.campaign_jobs import CampaignJob
@@ -19,8 +21,10 @@ from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.engines import local_engine, servers
 from generators.campaign.engines.servers import Servers, free_port
+from generators.cli import app
 from overbench_tasks.errors import OverbenchError
 
+OTHER = {**TARGET, "name": "two", "model_args": "model=two"}
 SERVE = f"{sys.executable} -m http.server --bind 127.0.0.1 {{port}}"
 
 
@@ -97,6 +101,23 @@ def test_a_campaign_that_is_stopped_waits_for_no_server(
     assert failures(tmp_path / "out") == problems == []  # it was not waited for until it was too late
 
 
+def test_what_servers_and_models_say_does_not_steer_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*told: object) -> None:
+        raise OverbenchError("a reply: \x1b]0;owned\x07")
+
+    monkeypatch.setattr(local_engine, "start", start)
+    said = f"{sys.executable} -c \"print('\\x1b]0;owned\\x07\\x1b[2J'); exit(1)\""
+    settings = {**prepared(tmp_path), "targets": [{**TARGET, "server": {"command": said}}, OTHER]}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(settings))
+    out = tmp_path / "out"
+    found = CliRunner().invoke(app, ["campaign", str(tmp_path / "study.yaml"), "--out", str(out)])
+    assert "FAILED" in found.output and "It said: ]0;owned[2J." in found.output
+    assert "a reply: ]0;owned" in found.output and "\x1b" not in found.output
+    assert "\x1b" not in "".join(one.why for one in failures(out) if "It said" in one.why)
+
+
 def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +128,7 @@ def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     monkeypatch.setattr(local_engine, "take_in", take_in)
     settings = {
         **prepared(tmp_path),
-        "targets": [{**TARGET, "name": "two", "model_args": "model=two"}, TARGET],
+        "targets": [OTHER, TARGET],
         "decodings": {"greedy": {}},
     }
     found = run(tmp_path, settings)

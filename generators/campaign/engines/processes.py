@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from generators.campaign.campaign_jobs import CAMPAIGN_VARIABLE
+from overbench_tasks.text import printable
 
 GRACE_SEC: Final = 20.0
 """For a process to end by itself once it is asked to."""
@@ -103,12 +104,12 @@ def left_over(folder: Path) -> list[int]:
 
 
 def last_lines(log: Path, most: int = 3) -> str:
-    """What a process said at its end, or why that isn't known."""
+    """What a process said at its end, fit for a terminal; or why that isn't known."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
             said = file.read().decode("utf-8", "replace")
     except OSError as error:
         return f"({error})"
-    lines = [line.strip() for line in said.replace("\r", "\n").splitlines() if line.strip()]
+    lines = [line for one in said.replace("\r", "\n").splitlines() if (line := printable(one))]
     return " | ".join(lines[-most:])
