@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +20,11 @@ from table_files import write_table
 
 from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
-from generators.campaign.campaign_jobs import CampaignJob
+from generators.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
 from generators.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
-from generators.campaign.engines import shard_worker
-from generators.campaign.engines.engine import Finished
+from generators.campaign.engines import processes, servers, shard_worker
 from generators.campaign.engines.joined_shards import join_shards
-from generators.campaign.engines.ray_engine import RayEngine, _Cells
-from generators.campaign.engines.shard_worker import run_shards
+from generators.campaign.engines.ray_engine import RayEngine
 from generators.campaign.engines.shards import ShardStore, packed, shards_of
 from generators.campaign.finished_cells import ReplyCount, count_replies
 from generators.refresh.refresh_settings import LabellerSettings
@@ -100,28 +101,54 @@ def test_shards_of_small_sets_share_a_run_and_a_damaged_one_is_named(tmp_path: P
         ShardStore("nothing://x")
 
 
-class InProcess:
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> RayEngine:
     """The engine of Ray without Ray: its tasks one after another."""
 
-    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
-        address = str(out / "shards")
-        cells = _Cells(jobs, out, ShardStore(address), 50, heard)
-        for one in list(cells.runs(address, out)):
-            cells.ended(one, run_shards(one))
+    def remote(function: Callable[..., Any]) -> Any:
+        task = SimpleNamespace(remote=lambda *given: partial(function, *given))
+        return SimpleNamespace(options=lambda **needs: task)
+
+    ray = SimpleNamespace(is_initialized=lambda: True, remote=remote, get=lambda task: task())
+    ray.wait = lambda tasks, **told: (tasks[:1], [])
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return RayEngine(RaySettings(shard_prompts=50))
 
 
-def test_one_model_at_another_address_has_replies_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_what_a_killed_campaign_left_running_is_ended_first_and_shards_are_known_by_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: RayEngine
+) -> None:
+    marks = []
+
+    def start(words: Sequence[str], log: Path, env: dict[str, str], *by: Any) -> Any:
+        marks.append(env[CAMPAIGN_VARIABLE])
+        return processes.start(words, log, env, *by)
+
+    left = processes.start(["sleep", "60"], tmp_path / "log", environment(tmp_path / "out"))
+    monkeypatch.setattr(shard_worker, "start", start)
+    monkeypatch.setattr(servers, "start", start)
+    serve = f"{sys.executable} -m http.server --bind 127.0.0.1 {{port}}"
+    server = {"command": serve, "ready": "http://127.0.0.1:{port}/"}
+    sets = {"hard": {"task": "overbench_hard", "limit": 4}}
+    settings = {"targets": [{**TARGET, "server": server}], "sets": sets, "report": None}
+    assert run(tmp_path, settings, engine=in_process).failures == ()
+    assert left.wait(20) == -signal.SIGKILL
+    assert marks == [str(tmp_path / "out")] * 2  # the server's, and lm_eval's
+
+
+def test_one_model_at_another_address_has_replies_of_its_own(tmp_path: Path, in_process: RayEngine) -> None:
     settings = {"sets": {"hard": {"task": "overbench_hard", "limit": 4}}, "report": None}
     for name in ("small", "large"):
         target = {**TARGET, "name": name, "model_args": f"model=m,base_url=http://{name}"}
-        assert run(tmp_path, {**settings, "targets": [target]}, engine=InProcess()).new == 1
+        assert run(tmp_path, {**settings, "targets": [target]}, engine=in_process).new == 1
         (results,) = (tmp_path / "out" / "cells" / name).rglob("results_*.json")
         assert json.loads(results.read_text())["config"]["model_args"]["base_url"] == f"http://{name}"
     assert len(asked(tmp_path)) == 8
 
 
 def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: RayEngine
 ) -> None:
     """Of two sets in one lm_eval, one fails; a third joins them; then the one that failed is mended."""
 
@@ -134,15 +161,15 @@ def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
     sets["hard"] = {"task": "overbench_hard", "limit": 4}
     settings = {"targets": [TARGET], "sets": sets, "report": None}
     monkeypatch.setattr(shard_worker, "count_replies", fails)
-    found = run(tmp_path, settings, engine=InProcess())
+    found = run(tmp_path, settings, engine=in_process)
     assert (found.new, [one.cells for one in found.failures]) == (1, [("one/plain/greedy/hard",)])
     sets["few"] = {"task": "overbench_xstest_safe", "source": str(tmp_path / "few.csv"), "limit": 4}
     (tmp_path / "few.csv").write_text(
         "id,prompt,type\n" + "".join(f"{n},Why {n}?,homonyms\n" for n in range(4))
     )
-    assert run(tmp_path, settings, engine=InProcess()).new == 1
+    assert run(tmp_path, settings, engine=in_process).new == 1
     monkeypatch.setattr(shard_worker, "count_replies", count_replies)
-    assert run(tmp_path, settings, engine=InProcess()).done == 3
+    assert run(tmp_path, settings, engine=in_process).done == 3
     assert set(asked(tmp_path).values()) == {1}
     assert not [file for file in (tmp_path / "out" / "caches").rglob("*") if file.is_file()]
 

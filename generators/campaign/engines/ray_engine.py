@@ -22,6 +22,7 @@ from generators.campaign.campaign_settings import RaySettings
 from generators.campaign.engines.engine import Finished, failed
 from generators.campaign.engines.joined_shards import join_shards
 from generators.campaign.engines.local_engine import SAY_EVERY_SEC, run_job
+from generators.campaign.engines.processes import end_left_over
 from generators.campaign.engines.servers import Servers
 from generators.campaign.engines.shard_worker import PACK_SUFFIX, ShardRun, ShardRunFailure, run_shards
 from generators.campaign.engines.shards import Shard, ShardStore, packed, shards_of
@@ -67,6 +68,7 @@ class RayEngine:
         """See :class:`~generators.campaign.engines.engine.Engine`; each cell is told of as it is done."""
         if not jobs:
             return
+        end_left_over(out)
         address = self._settings.shards or str(out / SHARDS)
         with self._connected():
             at_work: dict[Any, CampaignJob | ShardRun] = {}
@@ -77,7 +79,7 @@ class RayEngine:
                         heard(Finished(job, [], note_failure(job, out, _NOT_SEEN, job.shown())))
                     elif _in_one(job):
                         at_work[self._task(_run_in_one, job).remote(job, out)] = job
-                for run in cells.runs(address, None if self._settings.shards else out):
+                for run in cells.runs(address, shared=not self._settings.shards):
                     at_work[self._task(run_shards, run.job).remote(run)] = run
                 self._wait(at_work, cells)
             finally:
@@ -137,7 +139,7 @@ def _in_one(job: CampaignJob) -> bool:
 
 
 def _run_in_one(job: CampaignJob, out: Path) -> Finished:
-    servers = Servers(out, any_port=True)
+    servers = Servers(out, logs=job.folder(out), any_port=True)
     try:
         return run_job(job, out, servers)
     finally:
@@ -160,7 +162,7 @@ class _Cells:
         self._missing: dict[str, set[str]] = {}
         self._failed: dict[str, ShardRunFailure] = {}
 
-    def runs(self, address: str, shared: Path | None) -> Iterator[ShardRun]:
+    def runs(self, address: str, *, shared: bool) -> Iterator[ShardRun]:
         """The lm_evals that ask for what is missing; cells that miss nothing are done at once."""
         for job in self._jobs:
             missing: list[Shard] = []
@@ -170,11 +172,12 @@ class _Cells:
                 missing += own
                 if not own:
                     self._done(job, cell)
-            if shared is None:
-                yield from (ShardRun(job, some, address, None, None) for some in packed(missing, self._most))
-            else:
+            if shared:
                 for some, cache in self._with_caches(job, missing):
-                    yield ShardRun(job, some, address, cache, shared)
+                    yield ShardRun(job, some, address, cache, self._out)
+            else:
+                for some in packed(missing, self._most):
+                    yield ShardRun(job, some, address, None, self._out)
 
     def _with_caches(
         self, job: CampaignJob, missing: Sequence[Shard]

@@ -28,15 +28,21 @@ class Servers:
     """Starts, waits for and stops servers.
 
     Args:
-        folder: for their logs, ``server-TARGET.txt``.
+        out: the campaign's folder, by which their processes are known.
+        logs: the folder of ``server-TARGET.txt``; by default the campaign's.
         stopped: once it is set, no server is waited for any more.
         any_port: take any that is free instead of a target's own, where that is never written out.
     """
 
     def __init__(
-        self, folder: Path, stopped: threading.Event | None = None, *, any_port: bool = False
+        self,
+        out: Path,
+        stopped: threading.Event | None = None,
+        *,
+        logs: Path | None = None,
+        any_port: bool = False,
     ) -> None:
-        self._folder = folder
+        self._out, self._logs = out, logs or out
         self._stopped = stopped or threading.Event()
         self._any_port = any_port
         self._held: socket.socket | None = None
@@ -109,7 +115,7 @@ class Servers:
         log, words = self._log(job), self._words(job)
         log.unlink(missing_ok=True)
         try:
-            process = self._process = start(words, log, environment(self._folder), signal.SIGTERM)
+            process = self._process = start(words, log, environment(self._out), signal.SIGTERM)
         except OSError as error:
             raise OverbenchError(
                 f"The server of {job.target} can't be started: {error}. Command: {shlex.join(words)}"
@@ -158,7 +164,7 @@ class Servers:
         )
 
     def _log(self, job: CampaignJob) -> Path:
-        return self._folder / f"server-{job.target}.txt"
+        return self._logs / f"server-{job.target}.txt"
 
     def _words(self, job: CampaignJob) -> list[str]:
         assert job.server is not None

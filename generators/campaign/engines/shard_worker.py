@@ -30,15 +30,16 @@ class ShardRun:
         job: the one that the shards are part of.
         shards: at most one of each of its cells.
         address: of the :class:`~generators.campaign.engines.shards.ShardStore`.
-        cache: for ``--use_cache``; None: replies are kept with their shard alone.
-        out: the campaign's folder, where all nodes see it; else None.
+        cache: for ``--use_cache``; None: the node does not see the campaign's folder, and replies are kept
+            with their shard alone.
+        out: the campaign's folder.
     """
 
     job: CampaignJob
     shards: tuple[Shard, ...]
     address: str
     cache: Path | None
-    out: Path | None
+    out: Path
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def _run(run: ShardRun, folder: Path, log: Path) -> None:
     shards = [one for one in run.shards if not store.has(one)]
     if not shards:
         return
-    if run.out is not None:
+    if run.cache is not None:
         note_start(run.job, run.out)
     cells, output = [one.cell for one in shards], folder / "output"
     for cell in cells:
@@ -79,10 +80,10 @@ def _run(run: ShardRun, folder: Path, log: Path) -> None:
         json.dumps({one.cell.asked_set.task: list(range(one.start, one.stop)) for one in shards})
     )
     words = lm_eval_words(cells, folder / "tasks", run.cache or folder / "cache", output)
-    servers = Servers(folder, any_port=True)
+    servers = Servers(run.out, logs=folder, any_port=True)
     try:
         with servers.serving(run.job) as port:
-            process = start(with_port([*words, "--samples", str(positions)], port), log, environment(folder))
+            process = start(with_port([*words, "--samples", str(positions)], port), log, environment(run.out))
             try:
                 process.wait()
             finally:
