@@ -50,7 +50,7 @@ lm_eval ... --tasks overbench_hard --apply_chat_template --metadata '{"overbench
 ```python
 from datasets import load_dataset
 
-load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets
+load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets, ...
 ```"""
 _COLUMNS: Final = """## Columns of a prompt
 
@@ -217,7 +217,7 @@ def _limits(facts: Mapping[str, Any]) -> str:
 - A prompt made because one model refuses it flatters the others: see `source_targets`, and leave a
   model's own prompts out of its rate.
 - Which votes stand behind a prompt's benignness is in `moderation`; NULL means that none are recorded.
-- Categories come from a list of keywords unless `category_evidence` says otherwise.{notes}"""
+- `category_evidence` says where a category comes from: a list of keywords, a judge, or the source.{notes}"""
 
 
 def _columns(facts: Mapping[str, Any]) -> str:

@@ -145,6 +145,13 @@ def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
     for table in (pairs_table(RELEASE), ranking_table(RELEASE)):
         assert "\n".join(table) in page
     card = " ".join((BUNDLED / CARD_FILE).read_text(encoding="utf-8").split())
+    qwens = {one.target for one in RELEASE.targets() if one.checkpoint.startswith("Qwen")}
+    hard_rows = RELEASE.prompts(hard=True).to_pylist()
+    alone = sum(qwens.issuperset(row["refused_by"]) for row in hard_rows)
+    strict = sum("Qwen2.5-Coder-1.5B, strict policy" in row["refused_by"] for row in hard_rows)
+    old = sum("release_1.1.jsonl" in row["sources"] for row in hard_rows)
+    told = f"{alone} are refused by the two Qwen2.5-Coder checkpoints alone, {strict:,} by the 1.5B with the "
+    assert f"{told}strict policy, and {old} come from release 1.1" in card
     for hard in (False, True):
         values = [rate.value for rate in osr(_matrix(hard)).values()]
         assert f"{100 * min(values):.1f} to {100 * max(values):.1f} %" in card
