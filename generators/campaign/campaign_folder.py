@@ -113,8 +113,8 @@ def settings_in(out: Path) -> CampaignSettings:
 
 
 def note_start(job: CampaignJob, out: Path) -> None:
-    """Let the status know that a job is at work."""
-    with whole_file(job.folder(out) / _STARTED) as file:
+    """Let the status know that a job is at work; its shards say so, too, each on its own."""
+    with whole_file(job.folder(out) / _STARTED, shared=True) as file:
         json.dump({"job": job.name, "started": time.time()}, file)
 
 

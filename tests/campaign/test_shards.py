@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,7 @@ from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
 from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
+from generators.campaign import campaign_folder
 from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
 from generators.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
@@ -178,3 +181,20 @@ def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(OverbenchError, match=r"needs Ray: pip install 'overbench\[ray\]'"):
         RayEngine(RaySettings())
+
+
+def test_shards_that_start_at_the_same_moment_both_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job: Any = SimpleNamespace(name="one", folder=lambda out: out / "work")
+    both, real = threading.Barrier(2, timeout=10), json.dump
+
+    def dump(*given: Any, **more: Any) -> None:
+        real(*given, **more)
+        both.wait()  # neither file is in its place yet
+
+    monkeypatch.setattr(campaign_folder.json, "dump", dump)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: campaign_folder.note_start(job, tmp_path), range(2)))
+    [noted] = job.folder(tmp_path).iterdir()
+    assert json.loads(noted.read_text())["job"] == "one"
