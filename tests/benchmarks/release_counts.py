@@ -12,7 +12,7 @@ halves of a pair are always in one fold.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -83,6 +83,16 @@ def shares(title: str, values: Iterable[str | None]) -> Iterator[str]:
     yield f"{title}:"
     for value, n in found.most_common():
         yield f"  {value}: {n:,} ({100 * n / found.total():.1f} %)"
+
+
+def predicted_shares(release: Release) -> dict[str, float]:
+    """Source file -> mean share of real models that are expected to refuse its prompts, in %; "" is all."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in release.prompts().to_pylist():
+        if row.get("predicted_refusal_share") is not None:
+            for source in ("", *row["sources"]):
+                found[source].append(100 * row["predicted_refusal_share"])
+    return {source: float(np.mean(shares)) for source, shares in found.items()}
 
 
 def sides_table(release: Release, xstest: Path | None) -> Iterator[str]:
@@ -166,6 +176,8 @@ def main() -> None:
             print(f"begin with {one.words!r}: {100 * one.share:.1f} %")
         difficulty = [row["difficulty"] for row in told if row.get("difficulty") is not None]
         print(f"difficulty: mean {np.mean(difficulty):.3f}, refused by none {difficulty.count(0):,}")
+    for source, share in predicted_shares(release).items():
+        print(f"predicted share, {source or 'all'}: {share:.1f} %")
     tables = (sides_table(release, arguments.unlike), pairs_table(release), ranking_table(release))
     print("\n\n".join("\n".join(table) for table in tables))
 

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from release_counts import pairs_table, ranking_table, weakest_table
+from release_counts import pairs_table, predicted_shares, ranking_table, weakest_table
 
 from generators.diversity.word_measures import openings, words_of
 from generators.gates.presence import presence_problem
@@ -145,6 +145,9 @@ def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
     for table in (pairs_table(RELEASE), ranking_table(RELEASE)):
         assert "\n".join(table) in page
     card = " ".join((BUNDLED / CARD_FILE).read_text(encoding="utf-8").split())
+    predicted = predicted_shares(RELEASE)
+    assert f"| this release | {predicted['']:.1f} % |" in card
+    assert f"| of it, the second round | {predicted['second_round.jsonl']:.1f} % |" in card
     qwens = {one.target for one in RELEASE.targets() if one.checkpoint.startswith("Qwen")}
     hard_rows = RELEASE.prompts(hard=True).to_pylist()
     alone = sum(qwens.issuperset(row["refused_by"]) for row in hard_rows)
