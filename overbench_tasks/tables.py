@@ -13,7 +13,6 @@ import hashlib
 import io
 import json
 import os
-import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,19 +30,17 @@ csv.field_size_limit(1 << 30)  # replies can be longer than the csv module's 128
 
 
 @contextmanager
-def whole_file(file: Path, *, sync: bool = False, shared: bool = False) -> Iterator[TextIO]:
+def whole_file(file: Path, *, sync: bool = False) -> Iterator[TextIO]:
     """A text file in UTF-8 (``.buffer`` takes bytes) that takes its place whole at the end, or not at all.
 
     Args:
         file: its folder is made where it is missing; what is there is replaced.
         sync: wait until the disk has it.
-        shared: others may write it at the same time; the last of them stays.
 
     Raises:
         OSError: it cannot be written; what was there stays.
     """
-    own = f".{uuid.uuid4().hex}" if shared else ""
-    partial = file.with_name(f"{file.name}{own}.partial")
+    partial = file.with_name(f"{file.name}.partial")
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with partial.open("w", encoding="utf-8", newline="\n") as out:

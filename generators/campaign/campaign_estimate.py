@@ -121,7 +121,7 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
         if cell.is_done(plan.out):
             name, shown = cell.configuration.target.name, facts_of(cell, plan.out)
             facts.setdefault(name, []).append(shown)
-            bounded.setdefault((name, _most_tokens(cell)), []).append(shown)
+            bounded.setdefault((name, most_tokens(cell)), []).append(shown)
             found.done += 1
         else:
             left.append(cell)
@@ -140,7 +140,7 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
             f"{100 * one_set.until_width:g} points wide"
         )
     for cell in left:
-        name, most = cell.configuration.target.name, _most_tokens(cell)
+        name, most = cell.configuration.target.name, most_tokens(cell)
         found.like_earlier |= (name, most) in length
         _add(found.targets[name], cell, length.get((name, most), most))
     return found
@@ -151,7 +151,7 @@ def _reply_tokens(facts: Iterable[CellFacts]) -> float:
     return sum(one.reply_chars for one in some) / max(1, sum(one.prompts for one in some)) / CHARS_OF_A_TOKEN
 
 
-def _most_tokens(cell: CampaignCell) -> float:
+def most_tokens(cell: CampaignCell) -> float:
     """Of one reply."""
     return float(cell.configuration.gen_kwargs.get("max_gen_toks", cell.asked_set.max_gen_toks))
 

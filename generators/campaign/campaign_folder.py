@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import Any, Final
 
 import yaml
@@ -96,8 +97,9 @@ def check_there(out: Path) -> None:
     """Raise OverbenchError where the folder is gone, as a shared one may be: nothing is made in its place."""
     if not (out / SETTINGS_FILE).is_file():
         raise OverbenchError(
-            f"The campaign's folder {out} has vanished. Bring it back, then start the same command again: it "
-            "goes on from there."
+            f"The campaign's folder {out} has vanished, or {gethostname()} never saw it. Bring it back, on a "
+            "cluster for all nodes under the same path, then start the same command again: it goes on from "
+            "there."
         )
 
 
@@ -113,8 +115,8 @@ def settings_in(out: Path) -> CampaignSettings:
 
 
 def note_start(job: CampaignJob, out: Path) -> None:
-    """Let the status know that a job is at work; its shards say so, too, each on its own."""
-    with whole_file(job.folder(out) / _STARTED, shared=True) as file:
+    """Let the status know that a job is at work."""
+    with whole_file(job.folder(out) / _STARTED) as file:
         json.dump({"job": job.name, "started": time.time()}, file)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
-from generators.campaign.campaign_estimate import CampaignEstimate
+from generators.campaign.campaign_cells import CampaignCell
+from generators.campaign.campaign_estimate import CampaignEstimate, most_tokens
 from generators.campaign.campaign_folder import at_work, failures, is_locked
 from generators.campaign.campaign_jobs import LOG, SHARDS
 from generators.campaign.campaign_plan import CampaignPlan
@@ -98,7 +100,9 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
     failed = {name: one for one in failures(out) for name in one.cells}
     started = at_work(out) if working else {}
     running = [job for job in plan.jobs() if job.key in started]
-    cells_running = {cell.name for job in running for cell in job.cells}
+    shards = _shards(plan)
+    on_ray = {name: one for name, one in shards.items() if one.since and working}
+    cells_running = {cell.name for job in running for cell in job.cells} | on_ray.keys()
     yield f"{out}: {'at work' if working else 'nobody works on it'}"
     yield (
         f"cells  {len(plan.cells):,}: {len(done):,} done, {len(cells_running):,} running, "
@@ -116,39 +120,64 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
         percent = progress(job.folder(out) / LOG)
         since = hours((time.time() - started[job.key]) / 3600)
         yield f"running  {job.name}: {'starting' if percent is None else f'{percent} %'}, for {since}"
-    yield from _shards(plan)
+    for name, one in on_ray.items():
+        longest = hours((time.time() - min(one.since)) / 3600)
+        yield f"running  {name}: {one.kept:,} of {one.of:,} shards, {len(one.since):,} at work, for {longest}"
+    if kept := sum(one.kept for one in shards.values()):
+        yield f"shards  {kept:,} of {sum(one.of for one in shards.values()):,} of the cells that are not done"
     for failure in failures(out):
         yield f"failed  {failure.job}: {printable(failure.why)}"
         yield f"  To see the error: {failure.command}"
     yield from (f"failed  set {name}: {printable(why)}" for name, why in plan.problems.items())
     yield from (f"waiting  set {name}: for the refresh of {target}" for name, target in plan.waiting)
-    yield from _expected_end(plan, max(1, len(running)))
+    tasks = {since for one in on_ray.values() for since in one.since}
+    yield from _expected_end(plan, max(1, len(running) + len(tasks)), shards)
 
 
-def _shards(plan: CampaignPlan) -> Iterator[str]:
-    """How much of unfinished cells is there, where Ray asks for them."""
-    address = plan.settings.ray.shards or str(plan.out / SHARDS)
-    store = ShardStore(address)
-    left = [cell for cell in plan.cells if not cell.is_done(plan.out)]
-    shards = [one for cell in left for one in shards_of(cell, plan.settings.ray.shard_prompts)]
-    if kept := sum(map(store.has, shards)):
-        yield f"shards  {kept:,} of {len(shards):,} of the cells that are not done"
+class _CellShards(NamedTuple):
+    """Where Ray asks for a cell: its shards that are kept, their prompts, of how many shards; and since when
+    others are asked for."""
+
+    kept: int
+    prompts: int
+    of: int
+    since: list[float]
 
 
-def _expected_end(plan: CampaignPlan, at_once: int) -> Iterator[str]:
-    """By what finished cells took per prompt, of this target or, of a new one, of all."""
+def _shards(plan: CampaignPlan) -> dict[str, _CellShards]:
+    """Of each unfinished cell."""
+    store = ShardStore(plan.settings.ray.shards or str(plan.out / SHARDS))
+    found = {}
+    for cell in plan.cells:
+        if not cell.is_done(plan.out):
+            shards = shards_of(cell, plan.settings.ray.shard_prompts)
+            kept, since = store.progress(shards)
+            found[cell.name] = _CellShards(len(kept), sum(map(len, kept)), len(shards), since)
+    return found
+
+
+def _expected_end(plan: CampaignPlan, at_once: int, shards: Mapping[str, _CellShards]) -> Iterator[str]:
+    """By what finished cells took per prompt, of this target, else by its stated throughput, else of all."""
     facts = [(cell, facts_of(cell, plan.out)) for cell in plan.done]
-    left = [cell for cell in plan.cells if not cell.is_done(plan.out)]
-    if not left or not facts:
-        return
+    cells = {cell.name: cell for cell in plan.cells if cell.name in shards}
 
     def pace(name: str | None) -> float | None:
         some = [fact for cell, fact in facts if name in (None, cell.configuration.target.name)]
         prompts = sum(fact.prompts for fact in some)
         return sum(fact.seconds for fact in some) / prompts if prompts else None
 
+    def per_prompt(cell: CampaignCell) -> float | None:
+        target = cell.configuration.target
+        stated = most_tokens(cell) / target.tokens_per_second if target.tokens_per_second else None
+        return pace(target.name) or stated or pace(None)
+
+    paces = {name: per_prompt(cell) for name, cell in cells.items()}
+    if not paces or None in paces.values():
+        return
     seconds = sum(
-        cell.asked_set.prompts * (pace(cell.configuration.target.name) or pace(None) or 0) for cell in left
+        (pace or 0) * (cells[name].asked_set.prompts - shards[name].prompts) for name, pace in paces.items()
     )
     end = datetime.fromtimestamp(time.time() + seconds / at_once)
-    yield f"expected end  {end:%Y-%m-%d %H:%M}, if what is left takes as long as what is done"
+    how = "takes as long as what is done" if facts else "goes as fast as tokens_per_second states"
+    more = "; refreshes, and what waits for them, come on top" if plan.unfinished_refreshes() else ""
+    yield f"expected end  {end:%Y-%m-%d %H:%M}, if what is left {how}{more}"

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets  # noqa: F401  loaded once, before any fork
 
 from generators.campaign.campaign import CampaignOutcome, run_campaign
-from generators.campaign.campaign_settings import CampaignSettings
+from generators.campaign.campaign_settings import CampaignSettings, RaySettings
 from generators.campaign.engines.engine import Engine
 from generators.campaign.engines.local_engine import LocalEngine
+from generators.campaign.engines.ray_engine import RayEngine
 from overbench_tasks.refusal import RULES_VERSION
 
 STAND_IN = Path(__file__).with_name("stand_in")
@@ -68,3 +72,32 @@ def records(folder: Path) -> dict[str, list[Any]]:
         lines = log.read_text().splitlines()
         found[str(file.parent.relative_to(folder / "out"))] = [json.loads(line) for line in lines]
     return found
+
+
+def of_one(limit: int = 4, **changed: Any) -> dict[str, Any]:
+    """A campaign of one cell."""
+    sets = {"hard": {"task": "overbench_hard", "limit": limit}}
+    return {"targets": [{**TARGET, **changed}], "sets": sets, "report": None}
+
+
+class InProcess(RayEngine):
+    """The engine of Ray without Ray: its tasks one after another, on a node of one core."""
+
+    def __init__(self, shard_prompts: int = 50, **changed: Any) -> None:
+        self.options: list[dict[str, Any]] = []
+        self.said: list[str] = []
+        super().__init__(RaySettings(shard_prompts=shard_prompts, **changed), say=self.said.append)
+        self._ray = SimpleNamespace(
+            is_initialized=lambda: True,
+            nodes=lambda: [{"Alive": True, "Resources": {"CPU": 1.0, "memory": 2.0**30}}],
+            remote=self.remote,
+            wait=lambda tasks, **told: (tasks[:1], []),
+            get=lambda task: task(),
+        )
+
+    def remote(self, function: Callable[..., Any]) -> Any:
+        def options(**given: Any) -> Any:
+            self.options.append(given)
+            return SimpleNamespace(remote=lambda *told: partial(function, *told))
+
+        return SimpleNamespace(options=options)

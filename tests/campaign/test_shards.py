@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from campaign_fakes import TARGET, asked, run
+from campaign_fakes import TARGET, InProcess, asked, run
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
 from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
-from generators.campaign import campaign_folder
 from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
 from generators.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
@@ -105,22 +101,14 @@ def test_shards_of_small_sets_share_a_run_and_a_damaged_one_is_named(tmp_path: P
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> RayEngine:
-    """The engine of Ray without Ray: its tasks one after another."""
-
-    def remote(function: Callable[..., Any]) -> Any:
-        task = SimpleNamespace(remote=lambda *given: partial(function, *given))
-        return SimpleNamespace(options=lambda **needs: task)
-
-    ray = SimpleNamespace(is_initialized=lambda: True, remote=remote, get=lambda task: task())
-    ray.wait = lambda tasks, **told: (tasks[:1], [])
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    return RayEngine(RaySettings(shard_prompts=50))
+def in_process(monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    return InProcess()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_what_a_killed_campaign_left_running_is_ended_first_and_shards_are_known_by_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: RayEngine
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
 ) -> None:
     marks = []
 
@@ -140,7 +128,7 @@ def test_what_a_killed_campaign_left_running_is_ended_first_and_shards_are_known
     assert marks == [str(tmp_path / "out")] * 2  # the server's, and lm_eval's
 
 
-def test_one_model_at_another_address_has_replies_of_its_own(tmp_path: Path, in_process: RayEngine) -> None:
+def test_one_model_at_another_address_has_replies_of_its_own(tmp_path: Path, in_process: InProcess) -> None:
     settings = {"sets": {"hard": {"task": "overbench_hard", "limit": 4}}, "report": None}
     for name in ("small", "large"):
         target = {**TARGET, "name": name, "model_args": f"model=m,base_url=http://{name}"}
@@ -151,7 +139,7 @@ def test_one_model_at_another_address_has_replies_of_its_own(tmp_path: Path, in_
 
 
 def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: RayEngine
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
 ) -> None:
     """Of two sets in one lm_eval, one fails; a third joins them; then the one that failed is mended."""
 
@@ -181,20 +169,3 @@ def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(OverbenchError, match=r"needs Ray: pip install 'overbench\[ray\]'"):
         RayEngine(RaySettings())
-
-
-def test_shards_that_start_at_the_same_moment_both_say_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job: Any = SimpleNamespace(name="one", folder=lambda out: out / "work")
-    both, real = threading.Barrier(2, timeout=10), json.dump
-
-    def dump(*given: Any, **more: Any) -> None:
-        real(*given, **more)
-        both.wait()  # neither file is in its place yet
-
-    monkeypatch.setattr(campaign_folder.json, "dump", dump)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: campaign_folder.note_start(job, tmp_path), range(2)))
-    [noted] = job.folder(tmp_path).iterdir()
-    assert json.loads(noted.read_text())["job"] == "one"

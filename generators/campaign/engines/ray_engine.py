@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,8 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 
 GIB: Final = 2**30
+_OF_NODES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+"""What a task takes, by Ray's option -> the same of a node."""
 _NOT_SEEN: Final = (
     "A refresh, or a cell with until_width, works in the campaign's folder, which the nodes don't see where "
     "ray.shards is set. Let that out, or use --engine local."
@@ -108,15 +110,13 @@ class RayEngine:
 
     def _task(self, function: Callable[..., Any], job: CampaignJob) -> Any:
         """A task with what the job's target takes; a lost worker or node is Ray's to make up for."""
-        needs = {"num_cpus": job.cpus, "num_gpus": job.gpus, "memory": job.memory * GIB}
         return self._ray.remote(function).options(
-            **{name: value for name, value in needs.items() if value or name == "num_cpus"},
-            name=job.name,
-            max_retries=self._settings.max_retries,
+            **_needs(job), name=job.name, max_retries=self._settings.max_retries
         )
 
     def _wait(self, at_work: dict[Any, CampaignJob | ShardRun], cells: _Cells) -> None:
         total = len(at_work)
+        self._say_what_waits(at_work.values())
         while at_work:
             ended, _ = self._ray.wait(list(at_work), num_returns=1, timeout=SAY_EVERY_SEC)
             for task in ended:
@@ -131,6 +131,26 @@ class RayEngine:
                 cells.ended(run, found)
             if not ended:
                 self._say(f"{total - len(at_work):,} of {total:,} Ray tasks have ended")
+                self._say_what_waits(at_work.values())
+
+    def _say_what_waits(self, at_work: Iterable[CampaignJob | ShardRun]) -> None:
+        """Name the targets that no node has room for, were it idle; their tasks wait for one that has."""
+        nodes = [one["Resources"] for one in self._ray.nodes() if one["Alive"]]
+        jobs = [one.job if isinstance(one, ShardRun) else one for one in at_work]
+        for name, job in {job.target: job for job in jobs}.items():
+            needs = {_OF_NODES[option]: count for option, count in _needs(job).items()}
+            if not any(all(node.get(what, 0) >= count for what, count in needs.items()) for node in nodes):
+                self._say(
+                    f"{name} waits: no node has the cpus ({job.cpus:g}), gpus ({job.gpus:g}) and memory "
+                    f"({job.memory:g} GiB) that it is to have. Start one that has (ray start), or stop this, "
+                    "lower them and start again."
+                )
+
+
+def _needs(job: CampaignJob) -> dict[str, float]:
+    """What a task of the job takes, as options of Ray's; memory in bytes."""
+    needs = {"num_cpus": job.cpus, "num_gpus": job.gpus, "memory": job.memory * GIB}
+    return {option: count for option, count in needs.items() if count or option == "num_cpus"}
 
 
 def _in_one(job: CampaignJob) -> bool:
@@ -168,6 +188,7 @@ class _Cells:
             missing: list[Shard] = []
             for cell in job.cells:
                 own = [one for one in shards_of(cell, self._most) if not self._store.has(one)]
+                self._store.forget_start(own)
                 self._missing[cell.place] = {one.name for one in own}
                 missing += own
                 if not own:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from generators.campaign.campaign_folder import note_start
+from generators.campaign.campaign_folder import check_there
 from generators.campaign.campaign_jobs import CampaignJob, environment, lm_eval_words, with_port
 from generators.campaign.engines.processes import last_lines, start, stop
 from generators.campaign.engines.servers import Servers
@@ -66,12 +66,20 @@ def run_shards(run: ShardRun) -> ShardRunFailure | None:
 
 
 def _run(run: ShardRun, folder: Path, log: Path) -> None:
+    if run.cache is not None:
+        check_there(run.out)
     store = ShardStore(run.address)
     shards = [one for one in run.shards if not store.has(one)]
     if not shards:
         return
-    if run.cache is not None:
-        note_start(run.job, run.out)
+    store.note_start(shards)
+    try:
+        _ask(run, shards, store, folder, log)
+    finally:
+        store.forget_start(shards)
+
+
+def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, log: Path) -> None:
     cells, output = [one.cell for one in shards], folder / "output"
     for cell in cells:
         cell.asked_set.write(folder / "tasks")
@@ -92,6 +100,8 @@ def _run(run: ShardRun, folder: Path, log: Path) -> None:
         servers.stop()
     if process.returncode:
         raise OverbenchError(f"exit code {process.returncode}: {last_lines(log)}")
+    if run.cache is not None:
+        check_there(run.out)
     _keep(shards, store, output, run.job.max_failed)
     for file in run.cache.parent.glob(f"{run.cache.name}[_.]*") if run.cache else ():
         file.unlink(missing_ok=True)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from generators.campaign.campaign_cells import CampaignCell
 from overbench_tasks.errors import OverbenchError
+
+_STARTED: Final = ".started"
+"""Behind the name of a shard: the file that says since when it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,36 @@ class ShardStore:
                     out.write(file, f"{file.parent.name}/{file.name}")
             self._files.put_file(str(made), partial)
         self._files.mv(partial, place)
+
+    def note_start(self, shards: Iterable[Shard]) -> None:
+        """Let the status know, until :meth:`forget_start`, that one lm_eval asks for these shards."""
+        now = str(time.time()).encode()
+        for shard in shards:
+            place = f"{self._place(shard)}{_STARTED}"
+            self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(place, now)
+
+    def forget_start(self, shards: Iterable[Shard]) -> None:
+        for shard in shards:
+            with suppress(FileNotFoundError):
+                self._files.rm_file(f"{self._place(shard)}{_STARTED}")
+
+    def progress(self, shards: Sequence[Shard]) -> tuple[list[Shard], list[float]]:
+        """How far a cell is: those of its shards that are kept; and since when others are being asked for, in
+        seconds since 1970, the same for those that one lm_eval asks for. A lost worker's are among them until
+        they are asked for again."""
+        if not shards:
+            return [], []
+        self._files.invalidate_cache()
+        there = set(self._files.find(self._place(shards[0]).rpartition("/")[0]))
+        kept = [one for one in shards if self._place(one) in there]
+        started = []
+        for shard in shards:
+            place = self._place(shard)
+            if place not in there and f"{place}{_STARTED}" in there:
+                with suppress(FileNotFoundError, ValueError):  # it ends, or begins, at this moment
+                    started.append(float(self._files.cat_file(f"{place}{_STARTED}")))
+        return kept, started
 
     @contextmanager
     def opened(self, shard: Shard) -> Iterator[zipfile.ZipFile]:

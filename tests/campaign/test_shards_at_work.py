@@ -1,0 +1,135 @@
+"""What shards say of themselves, and what becomes of them, where all does not go well."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from socket import gethostname
+from types import SimpleNamespace
+from typing import Any
+
+import fsspec
+import pytest
+from campaign_fakes import InProcess, of_one, run
+
+from generators.campaign.asked_sets import asked_set
+from generators.campaign.campaign_cells import CampaignCell, configurations
+from generators.campaign.campaign_folder import settings_in
+from generators.campaign.campaign_plan import make_plan
+from generators.campaign.campaign_settings import CampaignSettings, SetSettings
+from generators.campaign.campaign_status import status_of
+from generators.campaign.engines import processes, shard_worker
+from generators.campaign.engines.shards import ShardStore, shards_of
+from generators.refresh.refresh_settings import LabellerSettings
+from overbench_tasks.errors import OverbenchError
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    return InProcess()
+
+
+def test_what_a_target_takes_is_asked_of_ray_and_what_no_node_has_is_said(
+    tmp_path: Path, in_process: InProcess
+) -> None:
+    assert run(tmp_path, of_one(gpus=2, cpus=4, memory=3), engine=in_process).done == 1
+    needs = {"num_cpus": 4, "num_gpus": 2, "memory": 3 * 2**30}
+    assert in_process.options == [{**needs, "name": "one/plain/greedy: hard", "max_retries": 3}]
+    (said,) = (line for line in in_process.said if "no node has" in line)
+    assert said.startswith("one waits: no node has the cpus (4), gpus (2) and memory (3 GiB)")
+    (tmp_path / "fits").mkdir()
+    fits = InProcess()
+    assert run(tmp_path / "fits", of_one(memory=1), engine=fits).done == 1
+    assert not [line for line in fits.said if "no node has" in line]
+
+
+def test_a_node_that_does_not_see_the_folder_asks_nothing_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    out, elsewhere, tasks = tmp_path / "out", tmp_path / "elsewhere", in_process.remote
+
+    def without_the_share(function: Any) -> Any:
+        """The task's node has no such folder while it works."""
+
+        def task(*given: Any) -> Any:
+            out.rename(elsewhere)
+            try:
+                return function(*given)
+            finally:
+                assert not out.exists()
+                elsewhere.rename(out)
+
+        return tasks(task)
+
+    monkeypatch.setattr(in_process._ray, "remote", without_the_share)
+    found = run(tmp_path, of_one(), engine=in_process)
+    assert (found.done, len(found.failures)) == (0, 1)
+    assert f"{out} has vanished, or {gethostname()} never saw it" in found.failures[0].why
+    assert not (tmp_path / "asked").exists()
+    assert run(tmp_path, of_one(), engine=InProcess()).done == 1
+
+
+def test_where_the_folder_vanishes_while_shards_run_none_is_made_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    def start(*given: Any) -> Any:
+        process = processes.start(*given)
+        process.wait()
+        shutil.rmtree(tmp_path / "out")
+        return process
+
+    monkeypatch.setattr(shard_worker, "start", start)
+    with pytest.raises(OverbenchError, match="has vanished"):
+        run(tmp_path, of_one(), engine=in_process)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("shards", [None, "memory://"])
+def test_the_status_says_which_shards_are_at_work_and_when_all_may_have_ended(
+    shards: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    """Twelve prompts in shards of four, which take ten seconds each by what is stated."""
+    told: list[list[str]] = []
+    shards = shards and f"{shards}{tmp_path}"
+    settings = {**of_one(12, tokens_per_second=128 * 4 / 10), "ray": {"shard_prompts": 4, "shards": shards}}
+
+    def start(*given: Any) -> Any:
+        monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
+        told.append([*status_of(make_plan(settings_in(tmp_path / "out"), tmp_path / "out"))])
+        monkeypatch.undo()
+        monkeypatch.setattr(shard_worker, "start", start)
+        return processes.start(*given)
+
+    monkeypatch.setattr(shard_worker, "start", start)
+    assert run(tmp_path, settings, engine=InProcess(4, shards=shards)).done == 1
+    end = datetime.fromtimestamp(1_000_000 + 20)
+    second = "\n".join(told[1])
+    assert "1: 0 done, 1 running, 0 failed" in second
+    assert "running  one/plain/greedy/hard: 1 of 3 shards, 1 at work" in second
+    assert f"expected end  {end:%Y-%m-%d %H:%M}, if what is left goes as fast as tokens_per" in second
+    left = fsspec.filesystem("memory").find("/") if shards else (tmp_path / "out").rglob("*")
+    assert not [one for one in left if str(one).endswith(".started")]
+
+
+def test_shards_in_memory_as_at_any_address(tmp_path: Path) -> None:
+    one_set = asked_set("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
+    one = configurations(CampaignSettings.model_validate(of_one()))[0]
+    first, second = shards_of(CampaignCell(one, one_set, ""), 5)
+    store = ShardStore("memory://any/folder")
+    (tmp_path / "kept.txt").write_text("whole")
+    store.put(first, [tmp_path / "kept.txt"])
+    assert store.has(first) and not store.has(second)
+    store.note_start([first, second])
+    kept, since = store.progress([first, second])
+    assert kept == [first] and len(since) == 1
+    store.forget_start([first, second])
+    store.forget_start([second])
+    assert ShardStore("memory://any/folder").progress([first, second]) == ([first], [])
+    with store.opened(first) as found:
+        assert [found.read(name) for name in found.namelist()] == [b"whole"]
+    (file,) = fsspec.filesystem("memory").find("/any")
+    assert file == f"/any/folder/{first.name}"
