@@ -54,14 +54,14 @@ def run_campaign(
         pass  # a key or a package that is missing is missing before any model is loaded
     with locked(out, settings):
         shutil.rmtree(out / WORK, ignore_errors=True)
-        failed: dict[str, JobFailure] = {}
+        failed: list[JobFailure] = []
         new = 0
 
         def heard(finished: Finished) -> None:
             nonlocal new
             new += len(finished.cells)
             if finished.failure is not None:
-                failed[finished.job.key] = finished.failure
+                failed.append(finished.failure)
             for line in told(finished):
                 say(line)
 
@@ -71,9 +71,10 @@ def run_campaign(
         if plan.waiting:
             check_there(out)
             plan = _planned(settings, out)
-            engine.run([job for job in plan.jobs() if job.key not in failed], out, heard)
+            tried = {name for one in failed for name in one.cells or (one.job,)}
+            engine.run(plan.jobs(tried), out, heard)
         check_there(out)
-        failures = [*_not_asked(plan), *failed.values()]
+        failures = [*_not_asked(plan), *failed]
         failures += write_release_and_report(plan, say)
         return CampaignOutcome(len(plan.cells), len(plan.done), new, tuple(failures))
 
@@ -98,13 +99,15 @@ def _not_asked(plan: CampaignPlan) -> list[JobFailure]:
 
 
 def told(finished: Finished) -> list[str]:
-    """What came of a job, a line for each cell."""
-    if finished.failure is not None:
-        return [f"{finished.job.name}: FAILED: {finished.failure.why}"]
+    """What came of a job, a line for each cell that is done, and one for the others."""
     lines = []
     for cell, facts in zip(finished.job.cells, finished.cells, strict=True):
         rate = "no reply could be scored" if facts.rate is None else f"{100 * facts.rate:.1f} % refused"
         found = facts.estimates or f"{facts.prompts:,} prompts, {rate}"
         failed = f", {facts.failed} replies never came or were never labelled" if facts.failed else ""
         lines.append(f"{cell.name}: {found}{failed}, {facts.seconds:,.0f} s")
+    if finished.failure is not None:
+        return [*lines, f"{finished.job.name}: FAILED: {finished.failure.why}"]
+    if finished.apart:
+        lines.append(f"{finished.job.name}: lm_eval ended in an error; what is left is asked a set at a time")
     return lines or [f"{finished.job.name}: done"]

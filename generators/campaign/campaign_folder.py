@@ -103,6 +103,11 @@ def check_there(out: Path) -> None:
         )
 
 
+def unwritable(out: Path, error: OSError) -> str:
+    """What to tell people of a full disk, or a missing right."""
+    return f"{out} can't be read or written: {error}. Make room or mend the rights; then start again."
+
+
 def settings_in(out: Path) -> CampaignSettings:
     """The settings that the campaign in a folder was last started with.
 

@@ -11,8 +11,8 @@ import shlex
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -69,6 +69,14 @@ class CampaignJob:
     def until_width(self) -> float:
         """Of the interval at which its one cell stops; 0: its cells ask all prompts."""
         return self.cells[0].asked_set.until_width if self.cells else 0.0
+
+    def only(self, cells: Collection[str]) -> CampaignJob:
+        """The job with those of its cells that are among these names."""
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.name in cells))
+
+    def without(self, cells: Collection[str]) -> CampaignJob:
+        """The job with its other cells."""
+        return self.only({cell.name for cell in self.cells}.difference(cells))
 
     def folder(self, out: Path) -> Path:
         """Where it works; gone once its cells are done."""

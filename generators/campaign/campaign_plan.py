@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -44,11 +44,16 @@ class CampaignPlan:
         """The targets whose prompts are still to be refreshed."""
         return [name for name, job in self.refreshes.items() if refreshed_prompts(_run(job)) is None]
 
-    def jobs(self) -> list[CampaignJob]:
-        """What is still to be done, as far as it can be now; target by target."""
-        left = [cell for cell in self.cells if not cell.is_done(self.out)]
+    def jobs(self, without: Collection[str] = ()) -> list[CampaignJob]:
+        """What is still to be done, as far as it can be now; target by target.
+
+        Args:
+            without: names of cells and of refreshes to leave out.
+        """
+        left = [cell for cell in self.cells if cell.name not in without and not cell.is_done(self.out)]
         together, most = self.settings.sets_together, self.settings.max_failed
         found = [job for job in self.refreshes.values() if refreshed_prompts(_run(job)) is None]
+        found = [job for job in found if job.name not in without]
         found += evaluations(left, self.out, together=together, max_failed=most)
         order = {target.name: place for place, target in enumerate(self.settings.targets)}
         return sorted(found, key=lambda job: order[job.target])

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from generators.campaign.campaign_cells import FACTS, CampaignCell
+from generators.campaign.campaign_folder import unwritable
 from generators.campaign.campaign_jobs import CampaignJob
-from generators.campaign.early_stop import runs_of
 from generators.release.asked_parts import estimates_of_all
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import LoggedRun
+from overbench_tasks.logs import LoggedRun, read_run, sample_logs
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import whole_file
 
@@ -91,27 +91,46 @@ def take_in(job: CampaignJob, out: Path) -> list[CellFacts]:
     """Move what a job has written to the folders of its cells.
 
     Raises:
-        OverbenchError: a result is missing, cut short, or too many requests failed; cells before it in
-            the job are in place.
-        OSError: something can't be written.
+        OverbenchError: a cell's result is missing, cut short or can't be written, or too many of its requests
+            failed; the others are in place.
     """
-    runs = runs_of(job, out)
-    seconds = sum({run.date: run.seconds or 0.0 for run in runs}.values())
-    latest = {run.task: run for run in runs}
-    total = sum(cell.asked_set.prompts for cell in job.cells)
-    return [
-        _take(cell, latest.get(cell.asked_set.task), job, out, seconds * cell.asked_set.prompts / total)
-        for cell in job.cells
-    ]
+    taken, problems = take_each(job, out)
+    if problems:
+        raise OverbenchError(" ".join(problems))
+    return list(taken.values())
 
 
-def _take(
-    cell: CampaignCell, run: LoggedRun | None, job: CampaignJob, out: Path, seconds: float
-) -> CellFacts:
-    if run is None:
-        raise OverbenchError(
-            f"{cell.name}: lm_eval ended well and wrote no results. Is the disk full, or a folder gone?"
-        )
+def take_each(job: CampaignJob, out: Path) -> tuple[dict[str, CellFacts], list[str]]:
+    """The same without an error: the cells that are in place, by name, and what is wrong with the others."""
+    latest: dict[str, LoggedRun] = {}
+    unread: list[str] = []
+    seconds: dict[str, float] = {}
+    for log in sample_logs(job.folder(out) / "output"):
+        try:
+            run = read_run(log)
+        except OverbenchError as error:
+            unread.append(str(error))
+            continue
+        seconds[run.date] = run.seconds or 0.0
+        latest[run.task] = max(run, latest.get(run.task, run), key=lambda one: one.date)
+    per_prompt = sum(seconds.values()) / max(1, sum(cell.asked_set.prompts for cell in job.cells))
+    missing = " ".join(unread) or "lm_eval wrote no results. Is the disk full, or a folder gone?"
+    taken: dict[str, CellFacts] = {}
+    problems: list[str] = []
+    for cell in job.cells:
+        if (found := latest.get(cell.asked_set.task)) is None:
+            problems.append(f"{cell.name}: {missing}")
+            continue
+        try:
+            taken[cell.name] = _take(cell, found, job, out, per_prompt * cell.asked_set.prompts)
+        except OverbenchError as error:
+            problems.append(str(error))
+        except OSError as error:
+            problems.append(f"{cell.name}: {unwritable(out, error)}")
+    return taken, problems
+
+
+def _take(cell: CampaignCell, run: LoggedRun, job: CampaignJob, out: Path, seconds: float) -> CellFacts:
     found = count_replies(run.file)
     if run.expected not in (None, found.prompts):
         raise OverbenchError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import random
+import re
 import shutil
 import socketserver
 import sys
@@ -117,6 +118,26 @@ def test_what_fails_stops_no_other_and_is_named_with_its_command(
     assert failures(tmp_path / "out") == sorted(found.failures, key=lambda one: one.log)
     mended = run(tmp_path, {**settings, "targets": two(model_args="model=org/two")})
     assert (mended.done, mended.failures, failures(tmp_path / "out")) == (8, (), [])
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ("requests", "6 of 12 replies never came"),
+        ("asking", "exit code 1: .*too long a prompt"),
+        ("disk", "exit code 1: .*No space left on device"),
+    ],
+)
+def test_a_bad_set_costs_no_other_of_its_lm_eval(fails: str, says: str, tmp_path: Path) -> None:
+    settings = {**prepared(tmp_path), "decodings": {"greedy": {}}, "system_prompts": {"plain": ""}}
+    bad = {**TARGET, "model_args": f"model=org/one,fails={fails}:overbench_hard"}  # the first of both
+    found = run(tmp_path, {**settings, "targets": [bad]})
+    assert (found.done, found.new, len(found.failures)) == (1, 1, 1)
+    assert found.failures[0].cells == ("one/plain/greedy/hard",) and re.match(
+        f".*{says}", found.failures[0].why
+    )
+    assert [len(rows) for rows in records(tmp_path).values()] == [12]
+    assert set(asked(tmp_path).values()) == {1}
 
 
 def test_on_a_full_disk_nothing_is_left_half_written(tmp_path: Path, monkeypatch: Any) -> None:

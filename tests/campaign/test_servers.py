@@ -121,11 +121,11 @@ def test_what_servers_and_models_say_does_not_steer_the_terminal(
 def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def take_in(job: CampaignJob, out: Path) -> list[Any]:
+    def take_each(job: CampaignJob, out: Path) -> Any:
         return real(job, out) if job.target == "one" else [][1]
 
-    real = local_engine.take_in
-    monkeypatch.setattr(local_engine, "take_in", take_in)
+    real = local_engine.take_each
+    monkeypatch.setattr(local_engine, "take_each", take_each)
     settings = {
         **prepared(tmp_path),
         "targets": [OTHER, TARGET],

@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from traceback import format_exception
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from generators.campaign.campaign_folder import JobFailure, note_failure
+from generators.campaign.campaign_folder import JobFailure, note_failure, unwritable
 from generators.campaign.campaign_jobs import LOG, CampaignJob
 from generators.campaign.finished_cells import CellFacts
 from overbench_tasks.errors import OverbenchError
 
 
 class Finished(NamedTuple):
-    """What came of a job."""
+    """What came of a job.
+
+    Attributes:
+        job: with the cells that are done.
+        cells: what is known of these.
+        failure: of its other cells.
+        apart: in place of a failure, the other cells once more, a set each.
+    """
 
     job: CampaignJob
     cells: list[CellFacts]
     failure: JobFailure | None
+    apart: tuple[CampaignJob, ...] = ()
 
 
-def failed(job: CampaignJob, out: Path, error: Exception, command: str) -> Finished:
+def failed(
+    job: CampaignJob,
+    out: Path,
+    error: Exception,
+    command: str,
+    taken: Mapping[str, CellFacts] = MappingProxyType({}),
+) -> Finished:
     """A job that an error has ended; of one that nobody foresaw its log has the traceback.
 
     Args:
         command: shows the error again.
+        taken: name of each cell that is done for all that -> what is known of it.
     """
     why = str(error)
     if isinstance(error, OSError):
-        why = f"{out} can't be read or written: {error}. Make room or mend the rights; then start again."
+        why = unwritable(out, error)
     elif not isinstance(error, OverbenchError):
         why = f"{type(error).__name__}: {error}"
         with suppress(OSError), (job.folder(out) / LOG).open("a", encoding="utf-8") as log:
             log.writelines(format_exception(error))
-    return Finished(job, [], note_failure(job, out, why, command))
+    failure = note_failure(job.without(taken), out, why, command)
+    return Finished(job.only(taken), [*taken.values()], failure)
 
 
 class Engine(Protocol):

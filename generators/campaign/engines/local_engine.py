@@ -12,18 +12,27 @@ from pathlib import Path
 from typing import Final
 
 from generators.campaign.campaign_folder import check_there, note_start
-from generators.campaign.campaign_jobs import LOG, CampaignJob, environment, mark_refreshed, start_afresh
+from generators.campaign.campaign_jobs import (
+    LOG,
+    CampaignJob,
+    environment,
+    evaluations,
+    mark_refreshed,
+    start_afresh,
+)
 from generators.campaign.early_stop import first_limit, next_limit
 from generators.campaign.engines.engine import Finished, failed
 from generators.campaign.engines.processes import end_left_over, last_lines, start, stop
 from generators.campaign.engines.servers import Servers
-from generators.campaign.finished_cells import take_in
+from generators.campaign.finished_cells import CellFacts, take_each
 from overbench_tasks.errors import OverbenchError
 
 SAY_EVERY_SEC: Final = 60.0
 """Between two lines on how far a job is."""
 _POLL_SEC = 0.05
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
+_ASKING: Final = b"Running generate_until requests"
+"""What lm_eval says once the model is there."""
 
 
 class LocalEngine:
@@ -55,7 +64,9 @@ class LocalEngine:
                     ended = self._wait(running, out)
                     for future in ended:
                         del running[future]
-                        heard(future.result())
+                        finished = future.result()
+                        left[:0] = finished.apart
+                        heard(finished)
             finally:
                 self._stopped.set()
                 wait(running)
@@ -103,6 +114,7 @@ def run_job(
         stopped: once it is set, the process is stopped.
     """
     port = limit = None
+    taken: dict[str, CellFacts] = {}
     try:
         check_there(out)
         log = start_afresh(job, out)
@@ -124,17 +136,28 @@ def run_job(
         if stopped and stopped.is_set():
             return _dropped(job, out)
         check_there(out)
-        if process.returncode:
-            raise OverbenchError(f"exit code {process.returncode}: {last_lines(log)}")
-        done = take_in(job, out)
+        crash = f"exit code {process.returncode}: {last_lines(log)}" if process.returncode else ""
+        if crash and len(job.cells) < 2:
+            raise OverbenchError(crash)
+        taken, problems = take_each(job, out)
+        if crash and len(problems) > 1 and _ASKING in log.read_bytes():
+            return Finished(job.only(taken), [*taken.values()], None, _apart(job.without(taken), out))
+        if problems:
+            raise OverbenchError(crash or " ".join(problems))
         if job.refreshes is not None:
             mark_refreshed(job.refreshes)
         shutil.rmtree(job.folder(out), ignore_errors=True)
     except Exception as error:  # whatever it is, other jobs go on
         if stopped and stopped.is_set():
             return _dropped(job, out)
-        return failed(job, out, error, job.shown(port, limit))
-    return Finished(job, done, None)
+        return failed(job, out, error, job.shown(port, limit), taken)
+    return Finished(job, [*taken.values()], None)
+
+
+def _apart(job: CampaignJob, out: Path) -> tuple[CampaignJob, ...]:
+    """A job for each cell, where lm_eval has ended in an error while it asked: one set alone may be to blame,
+    and what the others were answered is in the cache."""
+    return tuple(evaluations(job.cells, out, together=False, max_failed=job.max_failed))
 
 
 def _dropped(job: CampaignJob, out: Path) -> Finished:

@@ -2,7 +2,7 @@
 
 Each reply that is asked for is noted in the file that ``LM_EVAL_ASKED`` names, and kept in the file of
 ``--use_cache``; it takes ``LM_EVAL_SECONDS``. ``--model_args`` may name what goes wrong:
-``fails=load|silently|requests``.
+``fails=load|silently|requests|disk|asking``, of one set ``fails=KIND:TASK``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
         parser.add_argument(f"--{flag}", action="store_true")
     given = parser.parse_args()
     model = dict(one.split("=", 1) for one in given.model_args.split(","))
-    fails = model.get("fails")
+    fails, _, only = model.get("fails", "").partition(":")
     if fails == "load":
         sys.exit("OSError: no such checkpoint")
     date, tasks = datetime.now().isoformat().replace(":", "-"), given.tasks.split(",")
@@ -65,15 +65,22 @@ def main() -> None:
         "chat_template": "a template" if given.apply_chat_template else None,
         "total_evaluation_time_seconds": "2.0",
     }
-    rows = {task: [row(task, n, given, fails) for n in asked_of[task]] for task in tasks}
+    print("Running generate_until requests", flush=True)
+    bad = {task: fails for task in tasks if only in ("", task)}
+    rows = {task: [row(task, n, given, bad.get(task)) for n in asked_of[task]] for task in tasks}
     if fails == "silently":
         return
+    if "asking" in bad.values():
+        sys.exit("ValueError: too long a prompt")
     folder = Path(given.output_path) / "model"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"results_{date}.json").write_text(json.dumps(results))
     for task in tasks:
         lines = "".join(json.dumps(one) + "\n" for one in rows[task])
-        (folder / f"samples_{task}_{date}.jsonl").write_text(lines)
+        full = bad.get(task) == "disk"
+        (folder / f"samples_{task}_{date}.jsonl").write_text(lines[: len(lines) // 2] if full else lines)
+        if full:
+            sys.exit("OSError: [Errno 28] No space left on device")
 
 
 def row(task: str, number: int, given: argparse.Namespace, fails: str | None) -> dict[str, object]:
