@@ -30,6 +30,13 @@ from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
 _OPENING: Final = "<think>"
+_ESTIMATES: Final = {
+    "overbench_asked_of": "Where fewer prompts were asked (n-samples) than overbench_asked_of says, rates "
+    "are estimates of those on all of them, and osr_ci95 is not their interval: overbench report has it.",
+    "overbench_subset": "The prompts are a subset (overbench_subset): rates are estimates of those on the "
+    "whole set, and osr_ci95 is not their interval: overbench subset RELEASE --estimate has it.",
+}
+"""What results say in words, by what is known of their prompts."""
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
@@ -81,6 +88,8 @@ class OverbenchTask(GenerationTask):
             for built_filter in built:
                 versions |= getattr(built_filter, "versions", {})
         prompts = json.loads(self.dataset[self.config.test_split].info.description or "{}")
+        if estimates := [text for key, text in _ESTIMATES.items() if key in prompts]:
+            prompts["overbench_estimate"] = " ".join(estimates)
         self.config.metadata = {**(self.config.metadata or {}), **versions, **prompts}
 
     def build_all_requests(self, **options: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from generators.campaign.campaign_cells import FACTS, CampaignCell
 from generators.campaign.campaign_folder import unwritable
 from generators.campaign.campaign_jobs import CampaignJob
-from generators.release.asked_parts import estimates_of_all
+from generators.release.asked_parts import estimates_of_all, subset_mark
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import LoggedRun, read_run, sample_logs
 from overbench_tasks.reply_rows import read_replies
@@ -140,6 +140,9 @@ def _take(cell: CampaignCell, run: LoggedRun, job: CampaignJob, out: Path, secon
     found.check_failed(cell.name, job.max_failed)
     rate = found.refused / found.scored if found.scored else None
     estimates = estimates_of_all(run)
+    if mark := subset_mark(run):
+        told = estimates or ("Estimate" if rate is None else f"Estimate: {100 * rate:.1f} % refused")
+        estimates = f"{told}, by a {mark}; its interval: overbench subset RELEASE --estimate"
     facts = CellFacts(found.prompts, found.chars, found.failed, seconds, run.date, rate, estimates)
     _put_in_place(cell, run, facts, job.folder(out) / "finished" / cell.key, cell.folder(out))
     return facts

@@ -56,10 +56,14 @@ def estimates_of_all(run: LoggedRun) -> str:
     return "; ".join(f"{label} prompts: {text}" if len(found) > 1 else text for label, text in found.items())
 
 
+def subset_mark(run: LoggedRun) -> str:
+    """What a run on a subset of a release says of that; "" of any other."""
+    return printable(str(run.metadata.get("overbench_subset", ""))[:MARK_CHARS])
+
+
 def part_notes(target: str, run: LoggedRun) -> Iterator[str]:
     """For people, of a run that asked a subset of a release, or stopped before it had asked all."""
-    if told := run.metadata.get("overbench_subset"):
-        mark = printable(str(told)[:MARK_CHARS])
+    if mark := subset_mark(run):
         yield (
             f"{target} was asked a {mark}: its rate is an estimate. overbench subset RELEASE --estimate "
             "gives its interval."

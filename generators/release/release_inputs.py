@@ -15,7 +15,7 @@ repeats) are another target's: :func:`apart`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,6 +29,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import LoggedRun, find_runs, left_out
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import SUFFIXES
 
 Which = Literal["accepted", "verified"]
@@ -125,13 +126,22 @@ def notes_on_parts(logs: Sequence[Log]) -> list[str]:
     return [note for log in _parts(logs) for note in part_notes(log.target.target, log.run)]
 
 
-def random_parts(logs: Sequence[Log]) -> Mapping[tuple[str, str], Mapping[str, int]]:
-    """(Task, safe or unsafe) -> target -> prompts of the set, of runs that asked a random part of it."""
-    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict[str, int]:
+    """Target -> how many prompts it was not asked, or gave no scored reply to, of sets of which its runs
+    asked a random part that has some of ``prompts``.
+
+    Args:
+        label: ``safe`` or ``unsafe``: the side of these sets.
+    """
+    found: dict[str, dict[str, int]] = defaultdict(dict)
     for log in _parts(logs):
-        for label, total in random_part(log.run).items():
-            found[log.run.task, label][log.target.target] = total
-    return found
+        run, of_target = log.run, found[log.target.target]
+        if total := random_part(run).get(label):
+            rows = (row for row in read_replies(run.file) if row.prompt_label == label)
+            scored = {row.prompt for row in rows if any(one.label != "unscored" for one in row.logged or ())}
+            if not scored.isdisjoint(prompts):  # repeats have the same prompts first
+                of_target[run.task] = min(total - len(scored), of_target.get(run.task, total))
+    return {target: sum(tasks.values()) for target, tasks in found.items() if tasks}
 
 
 def _parts(logs: Sequence[Log]) -> list[Log]:

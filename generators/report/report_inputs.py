@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from generators.release.outcomes import OutcomeTable
 from generators.release.read import Release, is_release, read_release
-from generators.release.release_inputs import random_parts
+from generators.release.release_inputs import not_asked
 from generators.report.families import Families, ModelFacts
 from generators.report.report_sources import (
     ALL,
@@ -230,16 +230,24 @@ def read_inputs(
     quotes: dict[tuple[str, str], str] = {}
     labels: dict[bool, list[LabelCount]] = {False: [], True: []}
     counted: list[LabelCount] = []
-    totals = random_parts(logs)
     of_categories: dict[str, list[LabelCount]] = {}
     with TemporaryDirectory(prefix="overbench-report-") as folder:
         for name, made in releases_of(given, logs, tables, Path(folder)):
-            matrix = replace(release_matrix(made.release), asked_of=totals[name, "safe"])
+            asking = logs if given and name == ALL else [log for log in logs if log.run.task == name]
+            sides = {
+                "safe": made.release.prompts(columns=_TOLD),
+                "unsafe": made.release.unsafe_prompts(_TOLD),
+            }
+            told = {side: rows for side, rows in sides.items() if rows is not None}
+            left_out = {
+                side: not_asked(asking, rows["prompt"].to_pylist(), side) for side, rows in told.items()
+            }
+            matrix = release_matrix(made.release).with_not_asked(left_out["safe"])
             sets.append(PromptSet(name, matrix if name == ALL and given else matrix.answered()))
             both = unsafe_matrices(made.release)
             of_release = []
             if both is not None:
-                refused, complied = (replace(one, asked_of=totals[name, "unsafe"]) for one in both)
+                refused, complied = (one.with_not_asked(left_out["unsafe"]) for one in both)
                 of_release.append(UnsafeSet(name, refused, complied, pair_matrix(made.release)))
             by_source: dict[str, list[str]] = {}
             if given is not None and name == ALL:
@@ -254,9 +262,7 @@ def read_inputs(
                     sets += parts[-1:] if source in published(given) else []
                     of_release += [one.with_ids(source, ids) for one in of_release[:1]]
             unsafe += [one for one in of_release if one.refused.prompt_ids]
-            for rows in filter(
-                None, (made.release.prompts(columns=_TOLD), made.release.unsafe_prompts(_TOLD))
-            ):
+            for rows in told.values():
                 ids = rows["id"].to_pylist()
                 texts = dict(zip(ids, rows["prompt"].to_pylist(), strict=True)) | texts
                 filed = zip(ids, rows["or_bench_category"].to_pylist(), strict=True)

@@ -103,6 +103,12 @@ class ResponseMatrix:
         targets = tuple(self.targets[place] for place in places)
         return replace(self, targets=targets, values=self.values[:, places], withheld=withheld)
 
+    def with_not_asked(self, not_asked: Mapping[str, int]) -> ResponseMatrix:
+        """The same matrix of targets that were asked a random part: target -> prompts that it left out."""
+        left = {name: number for name, number in not_asked.items() if name in self.targets}
+        counts = {name: int((self.column(name) != MISSING).sum()) + left[name] for name in left}
+        return replace(self, asked_of=counts)
+
     def with_ids(self, prompt_ids: Iterable[str]) -> ResponseMatrix:
         """The same matrix with only these prompts (a hard set, say); ids it doesn't have are passed over."""
         wanted = set(prompt_ids)
