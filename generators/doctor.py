@@ -45,6 +45,7 @@ BACKENDS = {
     "vllm": ("vllm",),
     "generators": ("captum", "wordfreq", "sklearn"),
     "report": ("duckdb", "matplotlib", "seaborn"),
+    "ray": ("ray",),
 }
 """What each extra brings in, by import name."""
 

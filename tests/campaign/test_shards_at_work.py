@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -14,6 +15,8 @@ from typing import Any
 import fsspec
 import pytest
 from campaign_fakes import InProcess, of_one, run
+from conftest import ANSWER
+from fault_server import fault_server
 
 from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
@@ -25,6 +28,7 @@ from generators.campaign.engines import processes, shard_worker
 from generators.campaign.engines.shards import ShardStore, shards_of
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.judge import Judge, JudgeSettings
 
 
 @pytest.fixture
@@ -86,6 +90,30 @@ def test_where_the_folder_vanishes_while_shards_run_none_is_made_in_its_place(
     with pytest.raises(OverbenchError, match="has vanished"):
         run(tmp_path, of_one(), engine=in_process)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_was_judged_is_not_paid_for_again_on_another_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    def start(words: Any, log: Path, env: dict[str, str]) -> Any:
+        """lm_eval with a judge; the first node is lost once that has read all replies."""
+        with monkeypatch.context() as changed:
+            changed.setenv("OVERBENCH_CACHE", env["OVERBENCH_CACHE"])
+            asked = Judge(JudgeSettings(base_url=server.url, mode="judge"))
+            assert {one.label for one in asked.label([(f"Why {n}?", ANSWER) for n in range(4)])} == {
+                "refused"
+            }
+        if os.environ["OVERBENCH_CACHE"] == "first":
+            raise OSError("the node is lost")
+        return processes.start(words, log, env)
+
+    monkeypatch.setattr(shard_worker, "start", start)
+    with fault_server(lambda *_: "VERDICT: refused") as server:
+        for node, done in (("first", 0), ("second", 1)):
+            monkeypatch.setenv("OVERBENCH_CACHE", node)
+            assert run(tmp_path, of_one(), engine=in_process).done == done
+    assert len(server.bodies) == 4
+    assert not [*(tmp_path / "out" / "caches").rglob("*.verdicts")]
 
 
 @pytest.mark.parametrize("shards", [None, "memory://"])

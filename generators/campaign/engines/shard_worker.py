@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -91,7 +92,7 @@ def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, lo
     servers = Servers(run.out, logs=folder, any_port=True)
     try:
         with servers.serving(run.job) as port:
-            process = start(with_port([*words, "--samples", str(positions)], port), log, environment(run.out))
+            process = start(with_port([*words, "--samples", str(positions)], port), log, _environment(run))
             try:
                 process.wait()
             finally:
@@ -104,7 +105,14 @@ def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, lo
         check_there(run.out)
     _keep(shards, store, output, run.job.max_failed)
     for file in run.cache.parent.glob(f"{run.cache.name}[_.]*") if run.cache else ():
-        file.unlink(missing_ok=True)
+        shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+
+
+def _environment(run: ShardRun) -> dict[str, str]:
+    """Of lm_eval. What a judge says is kept beside the replies, and not on the node, so that another node on
+    which the shards are redone pays for none of it again."""
+    kept = {} if run.cache is None else {"OVERBENCH_CACHE": f"{run.cache}.verdicts"}
+    return {**environment(run.out), **kept}
 
 
 def _keep(shards: list[Shard], store: ShardStore, output: Path, max_failed: float) -> None:
