@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from generators.explain.explain_settings import ExplainSettings
-from generators.explain.explanation import AskedState, Explanation, FoundTriggers
+from generators.explain.explain_settings import FIRST_ASKED, ExplainSettings
+from generators.explain.explanation import AskedState, Explanation, FoundTriggers, State
 from generators.explain.inquiry import Answer, Inquiry, TargetRequest
 from generators.explain.text_parts import (
     TextPart,
@@ -32,10 +32,8 @@ from generators.explain.text_parts import (
 from generators.explain.trigger_search import Removal, TriggerSearch
 from generators.targets.target import Question
 
-FIRST_ASKED: Final = 2
-"""Greedy replies to the prompt as it is: two, to see whether the target keeps to its answer."""
 ASKED_AGAIN: Final = 5
-"""Where these two differ, so many, to tell how often."""
+"""Where the first two replies differ, so many, to tell how often."""
 
 
 class PromptToExplain(NamedTuple):
@@ -82,6 +80,7 @@ class _PromptSteps:
         self._settings = settings
         self._instruction = settings.target.system_instruction
         self._seen: dict[TargetRequest, Answer] = {}
+        self._repeated = 0
         self._openings: tuple[str, ...] = ()
         self._turned_below = 0.0
 
@@ -92,21 +91,31 @@ class _PromptSteps:
         for one in self._seen:
             key = (one.question, one.openings)
             most[key] = max(one.times, most.get(key, 0))
-        return sum(most.values())
+        return sum(most.values()) + self._repeated
 
     def _ask(
         self, requests: Sequence[TargetRequest]
     ) -> Generator[list[TargetRequest], list[Answer], list[Answer]]:
         if new := [one for one in dict.fromkeys(requests) if one not in self._seen]:
             self._seen.update(zip(new, (yield new), strict=True))
+            kept_back = self._settings.by_probability and not self._openings  # for the opening's probability
+            again = []
+            for one in new:
+                failed = self._seen[one].failed
+                if failed and self._calls + failed + kept_back <= self._settings.budget_calls:
+                    self._repeated += failed
+                    again.append(one)
+            if again:
+                self._seen.update(zip(again, (yield again), strict=True))
         return [self._seen[one] for one in requests]
 
     def steps(self) -> Steps:
         settings, question = self._settings, Question(self._prompt, self._instruction)
         greedy = settings.samples == 1
         [own] = yield from self._ask([TargetRequest(question, FIRST_ASKED if greedy else settings.samples)])
-        if greedy and len(set(own.labels)) > 1:
-            [own] = yield from self._ask([TargetRequest(question, ASKED_AGAIN)])
+        if greedy and len(own.scored) > 1:
+            most = max(FIRST_ASKED, min(ASKED_AGAIN, settings.budget_calls - self._repeated))
+            [own] = yield from self._ask([TargetRequest(question, most)])
         state = _state(own, greedy)
         told = [
             one for one in own.verdicts if (one.blocked if state == "refused" else one.label == "unscored")
@@ -183,38 +192,39 @@ class _PromptSteps:
             return found
         text, question = variant(frozenset(found.shown))
         found = replace(found, variant=text)
-        if question is None or (self._openings and self._calls >= self._settings.budget_calls):
+        if question is None or not self._affordable([question], replies=True):
             return found
-        [then] = yield from self._ask([TargetRequest(question, self._settings.samples)])
+        [then] = yield from self._ask([self._request(question, replies=True)])
         return replace(found, variant_reply=_turned_reply(then), variant_label=_most(then))
 
-    def _request(self, question: Question) -> TargetRequest:
-        if self._openings:
+    def _request(self, question: Question, replies: bool = False) -> TargetRequest:
+        if self._openings and not replies:
             return TargetRequest(question, openings=self._openings)
         return TargetRequest(question, self._settings.samples)
 
-    def _affordable(self, questions: Sequence[Question]) -> int:
+    def _affordable(self, questions: Sequence[Question], replies: bool = False) -> int:
         """How many of the questions, from the first on, the budget allows."""
         left = self._settings.budget_calls - self._calls
         for number, question in enumerate(questions):
-            request = self._request(question)
+            request = self._request(question, replies)
             left -= 0 if request in self._seen else request.times
             if left < 0:
                 return number
         return len(questions)
 
-    def _turned(self, answer: Answer) -> bool:
+    def _turned(self, answer: Answer) -> bool | None:
         if self._openings:
             return answer.log_probability < self._turned_below
         return answer.mostly("complied")
 
 
 def _state(own: Answer, greedy: bool) -> AskedState:
-    if greedy and len(set(own.labels)) > 1:
+    if greedy and len(own.scored) > 1:
         return "answers_differ"
-    if own.mostly("refused"):
-        return "refused"
-    return "unscored" if own.mostly("unscored") else "not_refused"
+    scored = [label for label in own.labels if label != "unscored"]
+    if not scored or 2 * len(scored) < len(own.labels):
+        return "unscored"
+    return "refused" if 2 * scored.count("refused") > len(scored) else "not_refused"
 
 
 def openings_of(own: Answer, words: int) -> tuple[str, ...]:
@@ -249,13 +259,23 @@ def _found(
 ) -> FoundTriggers:
     triggers = tuple(tuple(sorted(one)) for one in search.triggers)
     best = search.best_known()
-    ended = not search.complete
+    unscored = sum(turned is None for turned in search.known.values())
+    state: State
+    if triggers:
+        state = "found"
+    elif not tried:
+        state = "nothing_to_take_out"
+    elif not search.complete:
+        state = "budget_ended"
+    else:
+        state = "unscored" if unscored else "refuses_whatever_is_left"
     return FoundTriggers(
         parts=tuple(parts),
         tried=tuple(tried),
-        state="found" if triggers else "budget_ended" if ended else "refuses_whatever_is_left",
+        state=state,
         triggers=triggers,
         best=tuple(sorted(best)) if best and not triggers else None,
         alone={min(one): turned for one, turned in search.known.items() if len(one) == 1},
         openings=openings,
+        unscored=unscored,
     )

@@ -56,15 +56,18 @@ def terminal_lines(one: Explanation, instruction: str | None) -> Iterator[str]:
 
 def told_state(one: Explanation) -> str:
     """What the target does with the prompt as it is."""
-    refusals, replies = one.labels.count("refused"), len(one.labels)
+    refusals, unscored = one.labels.count("refused"), one.labels.count("unscored")
+    replies = len(one.labels) - unscored
     if one.state == "answers_differ":
         return (
             f"not searched: the target answers differently each time, it refuses in {refusals} of {replies} "
             "replies (search by majority: --samples 5)"
         )
     if one.state == "unscored":
-        return f"not searched: the reply has no label ({excerpt(one.reason) or 'unscored'})"
+        missing = f"{unscored} of {replies + unscored} replies have" if replies else "the reply has"
+        return f"not searched: {missing} no label ({excerpt(one.reason) or 'unscored'})"
     how_often = f" in {refusals} of {replies} replies" if refusals < replies else ""
+    how_often += f" ({unscored} more without a label)" if unscored else ""
     if one.state == "not_refused":
         return f"not refused{f', only{how_often}' if refusals else ''}, so there is nothing to search"
     return f"refused{how_often}{f' (withheld: {excerpt(one.reason)})' if one.reason else ''}"
@@ -77,7 +80,9 @@ def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:
         return
     taken_out = "replaced by a neutral one" if unit == "word" and one.by == "replacement" else "left out"
     if not found.shown:
-        if found.state == "budget_ended":
+        if found.state == "unscored":
+            yield f"no trigger found as far as is known: {_unlabelled(found)}"
+        elif found.state == "budget_ended":
             yield f"no trigger found yet: the calls ended (raise --budget_calls), no {unit} tried turns it"
         elif unit == "sentence":
             yield "no trigger found: it is refused without the instruction, too"
@@ -86,16 +91,24 @@ def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:
         return
     names = ", ".join(f"“{printable(text)}”" for text in found.texts(found.shown))
     each = f"{len(found.shown)} {unit}s together: " if len(found.shown) > 1 else ""
-    if found.state == "budget_ended":
-        yield f"turned with {each}{names} {taken_out}; the calls ended before that was proved minimal"
-    else:
+    if found.state == "found":
         yield f"trigger: {each}{names}"
+    else:
+        ended = found.state == "budget_ended"
+        why = "the calls ended before that was" if ended else f"{_unlabelled(found)}, so that is not"
+        yield f"turned with {each}{names} {taken_out}; {why} proved minimal"
+    if found.state == "found" and found.unscored:
+        yield f"there may be others: {_unlabelled(found)}"
     others = [found.texts(trigger) for trigger in found.triggers[1:]]
     if others:
         yield f"so does each of these alone: {', '.join(f'“{printable(text)}”' for [text] in others)}"
     if found.variant_reply is not None:
         doubt = "" if found.variant_label == "complied" else f" ({found.variant_label})"
         yield f"then{doubt}: {excerpt(found.variant_reply)}"
+
+
+def _unlabelled(found: FoundTriggers) -> str:
+    return f"{found.unscored:,} of the variants tried got no reply with a label"
 
 
 def summary_lines(explained: Sequence[Explanation]) -> Iterator[str]:
@@ -139,6 +152,8 @@ _STATES: Final = {
 _SEARCHES: Final = {
     "refuses_whatever_is_left": "refused whatever is left",
     "budget_ended": "not to the end, for want of calls",
+    "unscored": "not known, for want of replies with a label",
+    "nothing_to_take_out": "with nothing to take out",
 }
 _UNITS: Final = (("word", word_form), ("sentence", str))
 

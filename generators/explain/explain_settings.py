@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from generators.refresh.refresh_settings import LabellerSettings
 from generators.targets.target import TargetSettings
+
+FIRST_ASKED: Final = 2
+"""Greedy replies to the prompt as it is: two, to see whether the target keeps to its answer."""
 
 
 class ExplainSettings(BaseModel):
@@ -49,6 +52,11 @@ class ExplainSettings(BaseModel):
     def _possible(self) -> ExplainSettings:
         if self.units == "sentences" and not self.target.system_instruction:
             raise ValueError("units sentences need a --system_instruction")
+        least = (self.samples if self.samples > 1 else FIRST_ASKED) + self.by_probability
+        if self.budget_calls < least:
+            raise ValueError(
+                f"budget_calls {self.budget_calls}: the prompt as it is takes {least} calls, give more"
+            )
         return self
 
     @property

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from generators.explain.text_parts import By, TextPart
 
-State = Literal["found", "refuses_whatever_is_left", "budget_ended"]
-"""How a search ended: with a minimal trigger, with none, or before its end."""
+State = Literal["found", "refuses_whatever_is_left", "budget_ended", "unscored", "nothing_to_take_out"]
+"""How a search ended: with a minimal trigger, with none, before its end, without one that is proved minimal
+for want of replies with a label, or with nothing that could be tried."""
 
 AskedState = Literal["refused", "not_refused", "answers_differ", "unscored"]
 """What the target does with a prompt as it is: only where it is ``refused`` there is something to explain."""
@@ -25,13 +26,14 @@ class FoundTriggers:
         state: how the search ended.
         triggers: minimal sets of parts: the refusal turns where exactly these are out, and not where one less
             is. The first is the one to show; several where several parts turn it alone.
-        best: where the calls ended before a minimal set was proved: the smallest set known to turn it.
+        best: where no set was proved minimal: the smallest set known to turn it.
         variant: the text without the first trigger (or ``best``); None where there is none.
         variant_reply: the target's reply to that.
         variant_label: the label of that; by probability, whether the reply bears the search out.
-        alone: part -> what taking it out alone did: whether the refusal turned.
+        alone: part -> what taking it out alone did: whether the refusal turned; None: that has no label.
         openings: by probability, part -> log-probability (natural) without it that the reply opens as a
             refusal does.
+        unscored: how many of the sets that were tried are unknown, their replies having no label.
     """
 
     parts: tuple[TextPart, ...]
@@ -42,8 +44,9 @@ class FoundTriggers:
     variant: str | None = None
     variant_reply: str | None = None
     variant_label: str | None = None
-    alone: Mapping[int, bool] = field(default_factory=dict)
+    alone: Mapping[int, bool | None] = field(default_factory=dict)
     openings: Mapping[int, float] = field(default_factory=dict)
+    unscored: int = 0
 
     @property
     def shown(self) -> tuple[int, ...]:

@@ -53,9 +53,21 @@ class Answer:
     def labels(self) -> tuple[str, ...]:
         return tuple(verdict.label for verdict in self.verdicts)
 
-    def mostly(self, label: str) -> bool:
-        """Whether more than half of the replies have this label."""
-        return 2 * sum(one == label for one in self.labels) > len(self.verdicts)
+    @property
+    def scored(self) -> frozenset[str]:
+        """The labels that came, each once; a reply without one is no other answer."""
+        return frozenset(self.labels) - {"unscored"}
+
+    @property
+    def failed(self) -> int:
+        """How many of the requests failed: asked again, they may have a reply."""
+        return sum(map(_failed, self.verdicts))
+
+    def mostly(self, label: str) -> bool | None:
+        """Whether more than half of the replies have this label; None where those without a label decide."""
+        having, unknown = self.labels.count(label), self.labels.count("unscored")
+        sure, possible = (2 * count > len(self.labels) for count in (having, having + unknown))
+        return sure if sure == possible else None
 
 
 class Inquiry:
@@ -86,7 +98,7 @@ class Inquiry:
         self.calls = 0
 
     def answers(self, requests: Sequence[TargetRequest]) -> list[Answer]:
-        """One answer per request, in order.
+        """One answer per request, in order. A request that failed is made again when it is wanted again.
 
         Raises:
             OverbenchError: the target can't be asked, or the labeller gave no verdict; what came is kept.
@@ -96,11 +108,12 @@ class Inquiry:
             for key in _keys(one):
                 wanted[key] = (one.question, one.openings)
         known = self._kept.replies(self._target)
-        self._ask({key: asked for key, asked in wanted.items() if key not in known})
+        missing = {key: asked for key, asked in wanted.items() if key not in known or _failed(known[key][1])}
+        self._ask(missing)
         unread = {
             key: question.prompt
             for key, (question, openings) in wanted.items()
-            if not openings and key not in self._verdicts
+            if not openings and (key in missing or key not in self._verdicts)
         }
         self._verdicts |= self._kept.verdicts(self._target, unread, self._labeller)
         return [self._answer(one, known) for one in requests]
@@ -126,6 +139,10 @@ class Inquiry:
                 self._kept.add(self._target, dict(zip((key for key, _ in chunk), came, strict=True)))
                 self.calls += len(chunk)
                 self._asked(len(chunk))
+
+
+def _failed(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.reason == "request_failed"
 
 
 def _keys(request: TargetRequest) -> list[str]:

@@ -35,9 +35,9 @@ class TriggerSearch:
         all_first: whether everything is taken out first, and nothing else tried where that turns nothing.
 
     Attributes:
-        known: what was asked so far, and whether it turned the refusal.
-        triggers: the minimal sets found: no set with one part less turns the refusal. Several where several
-            parts turn it alone.
+        known: what was asked so far, and whether it turned the refusal; None: asked, and no reply tells.
+        triggers: the minimal sets found: no set with one part less turns the refusal, and that is known of
+            each. Several where several parts turn it alone.
         complete: whether the search came to its end.
     """
 
@@ -49,7 +49,7 @@ class TriggerSearch:
         most_alone: int = 24,
         all_first: bool = False,
     ) -> None:
-        self.known: dict[Removal, bool] = {}
+        self.known: dict[Removal, bool | None] = {}
         self.scores: Mapping[int, float] = {}
         """Of parts taken out alone, how far that went, where it is known; delta debugging begins there."""
         self.triggers: list[Removal] = []
@@ -69,7 +69,7 @@ class TriggerSearch:
         everything = frozenset(self._parts)
         if self._all_first:
             yield from self._ask([everything])
-        if everything and (not self._all_first or self.known[everything]):
+        if everything and (not self._all_first or self.known[everything] is not False):
             alone = [frozenset({part}) for part in self._promising[: self._most_alone]]
             yield from self._ask(alone)
             self.triggers = [one for one in alone if self.known[one]]
@@ -83,7 +83,7 @@ class TriggerSearch:
         everything = frozenset(parts)
         yield from self._ask([everything])
         whole = everything if self.known[everything] else None
-        for count in (2, 4) if whole is None and not self._all_first else ():
+        for count in (2, 4) if whole is None else ():
             chunks = _chunks(parts, count)
             larger = [rest for chunk in chunks if (rest := everything - chunk)]
             yield from self._ask([*larger, *chunks])
@@ -119,7 +119,8 @@ class TriggerSearch:
             if turned is None:
                 break
             found = turned
-        self.triggers = [found]
+        if len(found) == 1 or all(self.known[found - {part}] is False for part in found):
+            self.triggers = [found]
 
     def _ask(self, removals: Sequence[Removal]) -> Iterator[list[Removal]]:
         if new := [one for one in dict.fromkeys(removals) if one not in self.known]:
