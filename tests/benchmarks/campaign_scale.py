@@ -2,13 +2,11 @@
 
     python tests/benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 --shard_prompts 25000
     python tests/benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 1000000 --bare
-    python tests/benchmarks/campaign_scale.py --paper
 
 Real ``lm_eval`` processes under Ray on this machine; the target replies at once (500 to 1,500 characters, a
 third of them refusals). For each size a campaign of one target and one set, from nothing to its cell, in a
 process of its own. All figures but the minutes are processor time, so that what else the machine does is not
 in them. ``--bare`` leaves out what is lm-eval's own. FOLDER is emptied; a million prompts take 6 GB of it.
-``--paper`` carries what ``--keep`` kept to the paper's campaign, ``generators/campaign/paper.yaml``.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import psutil
 from shared import peak_megabytes
 
 HERE = Path(__file__).resolve().parent
@@ -40,11 +37,7 @@ LM_EVAL_STEPS = (
     ),
     *("metrics", "writing"),
 )
-
-
 DRIVER_STEPS = ("joining shards", "taking cells in", "the rest of the driver")
-SHARD_PROMPTS = (50_000, 150_000)
-"""Of the paper's campaign: the default, and shards of about half an hour at 10,000 tokens a second."""
 
 
 def campaign(folder: Path, prompts: int, shard_prompts: int) -> dict[str, Any]:
@@ -53,6 +46,7 @@ def campaign(folder: Path, prompts: int, shard_prompts: int) -> dict[str, Any]:
     places = [HERE / "instant", HERE, HERE.parents[1]]
     os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, places), os.environ.get("PYTHONPATH", "")])
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import psutil
     import ray
 
     from generators.campaign.campaign import run_campaign
@@ -131,7 +125,7 @@ def table(found: list[dict[str, Any]]) -> str:
     for step in found[0]["steps"]:
         if not any(one["steps"].get(step) for one in found):
             continue
-        cells = [f"{1000 * one['steps'].get(step, 0) / one['prompts']:.3f}" for one in found]
+        cells = [f"{max(0.0, 1000 * one['steps'].get(step, 0) / one['prompts']):.3f}" for one in found]
         lines.append(f"| {step} | " + " | ".join(cells) + " |")
     sums = [f"{1000 * sum(one['steps'].values()) / one['prompts']:.3f}" for one in found]
     lines.append("| all | " + " | ".join(sums) + " |")
@@ -148,79 +142,26 @@ def table(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def paper(load_minutes: float, judged_per_second: float) -> str:
-    """The paper's campaign on 16 GPUs, by the kept figures and what paper.yaml states of throughput."""
-    from generators.campaign.campaign_estimate import JUDGED, estimate
-    from generators.campaign.campaign_plan import make_plan
-    from generators.campaign.campaign_settings import load_campaign
-
-    kept = json.loads(KEPT.read_text())
-    whole = kept["whole"][-1]
-    per_prompt = sum(whole["steps"].values()) / whole["prompts"]
-    driver = sum(whole["steps"][step] for step in DRIVER_STEPS) / whole["prompts"]
-    settings = load_campaign(HERE.parents[1] / "generators" / "campaign" / "paper.yaml")
-    found = estimate(make_plan(settings, Path("nowhere")))
-    calls = sum(one.calls for one in found.targets.values())
-    hours = sum(one.gpu_hours for one in found.targets.values())
-    lines = [
-        "| the paper's campaign | |",
-        "| --- | ---: |",
-        f"| calls of targets | {calls:,} |",
-        f"| generating, as paper.yaml states throughput | {hours:,.0f} GPU hours |",
-    ]
-    gpus = settings.gpus or 1
-    told = f"loading models, {load_minutes:g} minutes each, shards of"
-    for shard_prompts in SHARD_PROMPTS:
-        loads = sum(
-            load_minutes / 60 * one.target.gpus * _runs(one.calls, one.cells, shard_prompts)
-            for one in found.targets.values()
-        )
-        lines.append(f"| {told} {shard_prompts:,} | {loads:,.0f} GPU hours |")
-    waiting = sum(
-        one.target.gpus * one.calls * JUDGED["two-stage"] / judged_per_second / 3600
-        for one in found.targets.values()
-    )
-    judged = f"waiting for the judge, {judged_per_second:g} replies/s in each shard"
-    alone = (hours + loads) / gpus
-    return "\n".join(
-        [
-            *lines,
-            f"| {judged} | {waiting:,.0f} GPU hours |",
-            f"| lm_eval, labels, files, Ray, driver | {calls * per_prompt / 3600:,.1f} core hours |",
-            f"| of it in the driver | {calls * driver / 3600:,.1f} core hours |",
-            f"| on {gpus:g} GPUs, shards of {shard_prompts:,} | {alone + waiting / gpus:,.1f} h |",
-            f"| the same, judged afterwards | {alone:,.1f} h |",
-        ]
-    )
-
-
-def _runs(calls: int, cells: int, shard_prompts: int) -> int:
-    """lm_evals of a target: whole sets are packed, longer ones cut."""
-    prompts = calls // cells
-    if prompts > shard_prompts:
-        return cells * -(-prompts // shard_prompts)
-    return -(-cells // (shard_prompts // prompts))
+def kept_tables() -> str:
+    """Of all that was kept."""
+    return "\n\n".join(table(found) for found in json.loads(KEPT.read_text()).values())
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--paper", action="store_true", help="what it comes to at the paper's size")
     parser.add_argument("--tables", action="store_true", help="print what was kept")
-    parser.add_argument("--load_minutes", type=float, default=3, help="of a model, for --paper")
-    parser.add_argument("--judged_per_second", type=float, default=60, help="of one shard, for --paper")
     parser.add_argument("--prompts", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--shard_prompts", type=int, default=50_000)
     parser.add_argument("--bare", action="store_true", help="without what is lm-eval's own")
-    parser.add_argument("--keep", action="store_true", help=f"in {KEPT.name}, for --paper")
+    parser.add_argument(
+        "--keep", action="store_true", help=f"in {KEPT.name}, for campaign_paper.py and --tables"
+    )
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.tables:
-        print("\n\n".join(table(found) for found in json.loads(KEPT.read_text()).values()))
-        return
-    if given.paper:
-        print(paper(given.load_minutes, given.judged_per_second))
+        print(kept_tables())
         return
     if given.folder is None:
         parser.error("expected a FOLDER")

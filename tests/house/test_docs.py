@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import campaign_paper
+import campaign_scale
 import pytest
 from test_plan import EVALUATION, GENERATION, REPOSITORY
 
@@ -40,6 +42,12 @@ def drawn_plan() -> Iterator[str]:
 
 def test_the_page_of_rooms_is_the_plan() -> None:
     assert block("CONTRIBUTING.md", "plan") == list(drawn_plan()), "\n".join(drawn_plan())
+
+
+def test_the_pages_of_a_large_campaign_are_what_was_kept() -> None:
+    page = "tests/benchmarks/README.md"
+    assert "\n".join(block(page, "campaign scale")) == campaign_scale.kept_tables()
+    assert block(page, "paper's campaign") == campaign_paper.paper_table(campaign_paper.Rates())
 
 
 def test_the_readme_is_short() -> None:
