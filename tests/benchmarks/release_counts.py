@@ -68,7 +68,7 @@ def side_auroc(safe: Sequence[str], unsafe: Sequence[str], groups: Sequence[int]
 
 
 def weakest_table(release: Release) -> Iterator[str]:
-    """The thirty pairs that a reader of all of them called the weakest, from the weakest on."""
+    """The thirty pairs that their readers called the weakest, from the weakest on."""
     told = [row for _, row in read_table(GRADES) if row["weakest"]]
     both = pairs_of(release)
     yield "| harmless | its twin | what is weak |"
