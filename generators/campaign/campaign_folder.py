@@ -132,12 +132,18 @@ def note_failure(job: CampaignJob, out: Path, why: str, command: str) -> JobFail
     failure = JobFailure(
         job.name, tuple(cell.name for cell in job.cells), why, command, str(log) if log.is_file() else ""
     )
+    with suppress(OSError):
+        (folder / _STARTED).unlink(missing_ok=True)
+    keep_failure(failure, out, folder)
+    return failure
+
+
+def keep_failure(failure: JobFailure, out: Path, folder: Path) -> None:
+    """Let the status know of it, as long as nobody starts the campaign again."""
     with suppress(OSError, OverbenchError):
         check_there(out)
-        (folder / _STARTED).unlink(missing_ok=True)
         with whole_file(folder / _FAILED) as file:
             json.dump(asdict(failure), file, indent=2, ensure_ascii=False)
-    return failure
 
 
 def failures(out: Path) -> list[JobFailure]:

@@ -7,6 +7,7 @@ job is plain data, so that another engine can carry it to another machine.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -33,6 +34,8 @@ CAMPAIGN_VARIABLE: Final = "OVERBENCH_CAMPAIGN"
 """In the environment of every process of a campaign: its folder."""
 _SEEDED: Final = (*API_TYPES, "vllm", "sglang")
 """Model types that take a seed among their arguments."""
+_ANY_PORT: Final = 8000
+"""In a command that is shown, where no server was up."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,23 @@ class CampaignJob:
         return [*words, "--limit", str(limit)] if limit else words
 
     def shown(self, port: int | None = None, limit: int | None = None) -> str:
-        """The command for a shell."""
-        return shlex.join(self.words(port, limit))
+        """The command for a shell, after that of the server, if it needs one."""
+        if self.server is None:
+            return shlex.join(self.words(port, limit))
+        port = port or self.server.port or _ANY_PORT
+        words = shlex.join(self.words(port, limit))
+        return f"{shlex.join(self.server_words(port))}  # and once it is up, beside it: {words}"
+
+    def server_words(self, port: int) -> list[str]:
+        """The command of the server."""
+        assert self.server is not None
+        return [filled(word, port, self.served_model) for word in shlex.split(self.server.command)]
+
+
+def filled(template: str, port: int, model: str) -> str:
+    """A word of a server's settings with what {port} and {model} stand for."""
+    values = {"port": str(port), "model": model}
+    return re.sub(r"\{(port|model)\}", lambda found: values[found[1]], template)
 
 
 def with_port(words: Sequence[str], port: int | None) -> list[str]:

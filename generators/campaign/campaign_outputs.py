@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from generators.campaign.campaign_cells import CELLS
-from generators.campaign.campaign_folder import JobFailure
-from generators.campaign.campaign_jobs import refreshed_prompts
+from generators.campaign.campaign_folder import JobFailure, keep_failure
+from generators.campaign.campaign_jobs import WORK, refreshed_prompts
 from generators.campaign.campaign_plan import CampaignPlan
+from generators.campaign.campaign_settings import ReleaseSettings, ReportSettings
 from generators.campaign.target_settings import CampaignTarget
 from generators.targets.naming import name_target
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 
 RELEASE, REPORT, FAMILIES = "release", "report.html", "families.csv"
+_FLAGS: Final = {"version": "release_version", "aliases": "alias"}
+"""Settings of a release that overbench aggregate has by other names."""
+_UNSAID: Final = ("about",)
+"""That a command line has no place for."""
 
 
 def write_release_and_report(plan: CampaignPlan, say: Callable[[str], object]) -> list[JobFailure]:
@@ -25,43 +32,72 @@ def write_release_and_report(plan: CampaignPlan, say: Callable[[str], object]) -
     Returns:
         what went wrong: neither is a reason to lose the cells.
     """
-    failures = []
-    steps = ((plan.settings.release, "release", _release), (plan.settings.report, "report", _report))
-    for wanted, name, make in steps:
-        if wanted is None or not plan.done:
-            continue
-        try:
-            say(f"{make(plan)}: written")
-        except (OverbenchError, OSError) as error:
-            failures.append(JobFailure(name, (), str(error), "", ""))
+    failures: list[JobFailure] = []
+    wanted, cells = plan.settings, plan.out / CELLS
+    if wanted.release is not None and plan.done:
+        failures += _attempt(plan, RELEASE, *_release(plan, wanted.release, cells), say)
+    if wanted.report is not None and plan.done:
+        there = [] if wanted.release is None or failures else [plan.out / RELEASE]
+        failures += _attempt(plan, REPORT, *_report(plan, wanted.report, [*there, cells]), say)
     return failures
 
 
-def _release(plan: CampaignPlan) -> Path:
+def _attempt(
+    plan: CampaignPlan,
+    name: str,
+    words: Sequence[object],
+    make: Callable[[], object],
+    say: Callable[[str], object],
+) -> list[JobFailure]:
+    """The failure, if it is one, with the words of the command that does the same."""
+    try:
+        make()
+    except (OverbenchError, OSError) as error:
+        what = Path(name).stem
+        command = shlex.join(["overbench", *map(str, words), "--out", f"{what}-again{Path(name).suffix}"])
+        failure = JobFailure(what, (), str(error), command, "")
+        keep_failure(failure, plan.out, plan.out / WORK / what)
+        return [failure]
+    say(f"{plan.out / name}: written")
+    return []
+
+
+def _release(
+    plan: CampaignPlan, wanted: ReleaseSettings, cells: Path
+) -> tuple[list[object], Callable[[], object]]:
     from generators.release.aggregate import aggregate
     from generators.release.release_settings import AggregateSettings
 
-    wanted, out = plan.settings.release, plan.out / RELEASE
-    assert wanted is not None
     runs = [job.refreshes for job in plan.refreshes.values() if job.refreshes is not None]
-    runs = [run for run in runs if refreshed_prompts(run) is not None]
+    sources = [*(run for run in runs if refreshed_prompts(run) is not None), *wanted.sources]
+    words: list[object] = ["aggregate", *sources, "--responses", cells]
+    for name, given in wanted.settings.items():
+        flag = f"--{_FLAGS.get(name, name)}"
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if name not in _UNSAID and value not in (None, False):
+                words += [flag] if value is True else [flag, value]
     settings = AggregateSettings.model_validate(wanted.settings)
-    aggregate([*runs, *wanted.sources], [plan.out / CELLS], out, settings, overwrite=True)
-    return out
+    return words, lambda: aggregate(sources, [cells], plan.out / RELEASE, settings, overwrite=True)
 
 
-def _report(plan: CampaignPlan) -> Path:
+def _report(
+    plan: CampaignPlan, wanted: ReportSettings, paths: Sequence[Path]
+) -> tuple[list[object], Callable[[], object]]:
     from generators.report.write_report import make_report
 
-    wanted, out = plan.settings.report, plan.out / REPORT
-    assert wanted is not None
-    release = plan.out / RELEASE
-    paths = [release] if plan.settings.release is not None and release.is_dir() else []
-    families = _families(plan)
-    make_report(
-        [*paths, plan.out / CELLS], out, aliases=wanted.aliases, families=families, title=wanted.title
-    )
-    return out
+    def make() -> None:
+        make_report(
+            paths,
+            plan.out / REPORT,
+            aliases=wanted.aliases,
+            families=_families(plan),
+            title=wanted.title,
+        )
+
+    words: list[object] = ["report", *paths]
+    for alias in wanted.aliases:
+        words += ["--alias", alias]
+    return words, make
 
 
 def _families(plan: CampaignPlan) -> Path | None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from generators.campaign.campaign_cells import CampaignCell
 from generators.campaign.campaign_estimate import CampaignEstimate, most_tokens
-from generators.campaign.campaign_folder import at_work, failures, is_locked
+from generators.campaign.campaign_folder import JobFailure, at_work, failures, is_locked
 from generators.campaign.campaign_jobs import LOG, SHARDS
 from generators.campaign.campaign_plan import CampaignPlan
 from generators.campaign.engines.local_engine import progress
+from generators.campaign.engines.processes import last_said
 from generators.campaign.engines.shards import ShardStore, shards_of
 from generators.campaign.finished_cells import facts_of
 from overbench_tasks.text import printable
 
+_SAID: Final = 10
+"""Lines of a log."""
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
@@ -126,12 +130,23 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
     if kept := sum(one.kept for one in shards.values()):
         yield f"shards  {kept:,} of {sum(one.of for one in shards.values()):,} of the cells that are not done"
     for failure in failures(out):
-        yield f"failed  {failure.job}: {printable(failure.why)}"
-        yield f"  To see the error: {failure.command}"
+        first, *more = failure_lines(failure)
+        yield f"failed  {first}"
+        yield from more
     yield from (f"failed  set {name}: {printable(why)}" for name, why in plan.problems.items())
     yield from (f"waiting  set {name}: for the refresh of {target}" for name, target in plan.waiting)
     tasks = {since for one in on_ray.values() for since in one.since}
     yield from _expected_end(plan, max(1, len(running) + len(tasks)), shards)
+
+
+def failure_lines(failure: JobFailure) -> Iterator[str]:
+    """Why, the end of what was said, and the command that shows it again; fit for a terminal."""
+    yield f"{failure.job}: {printable(failure.why)}"
+    if failure.log and (said := last_said(Path(failure.log), _SAID)):
+        yield f"  The end of {failure.log}:"
+        yield from (f"    {line}" for line in said)
+    if failure.command:
+        yield f"  To see the error: {failure.command}"
 
 
 class _CellShards(NamedTuple):

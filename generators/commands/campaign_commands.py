@@ -48,7 +48,7 @@ def campaign(
     from generators.campaign.campaign_folder import settings_in
     from generators.campaign.campaign_plan import make_plan
     from generators.campaign.campaign_settings import load_campaign
-    from generators.campaign.campaign_status import estimate_lines, status_of
+    from generators.campaign.campaign_status import estimate_lines, failure_lines, status_of
     from generators.campaign.engines.engine import Engine
     from generators.campaign.engines.local_engine import LocalEngine
     from generators.campaign.engines.ray_engine import RayEngine
@@ -81,9 +81,10 @@ def campaign(
         raise typer.Exit(130) from None
     typer.echo(f"{place}: {found.done:,} of {found.cells:,} cells are done, {found.new:,} of them now.")
     for failure in found.failures:
-        typer.secho(printable(f"FAILED {failure.job}: {failure.why}"), fg="red", err=True)
-        if failure.command:
-            typer.echo(f"  To see the error: {failure.command}", err=True)
+        first, *more = failure_lines(failure)
+        typer.secho(f"FAILED {first}", fg="red", err=True)
+        for line in more:
+            typer.echo(line, err=True)
     if found.failures:
         raise typer.Exit(1)
 

@@ -200,6 +200,20 @@ def test_refreshed_prompts_are_asked_of_all_and_joined_into_a_release(tmp_path: 
     assert (again.done, again.new) == (2, 0)
 
 
+def test_a_release_that_fails_is_named_with_its_command_also_later(tmp_path: Path) -> None:
+    settings = {**prepared(tmp_path), "decodings": {"greedy": {}}, "report": {"aliases": ["nobody=a"]}}
+    (tmp_path / "bad.jsonl").write_text("{")
+    joined = {"sources": [str(tmp_path / "bad.jsonl")], "settings": {"min_rejections": 1, "relabel": True}}
+    found = run(tmp_path, {**settings, "release": joined})
+    release, report = found.failures
+    assert f"bad.jsonl --responses {tmp_path}/out/cells --min_rejections 1 --relabel --out" in release.command
+    assert report.command.startswith("overbench report /") and "--alias nobody=a --out" in report.command
+    assert failures(tmp_path / "out") == [release, report]
+    status = CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")]).output
+    assert "failed  release: " in status and f"To see the error: {release.command}" in status
+    assert run(tmp_path, {**settings, "report": None}).failures == () and failures(tmp_path / "out") == []
+
+
 def test_a_folder_belongs_to_one_campaign_and_may_vanish(tmp_path: Path) -> None:
     settings = prepared(tmp_path)
     (tmp_path / "out").mkdir()
@@ -245,6 +259,8 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch:
     (ended,) = {one.why for one in found.failures if "of ends" in one.why}
     assert "ended with exit code 1. It said: " in ended and "ZeroDivisionError" in ended
     assert "server-ends.txt. Command: " in ended
+    died = next(one.command for one in found.failures if "of dies" in one.why)
+    assert re.search(r"(?s), (\d+)\), h\.S.* # and once it is up, .* -m lm_eval .*127\.0\.0\.1:\1 ", died)
     asked_at = json.loads(next(iter(asked(tmp_path))))
     assert "base_url=http://127.0.0.1:" in asked_at and "{port}" not in asked_at
 
@@ -295,6 +311,7 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path, monkey
     assert "8: 4 done, 0 running, 4 failed" in result.output
     assert "nobody works on it" in result.output and "no such checkpoint" in result.output
     assert "-m lm_eval --model" in result.output and "expected end" in result.output
+    assert f"{tmp_path / 'out'}/work/" in result.output and "\n    OSError: no such check" in result.output
     settings["sets"]["my_unsafe"]["source"] = "mine.csv"
     monkeypatch.chdir(tmp_path)
     run(tmp_path, settings)

@@ -103,13 +103,17 @@ def left_over(folder: Path) -> list[int]:
     return found
 
 
-def last_lines(log: Path, most: int = 3) -> str:
+def last_lines(log: Path) -> str:
     """What a process said at its end, fit for a terminal; or why that isn't known."""
+    return " | ".join(last_said(log, 3))
+
+
+def last_said(log: Path, most: int) -> list[str]:
+    """The same, of more lines."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
             said = file.read().decode("utf-8", "replace")
     except OSError as error:
-        return f"({error})"
-    lines = [line for one in said.replace("\r", "\n").splitlines() if (line := printable(one))]
-    return " | ".join(lines[-most:])
+        return [f"({error})"]
+    return [line for one in said.replace("\r", "\n").splitlines() if (line := printable(one))][-most:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import re
 import shlex
 import signal
 import socket
@@ -16,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from generators.campaign.campaign_jobs import CampaignJob, environment
+from generators.campaign.campaign_jobs import CampaignJob, environment, filled
 from generators.campaign.engines.processes import GRACE_SEC, last_lines, start, stop
 from generators.campaign.target_settings import PORT, ServerSettings
 from overbench_tasks.errors import OverbenchError
@@ -104,7 +103,7 @@ class Servers:
     def _start(self, job: CampaignJob) -> subprocess.Popen[bytes]:
         assert job.server is not None
         self._target, self._port = job.target, self._hold_port(job, job.server)
-        ready, until = self._filled(job, job.server.ready), time.monotonic() + GRACE_SEC
+        ready, until = filled(job.server.ready, self._port, job.served_model), time.monotonic() + GRACE_SEC
         while _answers(ready):  # the server of a killed campaign may still be about to end
             if time.monotonic() > until:
                 raise OverbenchError(
@@ -112,7 +111,7 @@ class Servers:
                     "let server.port be 0: any that is free."
                 )
             self._pause()
-        log, words = self._log(job), self._words(job)
+        log, words = self._log(job), job.server_words(self._port)
         log.unlink(missing_ok=True)
         try:
             process = self._process = start(words, log, environment(self._out), signal.SIGTERM)
@@ -160,19 +159,11 @@ class Servers:
     def _problem(self, job: CampaignJob, what: str) -> str:
         return (
             f"The server of {job.target} {what}. It said: {last_lines(self._log(job))}. All of it: "
-            f"{self._log(job)}. Command: {shlex.join(self._words(job))}"
+            f"{self._log(job)}. Command: {shlex.join(job.server_words(self._port))}"
         )
 
     def _log(self, job: CampaignJob) -> Path:
         return self._logs / f"server-{job.target}.txt"
-
-    def _words(self, job: CampaignJob) -> list[str]:
-        assert job.server is not None
-        return [self._filled(job, word) for word in shlex.split(job.server.command)]
-
-    def _filled(self, job: CampaignJob, template: str) -> str:
-        values = {"port": str(self._port), "model": job.served_model}
-        return re.sub(r"\{(port|model)\}", lambda found: values[found[1]], template)
 
     def stop(self) -> None:
         """Stop the server that is up, if one is."""
