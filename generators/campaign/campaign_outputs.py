@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from generators.campaign.campaign_cells import CELLS
+from generators.campaign.campaign_cells import CELLS, configurations
 from generators.campaign.campaign_folder import JobFailure, keep_failure
 from generators.campaign.campaign_jobs import WORK, refreshed_prompts
 from generators.campaign.campaign_plan import CampaignPlan
@@ -85,6 +85,8 @@ def _report(
 ) -> tuple[list[object], Callable[[], object]]:
     from generators.report.write_report import make_report
 
+    first = next(iter(plan.settings.system_prompts)), next(iter(plan.settings.decodings))
+
     def make() -> None:
         make_report(
             paths,
@@ -92,6 +94,11 @@ def _report(
             aliases=wanted.aliases,
             families=_families(plan),
             title=wanted.title,
+            first_asked=[
+                plan.out / CELLS / one.name
+                for one in configurations(plan.settings)
+                if (one.system, one.decoding) == first
+            ],
         )
 
     words: list[object] = ["report", *paths]

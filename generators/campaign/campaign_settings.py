@@ -109,8 +109,8 @@ class CampaignSettings(SettingsPart):
     system_prompts: dict[str, str] = Field(
         default_factory=lambda: {"plain": ""},
         min_length=1,
-        description="Text by name; defence:NAME for one of overbench defence; empty for none. The first is "
-        "what the others are compared with.",
+        description="Text by name; defence:NAME for one of overbench defence; empty for none. The first "
+        "with the first decoding is what the report compares the others with.",
     )
     decodings: dict[str, DecodingSettings] = Field(
         default_factory=lambda: {"greedy": DecodingSettings()}, min_length=1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
@@ -135,6 +135,8 @@ class Inputs:
         unsafe_labels: by set and target, as ``labels``.
         category_labels: of the first set, by category, as whose ``set_name`` it stands, and target.
         labellers: what several labellers make of the logs' replies; None where no log has any.
+        first_asked: the targets with which others of their checkpoints are compared; empty for those that
+            were asked in the plain way.
     """
 
     sets: tuple[PromptSet, ...]
@@ -153,6 +155,7 @@ class Inputs:
     unsafe_labels: tuple[LabelCount, ...] = ()
     category_labels: tuple[LabelCount, ...] = ()
     labellers: LabellerComparison | None = None
+    first_asked: frozenset[str] = frozenset()
 
     @property
     def main(self) -> PromptSet:
@@ -198,6 +201,7 @@ def read_inputs(
     aliases: Sequence[str] = (),
     people: Path | None = None,
     outcomes: Sequence[OutcomeTable] = (),
+    first_asked: Collection[Path] = (),
 ) -> Inputs:
     """Read everything under ``paths``, and the tables.
 
@@ -207,6 +211,7 @@ def read_inputs(
         people: a sheet with people's labels, which shows the labeller's errors; None: the nearest labelled
             set that comes with the package.
         outcomes: tables of outcomes from elsewhere.
+        first_asked: folders, below ``paths``, of the logs of :attr:`Inputs.first_asked`.
 
     Raises:
         OverbenchError: a path is neither, two releases, a file that cannot be read, one set with labels
@@ -222,6 +227,7 @@ def read_inputs(
     folders = [path for path in paths if not is_release(path)]
     logs, tables, notes = find_answers(folders, outcomes, Aliases(aliases), given)
     notes += [note for table in outcomes for note in table.notes]
+    first = {folder.resolve() for folder in first_asked}
     sets: list[PromptSet] = []
     parts: list[PromptSet] = []
     unsafe: list[UnsafeSet] = []
@@ -302,6 +308,9 @@ def read_inputs(
         unsafe_labels=tuple(sorted(labels[True], key=lambda count: (count.set_name, count.target))),
         category_labels=tuple(of_categories.get(sets[0].name, ())),
         labellers=compare_labellers(logs),
+        first_asked=frozenset(
+            log.target.target for log in logs if not first.isdisjoint(log.run.file.parents)
+        ),
     )
     return replace(found, notes=(*_much_unscored(counted, found.names), *notes, *_gaps(sets)))
 

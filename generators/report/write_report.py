@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
@@ -77,6 +77,7 @@ def make_report(
     outcomes: Sequence[OutcomeTable] = (),
     families: Path | None = None,
     title: str = TITLE,
+    first_asked: Collection[Path] = (),
 ) -> list[Path]:
     """Make a report.
 
@@ -91,6 +92,7 @@ def make_report(
         families: a table of families, sizes and dates that goes before ours: see
             :mod:`generators.report.families`.
         title: the heading.
+        first_asked: see :func:`generators.report.report_inputs.read_inputs`.
 
     Returns:
         the files written, the page first.
@@ -114,7 +116,8 @@ def make_report(
         raise OverbenchError(
             f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
         )
-    inputs = replace(read_inputs(paths, aliases, people, outcomes), families=Families(families))
+    inputs = read_inputs(paths, aliases, people, outcomes, first_asked)
+    inputs = replace(inputs, families=Families(families))
     report = build(inputs, title)
     files = {
         out: html(report).encode(),

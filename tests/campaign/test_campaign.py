@@ -53,6 +53,8 @@ def test_each_cell_is_asked_once_and_what_is_added_is_all_that_runs(tmp_path: Pa
     runs, _ = find_runs([tmp_path / "out" / "cells"])
     assert len(runs) == 12 and {one.task for one in runs} == {"overbench_hard", "my_unsafe"}
     assert "Ours" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "Difference to the first" in page and "No differences" not in page
     before = records(tmp_path)
 
     more = {"task": "overbench_hard", "limit": 3}

@@ -59,9 +59,15 @@ def test_without_several_ways_of_asking_there_is_no_grid(tmp_path: Path) -> None
     assert "grid" not in {section.key for section in build(read_inputs([tmp_path])).sections}
 
 
-def test_without_a_plain_way_there_are_no_differences(tmp_path: Path) -> None:
+def test_without_a_plain_way_differences_are_to_the_first_or_not_there(tmp_path: Path) -> None:
     log(tmp_path / "told", "r c c c", system="Be kind.")
     log(tmp_path / "asked", "r r c c", system="Be careful.")
-    rows = cells(build(read_inputs([tmp_path])), "grid")
+    page = build(read_inputs([tmp_path]))
+    rows = cells(page, "grid")
     assert [row[4] for row in rows] == ["–", "–"]
+    (grid,) = (one for one in page.sections if one.key == "grid")
+    assert grid.tables[0].caption.endswith("No differences of org/a: not asked in exactly one such way")
+    first = build(read_inputs([tmp_path], first_asked=[tmp_path / "told"]))
+    told, asked = cells(first, "grid")
+    assert told[4] == "–" and asked[4].startswith("+25.0 ")
     assert sorted(row[3].partition(" ")[0] for row in rows) == ["25.0", "50.0"]

@@ -28,8 +28,8 @@ def grid_section(inputs: Inputs) -> Section | None:
         "grid",
         "System prompts and temperatures",
         (
-            "The same checkpoint asked in several ways. Differences are to the plain way (no system prompt, "
-            "temperature 0), in percentage points, over the prompts that both have a scored reply to, with "
+            f"The same checkpoint asked in several ways. Differences are to {_plain_way(inputs)}, in "
+            "percentage points, over the prompts that both have a scored reply to, with "
             "Newcombe's 95 % interval for paired answers; of many, about one in twenty misses.",
             "A prompt with several replies counts by their share. On how many prompts they did not all agree "
             "stands under “replies differ”: how much of a single run is luck.",
@@ -38,24 +38,32 @@ def grid_section(inputs: Inputs) -> Section | None:
     )
 
 
+def _plain_way(inputs: Inputs) -> str:
+    if inputs.first_asked:
+        return "the campaign's first system prompt and decoding"
+    return "the plain way (no system prompt, temperature 0)"
+
+
 def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatrix) -> ReportTable | None:
     settings = {one.target.target: one for one in inputs.settings}
-    rows = []
+    rows, without = [], []
     for checkpoint, targets in grids([one.target for one in inputs.settings]).items():
-        cells = grid_cells(matrix, targets)
+        cells = grid_cells(matrix, targets, inputs.first_asked)
         if len(cells) > 1:
             rows += [[last_part(checkpoint), *_row(cell, settings[cell.target])] for cell in cells]
+            without += [last_part(checkpoint)] if all(math.isnan(one.difference) for one in cells) else []
     if not rows:
         return None
+    why = f". No differences of {', '.join(without)}: not asked in exactly one such way" if without else ""
     return make(
         key,
-        f"{rate.capitalize()} on {title} by system prompt and decoding",
+        f"{rate.capitalize()} on {title} by system prompt and decoding{why}",
         (
             "Checkpoint",
             "System prompt",
             "Decoding",
             rate.capitalize(),
-            "Difference to plain",
+            "Difference to the first" if inputs.first_asked else "Difference to plain",
             "Replies differ",
         ),
         rows,

@@ -7,7 +7,7 @@ both have a scored reply to.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from generators.report.stats.matrix import MISSING, ResponseMatrix
@@ -38,10 +38,13 @@ class GridCell:
     common: int = 0
 
 
-def plain_of(targets: Sequence[TargetRecord]) -> TargetRecord | None:
-    """Of one checkpoint's targets the one without a system instruction, at temperature 0, asked once; None
-    where there is not exactly one."""
-    found = [one for one in targets if not one.system_instruction and one.drawn["temperature"] == 0]
+def plain_of(targets: Sequence[TargetRecord], first: Collection[str] = ()) -> TargetRecord | None:
+    """Of one checkpoint's targets the one that is among ``first`` or, where that has no names, the one
+    without a system instruction, at temperature 0; None where there is not exactly one."""
+    if first:
+        found = [one for one in targets if one.target in first]
+    else:
+        found = [one for one in targets if not one.system_instruction and one.drawn["temperature"] == 0]
     return found[0] if len(found) == 1 else None
 
 
@@ -53,20 +56,27 @@ def grids(targets: Sequence[TargetRecord]) -> dict[str, list[TargetRecord]]:
     return {checkpoint: some for checkpoint, some in found.items() if len(some) > 1}
 
 
-def grid_cells(matrix: ResponseMatrix, targets: Sequence[TargetRecord]) -> list[GridCell]:
-    """The cells of one checkpoint's targets that have a scored reply in ``matrix``, the plain one first."""
-    plain = plain_of(targets)
-    known = {one.target for one in targets if one.target in matrix.targets}
-    order = sorted(known, key=lambda name: (plain is None or name != plain.target, name))
-    cells = [_cell(matrix, name, plain) for name in order]
-    return [cell for cell in cells if cell.rate.n]
+def grid_cells(
+    matrix: ResponseMatrix, targets: Sequence[TargetRecord], first: Collection[str] = ()
+) -> list[GridCell]:
+    """The cells of one checkpoint's targets that have a scored reply in ``matrix``, the plain one first.
+
+    Args:
+        first: see :func:`plain_of`.
+    """
+    there = [one for one in targets if one.target in matrix.answered().targets]
+    plain = plain_of(there, first)
+    order = sorted(
+        {one.target for one in there}, key=lambda name: (plain is None or name != plain.target, name)
+    )
+    return [_cell(matrix, name, plain) for name in order]
 
 
 def _cell(matrix: ResponseMatrix, name: str, plain: TargetRecord | None) -> GridCell:
     column = matrix.column(name)
     scored, rate = column[column != MISSING], target_rate(matrix, name)
     split = float(((scored > 0) & (scored < 1)).mean()) if len(scored) else math.nan
-    if plain is None or name == plain.target or plain.target not in matrix.targets:
+    if plain is None or name == plain.target:
         return GridCell(name, rate, split)
     before = matrix.column(plain.target)
     common = (column != MISSING) & (before != MISSING)
