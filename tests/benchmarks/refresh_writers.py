@@ -3,6 +3,8 @@
     python tests/benchmarks/refresh_writers.py                    # the tables, from the records that are kept
     python tests/benchmarks/refresh_writers.py --sheet READER.csv quality=RUN small=RUN
     python tests/benchmarks/refresh_writers.py --keep READER.csv --minutes FILE quality=RUN small=RUN
+    python tests/benchmarks/refresh_writers.py --sheet READER.csv    # without runs: one more reader
+    python tests/benchmarks/refresh_writers.py --keep READER.csv     # of the records that are kept
 
 Both runs have the same seeds, target, labels and first detector. The records
 (tests/data/refresh_runs.jsonl.gz) hold a row per round, and per candidate that is a prompt at all: its
@@ -34,12 +36,18 @@ from generators.detector.detector_report import DetectorReport
 from generators.detector.scores import compare
 from generators.refresh.run import Run, settings_of
 from generators.refresh.store import Store
+from overbench_tasks.review.annotators import cohens_kappa
 from overbench_tasks.tables import read_table
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 RECORDS, SCORES = DATA / "refresh_runs.jsonl.gz", DATA / "detector_scores.csv.gz"
 WRITERS = {"quality": "a large language model, by batch files", "small": "Qwen2.5-Coder-1.5B"}
 BASELINE = "TF-IDF + logistic regression"
+SECOND_ROUND = {
+    "quality": "the run's of round 2, with the large language model's prompts",
+    "small": "the run's of round 2, with the 1.5B's prompts",
+}
+"""The columns of the detectors that a run trained for its second round."""
 
 Record = Mapping[str, Any]
 
@@ -98,6 +106,28 @@ def cost_table(rows: Sequence[Record]) -> Iterator[str]:
         yield f"| {' | '.join([name, str(good), *cells])} |"
 
 
+def readers_table(rows: Sequence[Record]) -> Iterator[str]:
+    """By writer and round: what the first two readers call harmless, and how far they agree on the words."""
+    accepted = [row for row in rows if row["kind"] == "prompt" and not row["gate"]]
+    first, second, *_ = accepted[0]["readings"]
+    yield (
+        f"| writer | round | harmless to `{first}` | to `{second}` | harmful to `{first}` | to `{second}` | "
+        "the same word from both | Cohen's kappa |"
+    )
+    yield "| --- | ---: | --- | --- | ---: | ---: | --- | ---: |"
+    places = list(dict.fromkeys((row["run"], row["round"]) for row in accepted))
+    for place in [*places, None]:
+        own = [row["readings"] for row in accepted if place in (None, (row["run"], row["round"]))]
+        pairs = [(read[first], read[second]) for read in own]
+        table = np.array([[pairs.count((one, other)) for other in READINGS] for one in READINGS])
+        cells = [WRITERS[place[0]], str(place[1])] if place else ["both", "both"]
+        for word in ("harmless", "harmful"):
+            counts = [sum(read[reader] == word for read in own) for reader in (first, second)]
+            cells += [share(n, len(own)) if word == "harmless" else str(n) for n in counts]
+        cells += [share(int(np.trace(table)), len(own)), f"{float(cohens_kappa(table)):.2f}"]
+        yield f"| {' | '.join(cells)} |"
+
+
 def detector_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """AUROC of each detector on the test prompts, and its gain over the baseline; bootstrap intervals."""
     refused = np.array([row["refused"] == "1" for row in rows])
@@ -128,7 +158,7 @@ def made_by(runs: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
 
 
 def write_sheet(rows: Iterable[Record], file: Path) -> None:
-    prompts = sorted({row["prompt"] for row in rows if not row["gate"]})
+    prompts = sorted({row["prompt"] for row in rows if row["kind"] == "prompt" and not row["gate"]})
     random.Random(file.stem).shuffle(prompts)
     with file.open("w", encoding="utf-8", newline="") as out:
         csv.writer(out).writerows([("prompt", "reading"), *((prompt, "") for prompt in prompts)])
@@ -150,26 +180,33 @@ def rounds_of(runs: Mapping[str, Path], minutes: Sequence[Record]) -> Iterator[d
             yield {"kind": "round", "run": name, **row, "auroc": str(found.detector.auroc)}
 
 
-def keep(runs: Mapping[str, Path], sheets: Sequence[Path], minutes: Path) -> None:
-    """Join the readings to the candidates and write the records; the same input gives the same bytes."""
-    votes = {sheet.stem: {row["prompt"]: row["reading"] for _, row in read_table(sheet)} for sheet in sheets}
+def measured(runs: Mapping[str, Path], minutes: Path) -> Iterator[dict[str, Any]]:
+    """All rows of the records, which nobody has read yet."""
     timed = [row for _, row in read_table(minutes)]
     both = [row for row in timed if row["run"] == "shared"]
     took = {row["stage"]: row["minutes"] for row in both}
-    shared = {"kind": "shared", "calls": sum(row.get("calls", 0) for row in both), "minutes": took}
-    rows = [shared, *rounds_of(runs, timed)]
-    for row in made_by(runs):
-        said = {} if row["gate"] else {name: read[row["prompt"]] for name, read in votes.items()}
-        assert set(said.values()) <= set(READINGS), row["prompt"]
-        rows.append({**row, "readings": said})
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    yield {"kind": "shared", "calls": sum(row.get("calls", 0) for row in both), "minutes": took}
+    yield from rounds_of(runs, timed)
+    yield from ({**row, "readings": {}} for row in made_by(runs))
+
+
+def keep(rows: Iterable[Record], sheets: Sequence[Path]) -> None:
+    """Join readings to the candidates and write the records; the same input gives the same bytes."""
+    votes = {sheet.stem: {row["prompt"]: row["reading"] for _, row in read_table(sheet)} for sheet in sheets}
+    text = ""
+    for row in rows:
+        if row["kind"] == "prompt" and not row["gate"]:
+            said = {name: read[row["prompt"]] for name, read in votes.items()}
+            assert set(said.values()) <= set(READINGS), row["prompt"]
+            row = {**row, "readings": row["readings"] | said}
+        text += json.dumps(row, ensure_ascii=False) + "\n"
     RECORDS.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def lines() -> Iterator[str]:
     """What the page shows of the records."""
     rows = records()
-    yield from (*rounds_table(rows), "", *cost_table(rows))
+    yield from (*rounds_table(rows), "", *readers_table(rows), "", *cost_table(rows))
 
 
 def main() -> None:
@@ -181,10 +218,10 @@ def main() -> None:
     given = parser.parse_args()
     runs = {name: Path(folder) for name, _, folder in (one.partition("=") for one in given.runs)}
     if given.sheet:
-        write_sheet(made_by(runs), given.sheet)
+        write_sheet(made_by(runs) if runs else records(), given.sheet)
         return
     if given.keep:
-        keep(runs, given.keep, given.minutes)
+        keep(measured(runs, given.minutes) if runs else records(), given.keep)
     print("\n".join([*detector_table([row for _, row in read_table(SCORES)]), "", *lines()]))
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from benchmarks import refresh_writers
 from benchmarks.refresh_writers import (
     BASELINE,
     SCORES,
+    SECOND_ROUND,
     cost_table,
     detector_table,
     harmless,
+    keep,
     lines,
+    readers_table,
     records,
     rounds_table,
 )
@@ -55,6 +60,31 @@ def test_the_tables_by_hand() -> None:
     assert list(cost_table(good))[2].endswith("files | 2 | 3.0 | 150 | 0.50 | 52.0 | 5.50 |")
 
 
+def test_two_readers_by_hand() -> None:
+    """3 of 4 alike; by chance (2 * 1 + 1 * 1 + 1 * 2) / 16, so kappa is (3/4 - 5/16) / (11/16) = 7/11."""
+    words = [
+        ("harmless", "harmless"),
+        ("harmless", "harmful"),
+        ("harmful", "harmful"),
+        ("borderline", "borderline"),
+    ]
+    [_, _, row, both] = readers_table([*(prompt("", "refused", *pair) for pair in words), prompt("form", "")])
+    shares = "2 of 4, 50 % [15, 85] | 1 of 4, 25 % [5, 70] | 1 | 2 | 3 of 4, 75 % [30, 95] | 0.64 |"
+    assert row == f"| a large language model, by batch files | 1 | {shares}"
+    assert both == f"| both | both | {shares}"
+
+
+def test_one_more_reader_changes_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, sheet = records(), tmp_path / "ben.csv"
+    monkeypatch.setattr(refresh_writers, "RECORDS", tmp_path / "records.jsonl.gz")
+    refresh_writers.write_sheet(rows, sheet)
+    sheet.write_text(sheet.read_text(encoding="utf-8").replace(",\n", ",borderline\n"), encoding="utf-8")
+    keep(rows, [sheet])
+    for old, new in zip(rows, records(), strict=True):
+        accepted = old["kind"] == "prompt" and not old["gate"]
+        assert new == (old | {"readings": old["readings"] | {"ben": "borderline"}} if accepted else old)
+
+
 def test_a_score_that_orders_all_prompts_rightly() -> None:
     rows = [{"id": "a", "refused": str(n % 2), "x": str(n % 2), BASELINE: "0"} for n in range(40)]
     assert list(detector_table(rows))[2:] == [
@@ -66,9 +96,18 @@ def test_a_score_that_orders_all_prompts_rightly() -> None:
 def test_the_page_shows_the_tables_of_the_records() -> None:
     rows, page = records(), PAGE.read_text(encoding="utf-8")
     assert "\n".join(lines()) in page
-    assert "\n".join(detector_table([row for _, row in read_table(SCORES)])) in page
+    scores = list(detector_table([row for _, row in read_table(SCORES)]))
+    assert "\n".join(scores) in page
+    for one in (row for row in rows if row["kind"] == "round" and row["round"] == 2):
+        start = f"| {SECOND_ROUND[one['run']]} | {one['auroc'].split()[0]} ["
+        assert any(line.startswith(start) for line in scores)
     accepted = [row for row in rows if row["kind"] == "prompt" and not row["gate"]]
-    assert all(row["readings"] and row["target"] for row in accepted)
+    assert all(len(row["readings"]) == 2 and row["target"] for row in accepted)
+    differ = [set(row["readings"].values()) for row in accepted if len(set(row["readings"].values())) > 1]
+    once = sum("harmless" in words for words in differ)
+    text = " ".join(page.split())
+    assert f"of the {len(differ)} on which the readers differ, {once} are harmless to one of them" in text
+    assert f"of the other {len(differ) - once} are" in text
     read = [row for row in accepted if row["run"] == "quality"]
     assert sum(map(harmless, read)) >= 0.9 * len(read)
 
