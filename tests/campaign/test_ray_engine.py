@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from campaign_fakes import STAND_IN, TARGET, asked, prepared, records, run
+from fault_server import fault_server
 
 from generators.campaign.campaign import CampaignOutcome, run_campaign
 from generators.campaign.campaign_settings import CampaignSettings, RaySettings
@@ -33,15 +34,16 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A head that runs nothing, and two nodes of one core each, where lm_eval is the stand-in unless the test
-    is of a real model."""
+    is of real ones."""
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    places = (REPOSITORY,) if "real_model" in request.node.name else (STAND_IN, REPOSITORY)
+    places = (REPOSITORY,) if "real_lm_eval" in request.node.name else (STAND_IN, REPOSITORY)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
     monkeypatch.setenv("LM_EVAL_ASKED", str(tmp_path / "ray" / "asked"))
     monkeypatch.setenv("LM_EVAL_RULES", RULES_VERSION)
     monkeypatch.setenv("LM_EVAL_SECONDS", "0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
     # A machine that is busy with other tests is slow to start a node and to say that it lives.
     monkeypatch.setenv("RAY_health_check_timeout_ms", "60000")
     monkeypatch.setenv("RAY_worker_register_timeout_seconds", "300")
@@ -76,7 +78,7 @@ def parent(process: int) -> int:
 
 
 def wait_for(happens: Callable[[], object]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not happens() and time.monotonic() < until:
         time.sleep(0.02)
 
@@ -155,21 +157,41 @@ def tiny_model(folder: Path) -> Path:
     return folder
 
 
-def test_a_real_model_has_the_records_of_the_local_engine(cluster: Any, tmp_path: Path) -> None:
+def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_not(
+    cluster: Any, tmp_path: Path
+) -> None:
+    """A model that is loaded, and one behind a server that is asked at a temperature."""
+    plain = {"apply_chat_template": False, "memory": 0.5}
     model = f"pretrained={tiny_model(tmp_path / 'model')}"
-    target = {
-        "name": "tiny",
-        "model_args": model,
-        "apply_chat_template": False,
-        "device": "cpu",
-        "memory": 0.5,
+    tiny = {**plain, "name": "tiny", "model_args": model, "device": "cpu"}
+    hard = {"task": "overbench_hard", "limit": 16}
+    sets = {
+        "hard": {**hard, "targets": ["tiny"], "decodings": ["greedy"]},
+        "warm": {**hard, "targets": ["served"], "decodings": ["warm"]},
     }
-    hard = {"task": "overbench_hard", "limit": 8}
-    settings = CampaignSettings.model_validate({"targets": [target], "sets": {"hard": hard}, "report": None})
+    warm = {"gen_kwargs": {"temperature": 0.7}}
+
+    def kill() -> None:
+        wait_for(lambda: lm_evals(tmp_path / "ray"))
+        os.kill(parent(lm_evals(tmp_path / "ray")[0]), signal.SIGKILL)
+
     found = {}
-    for name, engine in (("local", LocalEngine()), ("ray", RayEngine(RAY, cluster.address))):
-        assert run_campaign(settings, tmp_path / name / "out", engine).failures == ()
-        (results,) = (tmp_path / name / "out" / "cells").rglob("results_*.json")
-        scores = json.loads(results.read_text())["results"]["overbench_hard"]
-        found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True)
-    assert found["ray"] == found["local"]
+    with fault_server(lambda text, _: f"Sure: {text}") as server:
+        served = {**TARGET, "memory": 0.5, "name": "served"}
+        served["model_args"] = f"model=org/one,base_url={server.url}/chat/completions"
+        told = {"targets": [tiny, served], "sets": sets, "decodings": {"greedy": {}, "warm": warm}}
+        settings = CampaignSettings.model_validate({**told, "report": None})
+        killer = Thread(target=kill)
+        for name, engine in (
+            ("local", LocalEngine()),
+            ("ray", RayEngine(RaySettings(shard_prompts=8), cluster.address)),
+        ):
+            if name == "ray":
+                killer.start()
+            assert run_campaign(settings, tmp_path / name / "out", engine).failures == ()
+            results = sorted((tmp_path / name / "out" / "cells").rglob("results_*.json"))
+            scores = [json.loads(one.read_text())["results"]["overbench_hard"] for one in results]
+            found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True)
+        killer.join()
+    assert found["ray"] == found["local"] and len(found["ray"][0]) == 2
+    assert {one["temperature"] for one in server.bodies} == {0.7}
