@@ -116,6 +116,16 @@ def test_what_was_judged_is_not_paid_for_again_on_another_node(
     assert not [*(tmp_path / "out" / "caches").rglob("*.verdicts")]
 
 
+def test_cells_that_may_stop_early_are_asked_at_once_and_have_caches_of_their_own(
+    tmp_path: Path, in_process: InProcess
+) -> None:
+    (tmp_path / "many.csv").write_text("prompt\n" + "".join(f"How do I kill wasp {n}?\n" for n in range(30)))
+    early = {"source": str(tmp_path / "many.csv"), "until_width": 0.9}
+    found = run(tmp_path, {**of_one(), "sets": {"one": early, "two": early}}, engine=in_process)
+    assert (found.done, found.failures) == (2, ())
+    assert len([*(tmp_path / "out" / "caches").rglob("*.db")]) == 2
+
+
 @pytest.mark.parametrize("shards", [None, "memory://"])
 def test_the_status_says_which_shards_are_at_work_and_when_all_may_have_ended(
     shards: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess

@@ -80,7 +80,7 @@ class RayEngine:
                     if _in_one(job) and self._settings.shards:
                         heard(Finished(job, [], note_failure(job, out, _NOT_SEEN, job.shown())))
                     elif _in_one(job):
-                        at_work[self._task(_run_in_one, job).remote(job, out)] = job
+                        at_work[self._task(_run_in_one, job).remote(_with_own_cache(job), out)] = job
                 for run in cells.runs(address, shared=not self._settings.shards):
                     at_work[self._task(run_shards, run.job).remote(run)] = run
                 self._wait(at_work, cells)
@@ -156,6 +156,15 @@ def _needs(job: CampaignJob) -> dict[str, float]:
 def _in_one(job: CampaignJob) -> bool:
     """Whether it can't be cut: a refresh, or a cell that is asked until its interval is narrow enough."""
     return job.refreshes is not None or job.until_width > 0
+
+
+def _with_own_cache(job: CampaignJob) -> CampaignJob:
+    """Cells with until_width of one configuration are asked at once here, and SQLite on a shared folder is
+    for one at a time."""
+    if not job.until_width:
+        return job
+    own = f"{job.cache}-{job.key}"
+    return replace(job, cache=own, command=tuple(own if word == job.cache else word for word in job.command))
 
 
 def _run_in_one(job: CampaignJob, out: Path) -> Finished:
