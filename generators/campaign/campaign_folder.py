@@ -56,6 +56,23 @@ class JobFailure:
     log: str
 
 
+@dataclass(frozen=True)
+class StartedJob:
+    """A job at work.
+
+    Attributes:
+        job: its name.
+        cells: the names of its cells.
+        started: when, in seconds since 1970.
+        folder: where it works.
+    """
+
+    job: str
+    cells: tuple[str, ...]
+    started: float
+    folder: Path
+
+
 @contextmanager
 def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
     """Work in a campaign's folder, alone; it is made where it is missing.
@@ -122,7 +139,8 @@ def settings_in(out: Path) -> CampaignSettings:
 def note_start(job: CampaignJob, out: Path) -> None:
     """Let the status know that a job is at work."""
     with whole_file(job.folder(out) / _STARTED) as file:
-        json.dump({"job": job.name, "started": time.time()}, file)
+        cells = [cell.name for cell in job.cells]
+        json.dump({"job": job.name, "cells": cells, "started": time.time()}, file)
 
 
 def note_failure(job: CampaignJob, out: Path, why: str, command: str) -> JobFailure:
@@ -152,10 +170,14 @@ def failures(out: Path) -> list[JobFailure]:
     return [JobFailure(**{**told, "cells": tuple(told["cells"])}) for told in found if told]
 
 
-def at_work(out: Path) -> dict[str, float]:
-    """Key of each job that was started and has not ended -> when, in seconds since 1970."""
+def at_work(out: Path) -> dict[str, StartedJob]:
+    """The jobs that were started and have not ended, by key."""
     found = {file.parent.name: _read(file) for file in (out / WORK).glob(f"*/{_STARTED}")}
-    return {key: float(told["started"]) for key, told in found.items() if told}
+    return {
+        key: StartedJob(told["job"], tuple(told.get("cells", ())), float(told["started"]), out / WORK / key)
+        for key, told in found.items()
+        if told
+    }
 
 
 def is_locked(out: Path) -> bool:

@@ -102,11 +102,10 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
     out, done = plan.out, plan.done
     working = is_locked(out)
     failed = {name: one for one in failures(out) for name in one.cells}
-    started = at_work(out) if working else {}
-    running = [job for job in plan.jobs() if job.key in started]
+    running = list(at_work(out).values()) if working else []
     shards = _shards(plan)
     on_ray = {name: one for name, one in shards.items() if one.since and working}
-    cells_running = {cell.name for job in running for cell in job.cells} | on_ray.keys()
+    cells_running = {name for one in running for name in one.cells} | on_ray.keys()
     yield f"{out}: {'at work' if working else 'nobody works on it'}"
     yield (
         f"cells  {len(plan.cells):,}: {len(done):,} done, {len(cells_running):,} running, "
@@ -121,9 +120,8 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
         if estimates := facts_of(cell, out).estimates:
             yield f"not all asked  {cell.name}: {estimates}"
     for job in running:
-        percent = progress(job.folder(out) / LOG)
-        since = hours((time.time() - started[job.key]) / 3600)
-        yield f"running  {job.name}: {'starting' if percent is None else f'{percent} %'}, for {since}"
+        percent, since = progress(job.folder / LOG), hours((time.time() - job.started) / 3600)
+        yield f"running  {job.job}: {'starting' if percent is None else f'{percent} %'}, for {since}"
     for name, one in on_ray.items():
         longest = hours((time.time() - min(one.since)) / 3600)
         yield f"running  {name}: {one.kept:,} of {one.of:,} shards, {len(one.since):,} at work, for {longest}"

@@ -20,7 +20,8 @@ from fault_server import fault_server
 
 from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
-from generators.campaign.campaign_folder import settings_in
+from generators.campaign.campaign_folder import locked, note_start, settings_in
+from generators.campaign.campaign_jobs import evaluations
 from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import CampaignSettings, SetSettings
 from generators.campaign.campaign_status import status_of
@@ -151,6 +152,17 @@ def test_the_status_says_which_shards_are_at_work_and_when_all_may_have_ended(
     assert f"expected end  {end:%Y-%m-%d %H:%M}, if what is left goes as fast as tokens_per" in second
     left = fsspec.filesystem("memory").find("/") if shards else (tmp_path / "out").rglob("*")
     assert not [one for one in left if str(one).endswith(".started")]
+
+
+def test_the_status_knows_what_is_at_work_also_where_a_set_is_asked_once_more_alone(tmp_path: Path) -> None:
+    sets = {name: {"task": "overbench_hard", "limit": n} for n, name in enumerate(("few", "more"), 1)}
+    settings = CampaignSettings.model_validate({**of_one(), "sets": sets})
+    with locked(tmp_path, settings):
+        plan = make_plan(settings, tmp_path)
+        note_start(evaluations(plan.cells[1:], tmp_path, together=False, max_failed=0)[0], tmp_path)
+        lines = "\n".join(status_of(plan))
+    assert "2: 0 done, 1 running, 0 failed" in lines
+    assert "running  one/plain/greedy: more: starting, for 0 min" in lines
 
 
 def test_shards_in_memory_as_at_any_address(tmp_path: Path) -> None:
