@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import logging
 import os
 import re
@@ -195,6 +196,11 @@ class KeepsBlocks:
             self.stopped = True
 
 
+def seed_of(seed: int, messages: str) -> int:
+    """A seed of 31 bits for these messages alone, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {messages}".encode()).digest()[:4], "big") >> 1
+
+
 class Attempts:
     """One request until its reply, over as many attempts as lm-eval would make.
 
@@ -210,16 +216,18 @@ class Attempts:
         self._ended = False
         self.reply = ModelReply(failure="not asked, since no request was answered")
         self.wait_sec = 0.0
-        # lm-eval gives all repeats of a request one seed; a server that heeds it repeats its reply. Tasks
-        # that share a prompt share its seeds, so that it doesn't matter which are asked together.
+        # lm-eval sends one seed with every request. A server that heeds it gives all repeats one reply, and
+        # all prompts the same random numbers, so that a rate of sampled replies hangs on a single draw.
+        # Tasks that share a prompt share its seeds, so that it doesn't matter which are asked together.
         request = hash((str(messages), str(gen_kwargs)))
         seed = lm._seed + lm.begun[request] % lm.repeats
         lm.begun[request] += 1
+        message = lm.create_message(messages)
         # It takes what it uses out of the settings, which all requests share.
-        settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": seed}
+        settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": seed_of(seed, str(message))}
         if lm._eos_string:
             settings["eos"] = lm._eos_string
-        payload = lm._create_payload(lm.create_message(messages), generate=True, **settings)
+        payload = lm._create_payload(message, generate=True, **settings)
         self.sent = {"json": payload, "headers": lm.header}
 
     def over(self) -> bool:

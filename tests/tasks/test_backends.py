@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +74,24 @@ def test_the_labels_are_those_scripted(model: str, protocol: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-@pytest.mark.parametrize(("repeats", "seeds"), [(1, [0, 0]), (3, [0, 0, 1, 2])])
-def test_repeats_have_seeds_of_their_own_and_tasks_share_them(
-    repeats: int, seeds: list[int], concurrency: int, tmp_path: Path
+@pytest.mark.parametrize(("repeats", "times"), [(1, [2]), (3, [1, 1, 2])])
+def test_prompts_and_repeats_have_seeds_of_their_own_and_tasks_share_them(
+    repeats: int, times: list[int], concurrency: int, tmp_path: Path
 ) -> None:
-    """A server that heeds a seed gives the same reply to it each time, at any temperature."""
+    """A server that heeds a seed draws the same random numbers for it each time: the same reply to the same
+    prompt, and to others replies that are all as likely or unlikely refusals as the first.
+    """
     config = load_yaml(f"{tasks_path()}/overbench_hard.yaml") | {"repeats": repeats}
     source = write(tmp_path / "p.jsonl", [{"prompt": f"Why is item {n} shot?"} for n in range(4)])
     with fault_server(lambda *_: body(completion(ANSWER))) as server:
         where = {"model_args": arguments(server.url, concurrency)}
         evaluate("overbench-local-chat", source, "overbench", config, **where)
-    sent = sorted((one["messages"][-1]["content"], one["seed"] - 1234) for one in server.bodies)
-    assert sent == [(f"Why is item {n} shot?", seed) for n in range(4) for seed in seeds]
+    sent: dict[str, Counter[int]] = defaultdict(Counter)
+    for one in server.bodies:
+        sent[one["messages"][-1]["content"]][one["seed"]] += 1
+    assert [sorted(sent[f"Why is item {n} shot?"].values()) for n in range(4)] == [times] * 4
+    assert len(set().union(*sent.values())) == 4 * repeats
+    assert 1429915068 in sent["Why is item 0 shot?"]  # on every machine, and one at a time, too
 
 
 def test_one_at_a_time_gives_the_same(tmp_path: Path) -> None:
