@@ -66,6 +66,11 @@ def words_of(prompt: str) -> list[TextPart]:
     ]
 
 
+def running_words(parts: Sequence[TextPart]) -> int:
+    """How many words a text has, each as often as it stands there."""
+    return sum(len(part.places) for part in parts)
+
+
 def candidates(words: Sequence[TextPart]) -> list[int]:
     """The numbers of the words that may be taken out: all but stop words; where there is no other, all."""
     chosen = [number for number, word in enumerate(words) if word.excluded != "stop_word"]

@@ -9,11 +9,12 @@ from statistics import median
 from typing import Any
 
 from generators.explain.explanation import Explanation, FoundTriggers
+from generators.explain.text_parts import running_words
 from generators.words import pool_form
 from overbench_tasks.metrics import Rate
 
 SHORT_PROMPT_WORDS = 40
-"""Calls are told for prompts up to this length apart: longer ones take more."""
+"""Calls are told for prompts of up to so many running words apart: longer ones take more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,9 @@ def summary(explained: Sequence[Explanation]) -> dict[str, Any]:
     refused = [one for one in explained if one.state == "refused"]
     words = [one.words for one in refused if one.words]
     sentences = [one.sentences for one in refused if one.sentences]
-    short = [one.calls for one in refused if one.words and len(one.words.parts) <= SHORT_PROMPT_WORDS]
+    short = [
+        one.calls for one in refused if one.words and running_words(one.words.parts) <= SHORT_PROMPT_WORDS
+    ]
     return {
         "prompts": len(explained),
         "states": dict(Counter(one.state for one in explained)),

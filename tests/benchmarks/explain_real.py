@@ -2,13 +2,16 @@
 Integrated Gradients names on a detector? And is a planted sentence of a system instruction found?
 
     python tests/benchmarks/explain_real.py         # the tables, from what is kept
-    python tests/benchmarks/explain_real.py --draw Qwen2.5-Coder-0.5B 230 FILE.jsonl  # refused prompts
+    python tests/benchmarks/explain_real.py --draw Qwen2.5-Coder-0.5B 120 FILE.jsonl  # refused prompts
     python tests/benchmarks/explain_real.py --plant OUT --model TYPE --model_args ARGS  # asks the planted
     python tests/benchmarks/explain_real.py --keep 0.5B=OUT 1.5B=OUT --detector FOLDER --planted 0.5B=OUT
 
 OUT is the folder of an ``overbench explain --out OUT`` on drawn prompts, or of ``--plant``; FOLDER a trained
 detector (``detector/round-1`` of a refresh). Kept in ``tests/data/explained.jsonl.gz`` are ids, numbers of
 words, labels and counts: no prompts and no replies.
+
+The prompts of release 1.1 were written around words that Integrated Gradients named, on detectors of these
+very targets; those of release 2.0 that are not from 1.1 were not. The tables keep them apart.
 """
 
 from __future__ import annotations
@@ -18,50 +21,55 @@ import gzip
 import hashlib
 import json
 import random
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import numpy as np
 import yaml
+from explain_tables import Record, lines
 
 from generators.attribution.attribution import Attribution, attribute
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector.detector_model import Detector
 from generators.explain.explain_run import PromptToExplain, explain
 from generators.explain.explain_settings import ExplainSettings
-from generators.explain.text_parts import TextPart, candidates, rarest_first, words_of
-from generators.explain.trigger_table import SHORT_PROMPT_WORDS
-from generators.report.stats.comparisons import paired_test
+from generators.explain.text_parts import TextPart, candidates, rarest_first, running_words, words_of
+from generators.explain.trigger_table import word_form
 from generators.targets.target import Target
-from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts
+from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts, read_prompts
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.tables import read_table, whole_file
 
 RECORDS = Path(__file__).parents[1] / "data" / "explained.jsonl.gz"
 PLANTED = Path(__file__).with_name("planted_instructions.yaml")
 MAX_GEN_TOKS = 48
 """Of a reply: these models refuse at its beginning."""
-NAMINGS = {
-    "ig_adjusted": "frequency-adjusted Integrated Gradients",
-    "ig_raw": "Integrated Gradients",
-    "rarest": "the rarest word",
-    "random": "a random word",
-}
+LONG = range(25, 41)
+"""Running words of a long prompt."""
 
-Record = Mapping[str, Any]
+
+@cache
+def of_release_1() -> dict[str, Mapping[str, Any]]:
+    """The prompts of release 1.1 by their ids."""
+    return {row["id"]: row for row in read_prompts(BUNDLED_RELEASES["overbench-1.1"] / "overbench.parquet")}
 
 
 def drawn(target: str, count: int) -> list[dict[str, str]]:
-    """That many prompts of the bundled release that a target refused, drawn by the hash of their ids."""
+    """That many prompts of the bundled release, none of them from 1.1, that a target refused, half of them
+    long (:data:`LONG`), both halves drawn by the hash of their ids."""
     rows = (row for _, row in read_table(BUNDLED / "matrix.parquet"))
     refused = {row["id"] for row in rows if row["target"] == target and row["label"] == "refused"}
     texts = {row["id"]: row["prompt"] for row in bundled_prompts("overbench")}
-    chosen = sorted(refused & texts.keys(), key=lambda name: hashlib.sha256(name.encode()).hexdigest())
-    return [{"id": name, "prompt": texts[name]} for name in chosen[:count]]
+    possible = refused & texts.keys() - of_release_1().keys()
+    long = {name for name in possible if running_words(words_of(texts[name])) in LONG}
+    halves = ((long, count // 2), (possible - long, count - count // 2))
+    return [{"id": name, "prompt": texts[name]} for some, size in halves for name in _by_hash(some)[:size]]
+
+
+def _by_hash(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
 
 
 def plant(out: Path, model: str, model_args: str) -> None:
@@ -107,9 +115,18 @@ def top_word(attribution: Attribution, words: Sequence[TextPart], *, adjusted: b
     return places.get((best.start, best.end))
 
 
+def written_around(prompt: str, features: Sequence[str]) -> list[int]:
+    """The numbers of the words that a prompt was written around: in their dictionary forms, they begin with
+    the same four letters."""
+    beginnings = {word_form(word)[:4] for feature in features for word in feature.split()}
+    return [number for number, word in enumerate(words_of(prompt)) if word_form(word.text)[:4] in beginnings]
+
+
 def explained_records(target: str, out: Path, detector: Path | None) -> Iterator[dict[str, Any]]:
     """A record per explained prompt, with the words that others name."""
     rows = [row for _, row in read_table(out / "explain.jsonl")]
+    asked = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    way = f"{asked['by']}, {asked['samples']} replies" if asked["samples"] > 1 else asked["by"]
     named: dict[str, dict[str, int | None]] = {row["id"]: {} for row in rows}
     if detector is not None:
         loaded = Detector.load(detector, device="cpu")
@@ -126,16 +143,19 @@ def explained_records(target: str, out: Path, detector: Path | None) -> Iterator
         if content:
             named[row["id"]]["rarest"] = rarest_first(words, content)[0]
             named[row["id"]]["random"] = random.Random(row["id"]).choice(content)
+        old = of_release_1().get(row["id"])
         yield {
             "target": target,
+            "release": "1.1" if old else "2.0",
+            "written_around": written_around(old["prompt"], old["features"]) if old else None,
+            "way": f"{way}, by probability" if asked["by_probability"] else way,
             "id": row["id"],
             "state": row["state"],
             "search": found and found["state"],
-            "words": len(words),
+            "words": running_words(words),
             "tried": len(found["tried"]) if found else 0,
             "triggers": found and found["triggers"],
             "calls": row["calls"],
-            "by": row["by"],
             "named": named[row["id"]],
         }
 
@@ -145,94 +165,6 @@ def keep(records: Iterable[Record]) -> None:
     lines = "".join(json.dumps(one, sort_keys=True) + "\n" for one in records)
     with whole_file(RECORDS) as file:
         file.buffer.write(gzip.compress(lines.encode(), mtime=0))
-
-
-def trigger_table(records: Sequence[Record]) -> Iterator[str]:
-    """Per target: how many were searched, how large triggers are, and what they cost."""
-    yield (
-        "| target | refused, of those asked | trigger found | of one word | words, median | "
-        f"refuses whatever is left | calls, median (up to {SHORT_PROMPT_WORDS} words) |"
-    )
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for target, own in _by_target(one for one in records if "instruction" not in one):
-        refused = [one for one in own if one["state"] == "refused"]
-        sizes = [min(map(len, one["triggers"])) for one in refused if one["triggers"]]
-        left = sum(one["search"] == "refuses_whatever_is_left" for one in refused)
-        calls = [one["calls"] for one in refused if one["words"] <= SHORT_PROMPT_WORDS]
-        yield (
-            f"| {target} | {len(refused):,} of {len(own):,} | {_share(len(sizes), len(refused))} | "
-            f"{_share(sizes.count(1), len(refused))} | {median(sizes):g} | {_share(left, len(refused))} | "
-            f"{median(calls):g} |"
-        )
-
-
-def agreement_table(records: Sequence[Record]) -> Iterator[str]:
-    """Per target: whose word is in a trigger, and Integrated Gradients against the two baselines."""
-    yield "| target | a word named by | in a trigger | more than the rarest word | more than a random word |"
-    yield "| --- | --- | ---: | ---: | ---: |"
-    for target, own in _by_target(one for one in records if "instruction" not in one):
-        names = [name for name in NAMINGS if any(name in one["named"] for one in own)]
-        told = [one for one in own if one["triggers"] and all(one["named"].get(n) is not None for n in names)]
-        inside = [{word for trigger in one["triggers"] for word in trigger} for one in told]
-        for name in names:
-            words = [one["named"][name] for one in told]
-            hits = sum(word in found for word, found in zip(words, inside, strict=True))
-            cells = [
-                "" if other == name or name == "random" else _compared(inside, words, told, other)
-                for other in ("rarest", "random")
-            ]
-            yield f"| {target} | {NAMINGS[name]} | {_share(hits, len(told))} | {' | '.join(cells)} |"
-
-
-def _compared(inside: Sequence[set[int]], words: Sequence[int], told: Sequence[Record], other: str) -> str:
-    """Of two ways of naming a word: prompts where only one's is in a trigger, and McNemar's exact test."""
-    others = [one["named"][other] for one in told]
-    differences = np.array(
-        [
-            float(word in found) - float(another in found)
-            for word, another, found in zip(words, others, inside, strict=True)
-        ]
-    )
-    first, second = (int((differences == side).sum()) for side in (1, -1))
-    return f"{first:,} against {second:,}, p {paired_test(differences):.3g}"
-
-
-def planted_table(records: Sequence[Record]) -> Iterator[str]:
-    """Per target: of how many instructions the sentence named most often is the planted one."""
-    yield "| target | planted sentence found | refused prompts | of these its trigger alone | calls, median |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
-    for target, own in _by_target(one for one in records if "instruction" in one):
-        refused = [one for one in own if one["state"] == "refused"]
-        right, instructions = 0, sorted({one["instruction"] for one in own})
-        for number in instructions:
-            of_it = [one for one in refused if one["instruction"] == number]
-            blamed = Counter(part for one in of_it for trigger in one["triggers"] or () for part in trigger)
-            most = [part for part, count in blamed.items() if count == max(blamed.values())]
-            right += bool(of_it) and most == [of_it[0]["planted"]]
-        alone = sum(one["triggers"] == [[one["planted"]]] for one in refused)
-        calls = median(one["calls"] for one in refused) if refused else 0
-        yield (
-            f"| {target} | {right} of {len(instructions)} | {len(refused)} of {len(own)} | {alone} | "
-            f"{calls:g} |"
-        )
-
-
-def _by_target(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
-    found: dict[str, list[Record]] = {}
-    for one in records:
-        found.setdefault(one["target"], []).append(one)
-    return list(found.items())
-
-
-def _share(count: int, n: int) -> str:
-    rate = Rate(count, n)
-    return f"{count:,}: {100 * rate.value:.0f} % [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
-
-
-def lines(records: Sequence[Record]) -> Iterator[str]:
-    """All tables."""
-    for table in (trigger_table, agreement_table, planted_table):
-        yield from (*table(records), "")
 
 
 def main() -> None:

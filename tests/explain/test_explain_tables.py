@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from benchmarks import explain_real
+from benchmarks import explain_real, explain_tables
 from explain_fakes import RuledTarget
 
 from generators.attribution.attribution import Attribution, WordScore
-from generators.explain.text_parts import words_of
+from generators.explain.text_parts import running_words, words_of
 from overbench_tasks.tables import read_table
 
 
@@ -29,26 +29,59 @@ def test_the_word_that_an_attribution_names_is_found_by_its_place() -> None:
     assert explain_real.top_word(Attribution("x", 1.0, 0.0, 0.0, 11, True, False, ()), []) is None
 
 
-def record(triggers: list[list[int]], **named: int) -> dict[str, Any]:
+def record(triggers: list[list[int]] | None, *named: int, **more: Any) -> dict[str, Any]:
     search = "found" if triggers else "refuses_whatever_is_left"
-    row = {"target": "a", "state": "refused", "search": search, "triggers": triggers, "words": 17}
-    return {**row, "calls": 10 + 5 * len(triggers), "named": named}
+    row = {"target": "a", "release": "2.0", "way": "removal", "id": "x", "written_around": [4]}
+    row |= {"state": "not_refused" if triggers is None else "refused", "search": search, "words": 17}
+    row |= {"calls": 10 + 5 * len(triggers or ()), "triggers": triggers}
+    return {**row, "named": dict(zip(explain_tables.NAMINGS, named, strict=bool(named))), **more}
+
+
+ROWS = [
+    record([[1]], 1, 1, 2, 3),
+    record([[1], [2]], 1, 2, 2, 3, words=25),
+    record([[0, 4]], 4, 3, 2, 0, words=41),
+    record([], 1, 1, 1, 1, id="y"),
+    record(None),
+]
 
 
 def test_the_tables_of_the_benchmark() -> None:
-    rows = [
-        record([[1]], ig_adjusted=1, rarest=2, random=3),
-        record([[1], [2]], ig_adjusted=1, rarest=2, random=3),
-        record([[0, 4]], ig_adjusted=4, rarest=2, random=0),
-        record([], ig_adjusted=1, rarest=1, random=1),
-        {"target": "a", "state": "not_refused", "search": None, "triggers": None, "named": {}},
+    [_, _, row] = explain_tables.trigger_table(ROWS)
+    sizes = "3: 75 % [30, 95] | 2: 50 % [15, 85] | 1 | 1: 25 % [5, 70]"
+    assert row == f"| a | 2.0 | 4 of 5 | {sizes} | 15 (3) | 20 (1) |"
+    [_, _, row] = explain_tables.agreement_table(ROWS)
+    shares = "3: 100 % [44, 100] | 2: 67 % [21, 94] | 1: 33 % [6, 79] | 1: 33 % [6, 79]"
+    rarest = "2 against 0, p 0.5 | 1 against 0, p 1"
+    chance = "2 against 0, p 0.5 | 2 against 1, p 1"
+    assert row == f"| a | 2.0 | 3 | {shares} | {rarest} | {chance} |"
+
+
+def test_prompts_that_were_written_around_the_very_word_are_apart() -> None:
+    old = [{**one, "release": "1.1"} for one in ROWS]  # of the third alone the word named is that word
+    table = [row.split(" | ")[1:4] for row in list(explain_tables.agreement_table(old))[2:]]
+    assert table == [
+        ["1.1", "3", "3: 100 % [44, 100]"],
+        ["1.1, around that word", "1", "1: 100 % [21, 100]"],
+        ["1.1, around another", "2", "2: 100 % [34, 100]"],
     ]
-    [_, _, row] = explain_real.trigger_table(rows)
-    assert row.startswith("| a | 4 of 5 | 3: 75 % [30, 95] | 2: 50 % [15, 85] | 1 | 1: 25 % [5, 70] | 15 |")
-    table = list(explain_real.agreement_table(rows))[2:]
-    ig = "| a | frequency-adjusted Integrated Gradients | 3: 100 % [44, 100] |"
-    assert table[0] == f"{ig} 2 against 0, p 0.5 | 2 against 0, p 0.5 |"
-    assert table[1] == "| a | the rarest word | 1: 33 % [6, 79] |  | 1 against 1, p 1 |"
+    assert explain_real.written_around("Killing time with knives?", ["kill", "steak knife"]) == [0, 3]
+
+
+def test_other_ways_are_beside_the_usual_one() -> None:
+    assert not list(explain_tables.way_table(ROWS))
+    other = [record([[2, 3]], id="x", way="replacement"), record([[1]], id="y", way="replacement")]
+    [_, _, row] = explain_tables.way_table([record([[2]]), ROWS[3], *other])
+    found = "2: 100 % [34, 100] | 1: 50 % [9, 91] | 1: 100 % [21, 100]"
+    assert row == f"| a | replacement | 2 of 2 | {found} | 15 |"
+
+
+def test_new_prompts_are_drawn_and_half_of_them_are_long() -> None:
+    drawn = explain_real.drawn("Qwen2.5-Coder-1.5B", 60)
+    assert len({row["id"] for row in drawn}) == 60
+    assert not {row["id"] for row in drawn} & explain_real.of_release_1().keys()
+    lengths = [running_words(words_of(row["prompt"])) for row in drawn]
+    assert [length in explain_real.LONG for length in lengths] == [True] * 30 + [False] * 30
 
 
 def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +92,9 @@ def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     target = RuledTarget(lambda q: any(cause in (q.system_instruction or "") for cause in causes))
     monkeypatch.setattr(explain_real, "Target", lambda *_: target)
     explain_real.plant(tmp_path, "hf", "pretrained=org/m")
-    [_, _, row] = explain_real.planted_table(list(explain_real.planted_records("a", tmp_path)))
-    assert row == "| a | 10 of 10 | 30 of 30 | 30 | 8 |"
+    [_, _, row] = explain_tables.planted_table(list(explain_real.planted_records("a", tmp_path)))
+    asked = sum(len(one["prompts"]) for one in made)
+    assert row == f"| a | 10 of 10 | {asked} of {asked} | {asked} | 8 |"
 
 
 def test_the_page_shows_what_is_kept() -> None:

@@ -1,0 +1,172 @@
+"""The tables of ``explain_real.py``, from the records that it keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from generators.explain.trigger_table import SHORT_PROMPT_WORDS
+from generators.report.stats.comparisons import paired_test
+from overbench_tasks.metrics import Rate
+
+NAMINGS = {
+    "ig_raw": "Integrated Gradients",
+    "ig_adjusted": "the same, adjusted for frequency",
+    "rarest": "the rarest word",
+    "random": "a random word",
+}
+USUAL = "removal"
+"""The way of asking that the first two tables are about: a greedy reply to each variant."""
+LONG_WORDS = 25
+"""Calls are told apart for prompts of so many running words and more."""
+
+Record = Mapping[str, Any]
+
+
+def trigger_table(records: Sequence[Record]) -> Iterator[str]:
+    """Per target and release: how many were searched, how large triggers are, and what they cost."""
+    yield (
+        "| target | prompts of | refused, of those asked | trigger found | of one word | words, median | "
+        f"refuses whatever is left | calls, median (of prompts up to {SHORT_PROMPT_WORDS} words) | "
+        f"(of {LONG_WORDS} to {SHORT_PROMPT_WORDS} words) |"
+    )
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for (target, release), own in _grouped(_in_way(records, USUAL), "target", "release"):
+        refused = [one for one in own if one["state"] == "refused"]
+        sizes = _sizes(refused)
+        left = sum(one["search"] == "refuses_whatever_is_left" for one in refused)
+        short = [one for one in refused if one["words"] <= SHORT_PROMPT_WORDS]
+        long = [one for one in short if one["words"] >= LONG_WORDS]
+        calls = [f"{_median([one['calls'] for one in some])} ({len(some):,})" for some in (short, long)]
+        yield (
+            f"| {target} | {release} | {len(refused):,} of {len(own):,} | "
+            f"{_share(len(sizes), len(refused))} | {_share(sizes.count(1), len(refused))} | "
+            f"{_median(sizes)} | {_share(left, len(refused))} | {' | '.join(calls)} |"
+        )
+
+
+def agreement_table(records: Sequence[Record]) -> Iterator[str]:
+    """Whose word is in a trigger, and Integrated Gradients against the baselines.
+
+    The prompts of release 1.1 in two rows: those that were written around a word that Integrated Gradients
+    names, in either form, and the others.
+    """
+    yield (
+        f"| target | prompts of | with a trigger | {' | '.join(NAMINGS.values())} | "
+        "against the rarest word | adjusted | against a random word | adjusted |"
+    )
+    yield f"| --- | --- | ---: |{' ---: |' * len(NAMINGS)} ---: | ---: | ---: | ---: |"
+    for (target, release), own in _grouped(_in_way(records, USUAL), "target", "release"):
+        told = [one for one in own if one["triggers"] and None not in map(one["named"].get, NAMINGS)]
+        sets = {release: told}
+        if release == "1.1":
+            around = [one for one in told if _names_it(one)]
+            sets["1.1, around that word"] = around
+            sets["1.1, around another"] = [one for one in told if not _names_it(one)]
+        for name, some in sets.items():
+            if some:
+                cells = [_share(sum(_hits(some, naming)), len(some)) for naming in NAMINGS]
+                cells += [
+                    _compared(_hits(some, naming), _hits(some, other))
+                    for other in ("rarest", "random")
+                    for naming in ("ig_raw", "ig_adjusted")
+                ]
+                yield f"| {target} | {name} | {len(some):,} | {' | '.join(cells)} |"
+
+
+def _names_it(one: Record) -> bool:
+    return bool({one["named"]["ig_raw"], one["named"]["ig_adjusted"]} & set(one["written_around"]))
+
+
+def _hits(records: Sequence[Record], naming: str) -> list[bool]:
+    """Of each record whether the named word is in a trigger."""
+    return [one["named"][naming] in _in_triggers(one) for one in records]
+
+
+def _in_triggers(one: Record) -> set[int]:
+    return {word for trigger in one["triggers"] or () for word in trigger}
+
+
+def _compared(hits: Sequence[bool], others: Sequence[bool]) -> str:
+    """Of two ways of naming a word: prompts where only one's is in a trigger, and McNemar's exact test."""
+    differences = np.array(hits, dtype=float) - np.array(others, dtype=float)
+    first, second = (int((differences == side).sum()) for side in (1, -1))
+    return f"{first:,} against {second:,}, p {paired_test(differences):.3g}"
+
+
+def way_table(records: Sequence[Record]) -> Iterator[str]:
+    """Other ways of asking the same prompts, beside the usual one; no lines where there are none."""
+    usual = {(one["target"], one["id"]): one for one in _in_way(records, USUAL)}
+    ways = [one for one in records if one.get("way", USUAL) != USUAL and (one["target"], one["id"]) in usual]
+    if ways:
+        yield (
+            "| target | way | refused, of those asked | trigger found | by removal | a word in common | "
+            "calls, median |"
+        )
+        yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    for (target, way), own in _grouped(ways, "target", "way"):
+        refused = [one for one in own if one["state"] == "refused"]
+        pairs = [(_in_triggers(one), _in_triggers(usual[target, one["id"]])) for one in refused]
+        both = [bool(one & other) for one, other in pairs if one and other]
+        found = [_share(sum(bool(pair[place]) for pair in pairs), len(pairs)) for place in (0, 1)]
+        yield (
+            f"| {target} | {way} | {len(refused):,} of {len(own):,} | {' | '.join(found)} | "
+            f"{_share(sum(both), len(both))} | {_median([one['calls'] for one in refused])} |"
+        )
+
+
+def planted_table(records: Sequence[Record]) -> Iterator[str]:
+    """Per target: of how many instructions the sentence named most often is the planted one."""
+    yield "| target | planted sentence found | refused prompts | of these its trigger alone | calls, median |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for (target,), own in _grouped((one for one in records if "instruction" in one), "target"):
+        refused = [one for one in own if one["state"] == "refused"]
+        right, instructions = 0, sorted({one["instruction"] for one in own})
+        for number in instructions:
+            of_it = [one for one in refused if one["instruction"] == number]
+            blamed = Counter(part for one in of_it for trigger in one["triggers"] or () for part in trigger)
+            most = [part for part, count in blamed.items() if count == max(blamed.values())]
+            right += bool(of_it) and most == [of_it[0]["planted"]]
+        alone = sum(one["triggers"] == [[one["planted"]]] for one in refused)
+        calls = median(one["calls"] for one in refused) if refused else 0
+        yield (
+            f"| {target} | {right} of {len(instructions)} | {len(refused)} of {len(own)} | {alone} | "
+            f"{calls:g} |"
+        )
+
+
+def _in_way(records: Iterable[Record], way: str) -> Iterator[Record]:
+    return (one for one in records if one.get("way") == way)
+
+
+def _grouped(records: Iterable[Record], *by: str) -> list[tuple[tuple[str, ...], list[Record]]]:
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for one in records:
+        found.setdefault(tuple(one[name] for name in by), []).append(one)
+    return list(found.items())
+
+
+def _sizes(records: Iterable[Record]) -> list[int]:
+    return [min(map(len, one["triggers"])) for one in records if one["triggers"]]
+
+
+def _median(values: Sequence[int]) -> str:
+    return f"{median(values):g}" if values else "–"
+
+
+def _share(count: int, n: int) -> str:
+    if not n:
+        return "–"
+    rate = Rate(count, n)
+    return f"{count:,}: {100 * rate.value:.0f} % [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+
+
+def lines(records: Sequence[Record]) -> Iterator[str]:
+    """All tables."""
+    for table in (trigger_table, agreement_table, way_table, planted_table):
+        if made := list(table(records)):
+            yield from (*made, "")
