@@ -1,7 +1,8 @@
 """``--dry-run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
 
-Four characters count as a token. A target's throughput is what its finished cells have shown, replies from a
-cache included, else what the settings state. Replies are as long as those of its finished cells with the same
+Four characters count as a token. A target's throughput is what its finished cells have shown, loading it and
+replies from a cache included, once they have :data:`ENOUGH` replies or nothing else is known; else what the
+settings state. Replies are as long as those of its finished cells with the same
 bound on new tokens, else as long as that allows.
 """
 
@@ -29,6 +30,8 @@ JUDGE_TOKENS: Final = (510, 16)
 LOG_BYTES, CACHE_BYTES = 2_000, 400
 """Of a reply in the sample log and in the cache, beside the texts."""
 REFRESH_REPLY_TOKENS: Final = 128
+ENOUGH: Final = 5_000
+"""Replies beside which the time to load a model counts for little."""
 
 
 @dataclass
@@ -42,7 +45,9 @@ class TargetEstimate:
         refresh_judged: replies to these that a judge labels.
         tokens_per_second: None: neither measured nor stated.
         measured: whether its finished cells showed that.
-        disk: bytes.
+        shown: what they have shown, also where it is too little to go by; None for nothing.
+        disk: bytes of logs and caches.
+        shards: bytes, at most, of the finished parts of cells that Ray keeps beside these.
     """
 
     target: CampaignTarget
@@ -54,7 +59,9 @@ class TargetEstimate:
     refresh_judged: float = 0
     tokens_per_second: float | None = None
     measured: bool = False
+    shown: float | None = None
     disk: float = 0
+    shards: float = 0
 
     @property
     def hours(self) -> float | None:
@@ -82,6 +89,7 @@ class CampaignEstimate:
         done: finished cells.
         refreshes: of those still to be made.
         unknown: sets of which nobody knows how many prompts they have, with the reason.
+        sets: name in the file -> the name of each such set that is left to ask, with its prompts and cells.
         assumed: what was taken for granted.
         like_earlier: whether some replies count by the length of earlier ones, not by what is allowed.
     """
@@ -91,6 +99,7 @@ class CampaignEstimate:
     done: int = 0
     refreshes: dict[str, RefreshPlan] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
+    sets: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
     assumed: list[str] = field(default_factory=list)
     like_earlier: bool = False
 
@@ -130,9 +139,11 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
     length = {which: _reply_tokens(some) for which, some in bounded.items()}
     for name, one in found.targets.items():
         seconds = sum(fact.seconds for fact in facts.get(name, []))
-        one.measured = seconds > 0
         tokens = sum(fact.reply_chars for fact in facts.get(name, [])) / CHARS_OF_A_TOKEN
-        one.tokens_per_second = tokens / seconds if seconds else one.target.tokens_per_second
+        one.shown = tokens / seconds if seconds else None
+        stated, replies = one.target.tokens_per_second, sum(fact.prompts for fact in facts.get(name, []))
+        one.measured = one.shown is not None and (stated is None or replies >= ENOUGH)
+        one.tokens_per_second = one.shown if one.measured else stated
     widths = {cell.asked_set.name: cell.asked_set for cell in left if cell.asked_set.until_width}
     for name, one_set in widths.items():
         found.assumed.append(
@@ -143,6 +154,11 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
         name, most = cell.configuration.target.name, most_tokens(cell)
         found.like_earlier |= (name, most) in length
         _add(found.targets[name], cell, length.get((name, most), most))
+        asked = cell.asked_set
+        of_name = found.sets.setdefault(
+            asked.name.removesuffix(cell.of_refreshed and f"-{cell.of_refreshed}"), {}
+        )
+        of_name[asked.name] = asked.prompts, of_name.get(asked.name, (0, 0))[1] + 1
     return found
 
 
@@ -165,6 +181,7 @@ def _add(one: TargetEstimate, cell: CampaignCell, reply: float) -> None:
     one.tokens_out += asked.prompts * reply
     texts = 3 * before + 2 * reply * CHARS_OF_A_TOKEN
     one.disk += asked.prompts * (LOG_BYTES + CACHE_BYTES + texts)
+    one.shards += asked.prompts * (LOG_BYTES + texts)
 
 
 def _refreshes(found: CampaignEstimate) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from generators.campaign.asked_sets import AskedSet, asked_set
-from generators.campaign.campaign_cells import CELLS, FACTS, CampaignCell, cells_of
+from generators.campaign.asked_sets import AskedSet, asked_set, labelled_by
+from generators.campaign.campaign_cells import (
+    CELLS,
+    FACTS,
+    CampaignCell,
+    cells_of,
+    configurations,
+)
 from generators.campaign.campaign_jobs import CampaignJob, evaluations, refresh_job, refreshed_prompts
 from generators.campaign.campaign_settings import CampaignSettings, SetSettings
 from overbench_tasks.errors import OverbenchError
@@ -110,13 +117,25 @@ def tidy(plan: CampaignPlan) -> None:
     """
     known = {cell.folder(plan.out) for cell in plan.cells}
     for file in sorted((plan.out / CELLS).rglob(FACTS)):
-        if file.parent not in known:
+        if file.parent not in known and not _of_problem(file, plan):
             _move(file.parent, plan.out / EARLIER / file.parent.relative_to(plan.out / CELLS))
     for cell in plan.cells:
         for name in (cell.configuration.name, *cell.configuration.former_names):
             before = plan.out / EARLIER / name / cell.asked_set.name / cell.key
             if (before / FACTS).is_file() and not cell.is_done(plan.out):
                 _move(before, cell.folder(plan.out))
+
+
+def _of_problem(file: Path, plan: CampaignPlan) -> bool:
+    """Whether a finished cell is of a set that can't be read today, and else as the settings have it."""
+    configuration, asked_set = file.parents[2], file.parents[1].name
+    if asked_set not in plan.problems:
+        return False
+    name = str(configuration.relative_to(plan.out / CELLS))
+    told = json.loads(file.read_text(encoding="utf-8"))
+    labelled = {"labeller": labelled_by(plan.settings.labeller)}
+    wanted = [{**one.asked, **labelled} for one in configurations(plan.settings) if one.name == name]
+    return any(told.items() >= one.items() for one in wanted)
 
 
 def _move(place: Path, to: Path) -> None:

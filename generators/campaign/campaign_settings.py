@@ -23,6 +23,7 @@ from generators.refresh.refresh_settings import (
     merge,
     read_settings,
 )
+from generators.targets.naming import Aliases
 from overbench_tasks.classifier import ClassifierSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.judge import JudgeSettings, judge_versions
@@ -270,10 +271,18 @@ def load_campaign(file: Path) -> CampaignSettings:
     else:
         JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})  # the key isn't asked for yet
     if settings.release is not None:
+        from generators.release.release_inputs import find_source
         from generators.release.release_settings import AggregateSettings
 
         joined = checked(AggregateSettings, settings.release.settings, f"{file}, release.settings: ")
         refreshes = {one.name: settings.refresh_of(one) for one in settings.targets}
+        for source in settings.release.sources:
+            find_source(source, joined.prompts, Aliases(joined.aliases))
+        if not settings.release.sources and not any(refreshes.values()):
+            raise OverbenchError(
+                f"{file}: a release has prompts of refreshes or of release.sources, and there are neither. "
+                "Name the prompts in release.sources, or leave release out."
+            )
         for name, one in refreshes.items():
             if one and not joined.relabel and _labels(one.labeller) != _labels(labeller):
                 raise OverbenchError(

@@ -24,12 +24,20 @@ _SAID: Final = 10
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
-def estimate_lines(found: CampaignEstimate) -> Iterator[str]:
-    """``--dry-run``, line by line."""
+def estimate_lines(found: CampaignEstimate, *, ray: bool = False) -> Iterator[str]:
+    """``--dry-run``, line by line.
+
+    Args:
+        ray: whether cells are asked in shards.
+    """
     settings, targets = found.plan.settings, found.targets.values()
     cells, calls = sum(one.cells for one in targets), sum(one.calls for one in targets)
     more = f"; {found.done:,} are done" if found.done else ""
     yield f"cells       {cells:,} to ask{more}"
+    for name, sets in found.sets.items():
+        prompts, of_cells = map(sum, zip(*sets.values(), strict=True))
+        several = f" in {len(sets):,} sets" if len(sets) > 1 else ""
+        yield f"prompts     {name}: {prompts:,}{several}, in {of_cells:,} cells"
     yield f"calls       {calls:,} of {len(targets)} targets"
     tokens = sum(one.tokens_in for one in targets), sum(one.tokens_out for one in targets)
     bound = "about" if found.like_earlier else "at most"
@@ -48,7 +56,8 @@ def estimate_lines(found: CampaignEstimate) -> Iterator[str]:
     if api := sum(one.cost for one in targets):
         yield f"targets     {_money(api)} to their providers"
     yield from _throughput(found)
-    yield f"disk        about {size(sum(one.disk for one in targets))}"
+    shards = f" and up to {size(sum(one.shards for one in targets))} of shards" if ray else ""
+    yield f"disk        about {size(sum(one.disk for one in targets))}{shards}; refreshes and report apart"
     yield from (f"assumed     {printable(line)}" for line in found.assumed)
     for name, why in found.unknown.items():
         yield f"not counted set {name} (state its prompts: N): {printable(why)}"
@@ -62,7 +71,9 @@ def _throughput(found: CampaignEstimate) -> Iterator[str]:
     known = [one for one in found.targets.values() if one.hours is not None and one.tokens_out]
     alike: dict[str, list[str]] = {}
     for one in known:
-        how = "measured, replies from caches included," if one.measured else "stated"
+        how = "measured, loading and replies from caches included," if one.measured else "stated"
+        if one.shown is not None and not one.measured:
+            how += f" (its few replies so far: {one.shown:,.0f}, loading included)"
         gpus = f" on {one.target.gpus:g} GPUs" if one.target.gpus else ""
         told = f"{hours(one.hours or 0)} at {one.tokens_per_second:,.0f} tokens/s {how}{gpus}"
         alike.setdefault(told, []).append(one.target.name)
@@ -71,7 +82,8 @@ def _throughput(found: CampaignEstimate) -> Iterator[str]:
         yield f"time        {', '.join(names[:3])}{more}: {told}"
     total, alone = sum(one.gpu_hours for one in known), sum(one.hours or 0 for one in known)
     if known:
-        yield f"GPU hours   about {total:,.1f}; one target after another {hours(alone)}"
+        apart = "loading models" + (", detectors and attribution" if found.refreshes else "")
+        yield f"GPU hours   about {total:,.1f}; one target after another {hours(alone)}; {apart} apart"
     if total and (there := found.plan.settings.gpus):
         # No target ends before its own time.
         longest = max(one.hours or 0 for one in known)

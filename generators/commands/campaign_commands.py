@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -65,12 +66,19 @@ def campaign(
     if until_width:
         settings = settings.model_copy(update={"until_width": until_width})
     place = out or settings.out or Path("campaigns") / file.stem
-    if dry_run:
-        for line in estimate_lines(estimate(make_plan(settings, place))):
-            typer.echo(line)
-        return
     if engine not in ("local", "ray"):
         raise OverbenchError(f"--engine: expected local or ray, got {engine!r}.")
+    if address is not None and engine != "ray":
+        raise OverbenchError(f"--address {address} is of a Ray cluster. Add --engine ray, or leave it out.")
+    if re.match(r"\w{2,}:/", str(place)):
+        raise OverbenchError(
+            f"--out: expected a folder that this machine sees, got the address {place}. With --engine ray, "
+            "ray.shards takes one for the finished parts of cells."
+        )
+    if dry_run:
+        for line in estimate_lines(estimate(make_plan(settings, place)), ray=engine == "ray"):
+            typer.echo(line)
+        return
     chosen: Engine = LocalEngine(jobs, _say)
     if engine == "ray":
         chosen = RayEngine(settings.ray, address, _say)

@@ -169,6 +169,12 @@ def test_a_set_that_cannot_be_read_is_a_failure_of_its_own(tmp_path: Path) -> No
     found = run(tmp_path, {**settings, "sets": {"gone": gone, **settings["sets"]}})
     assert found.done == 12 and [one.job for one in found.failures] == ["set gone"]
     assert "gone.jsonl" in found.failures[0].why
+    before = records(tmp_path)
+    Path(settings["sets"]["my_unsafe"]["source"]).rename(tmp_path / "elsewhere")
+    fewer = {**settings, "system_prompts": {"plain": ""}}
+    found = run(tmp_path, fewer)  # what was asked of the set while it could be read is in the report
+    assert found.done == 3 and [one.job for one in found.failures] == ["set my_unsafe"]
+    assert records(tmp_path) == {name: rows for name, rows in before.items() if "/plain/" in name}
 
 
 class WithRefreshes(LocalEngine):
@@ -267,7 +273,7 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch:
     assert "base_url=http://127.0.0.1:" in asked_at and "{port}" not in asked_at
 
 
-def test_the_estimate_adds_up_what_is_left(tmp_path: Path) -> None:
+def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> None:
     """By hand: 12 prompts, 2 system prompts, 2 sets; 128 tokens each at 64 a second are 2 s a reply."""
     target = {**TARGET, "gpus": 2, "tokens_per_second": 64, "prices": {"prompt": 0, "completion": 10}}
     gone = {"task": "overbench", "source": str(tmp_path / "gone.jsonl"), "prompts": 900, "limit": 100}
@@ -285,7 +291,13 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path) -> None:
     assert left.done == 4 and left.targets["one"].calls == 200  # the stated 900, of which 100, twice
     assert list(left.unknown) == ["unknown"] and "gone: 100 prompts" in left.assumed[0]
     # The stand-in says "refused" or "complied" in 2 s for both of its sets.
+    assert not left.targets["one"].measured and left.targets["one"].tokens_per_second == 64
+    assert any("stated (its few replies so far: " in line for line in estimate_lines(left))
+    monkeypatch.setattr("generators.campaign.campaign_estimate.ENOUGH", 48)
+    left = estimate(left.plan)
     assert left.targets["one"].measured and left.targets["one"].tokens_per_second < 64
+    lines = "\n".join(estimate_lines(left, ray=True))
+    assert "prompts     gone: 100, in 2 cells" in lines and " of shards; refreshes and report apart" in lines
     assert any("and about " in line for line in estimate_lines(left)) and left.like_earlier
     longer = {**files, "decodings": {"long": {"gen_kwargs": {"max_gen_toks": 2000}}}}
     bound = estimate(make_plan(CampaignSettings.model_validate(longer), tmp_path / "out"))
@@ -304,6 +316,7 @@ def test_the_papers_campaign_on_paper() -> None:
     assert found.judge_calls == round(0.368 * 25 * 25 * 18_000) + found.refresh_judge_calls
     lines = "\n".join(estimate_lines(found))
     assert "cells       625 to ask" in lines and "on 16 GPUs" in lines and "40,000 seeds" in lines
+    assert "prompts     made: 450,000 in 25 sets, in 625 cells" in lines
 
 
 def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path, monkeypatch: Any) -> None:
@@ -356,6 +369,8 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path, monkey
         ({"targets": [{**TARGET, "refresh": {"rouns": {}}}]}, "targets.one.refresh.*rouns.* mean 'rounds'"),
         ({"labeller": {"by": "judge", "by_args": {"modle": "x"}}}, "modle: no such setting"),
         ({"release": {"settings": {"min_rejection": 2}}}, "min_rejection: .* mean 'min_rejections'"),
+        ({"release": {"sources": ["no/such.jsonl"]}}, "found nothing. Check the path"),
+        ({"release": {}}, "there are neither. Name the prompts in release.sources"),
     ],
 )
 def test_bad_settings_are_named(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -380,6 +395,19 @@ def test_a_refresh_is_labelled_as_the_campaign_is_or_there_is_no_release(tmp_pat
     file.write_text(yaml.safe_dump({**settings, **other}))
     with pytest.raises(OverbenchError, match="a release has one labeller"):
         load_campaign(file)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--address", "auto"], "Add --engine ray"),
+        (["--out", "s3://bucket/study", "--dry-run"], "got the address s3:/bucket/study"),
+    ],
+)
+def test_words_that_would_be_passed_over(words: list[str], says: str, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(yaml.safe_dump(prepared(tmp_path)))
+    assert says in str(CliRunner().invoke(app, ["campaign", str(file), *words]).exception)
 
 
 def test_a_task_that_is_not_ours_and_a_name_that_is_taken(tmp_path: Path) -> None:
