@@ -21,13 +21,20 @@ from generators.campaign.target_settings import CampaignTarget, DecodingSettings
 from generators.targets.ways_of_asking import shaping_arguments
 
 CELLS, FACTS = "cells", "cell.json"
+_UNSEEDED: Final = ("gguf", "ggml", "textsynth", "watsonx_llm")
 API_TYPES: Final = (
     *("openai-completions", "openai-chat-completions", "local-completions", "local-chat-completions"),
     *("anthropic-completions", "anthropic-chat", "anthropic-chat-completions", "sglang-generate"),
     *("overbench-openai", "overbench-local-chat", "overbench-anthropic", "azure-openai-chat-completions"),
     *("litellm", "litellm-chat", "litellm-chat-completions"),
+    *_UNSEEDED,
 )
 """lm-eval's model types that ask a server; all others load the model themselves."""
+SEED_ARGUMENTS: Final = {
+    **dict.fromkeys(set(API_TYPES).difference(_UNSEEDED), "seed"),
+    **{"vllm": "seed", "vllm-vlm": "seed", "sglang": "random_seed"},
+}
+"""Model type -> its argument that is a seed, of those that have one."""
 SEED: Final = 1234
 """lm-eval's own."""
 
@@ -80,7 +87,8 @@ class Configuration:
     @property
     def seed(self) -> int:
         """Of its own for each repeat."""
-        given = re.search(r"(?:^|,) *seed=(\d+)", self.target.model_args)
+        argument = SEED_ARGUMENTS.get(self.target.model, "seed")
+        given = re.search(rf"(?:^|,) *{argument}=(\d+)", self.target.model_args)
         return (int(given[1]) if given else SEED) + self.repeat - 1
 
     @cached_property

@@ -19,7 +19,13 @@ from typing import Final
 
 import yaml
 
-from generators.campaign.campaign_cells import API_TYPES, CampaignCell, Configuration, hashed, server_of
+from generators.campaign.campaign_cells import (
+    SEED_ARGUMENTS,
+    CampaignCell,
+    Configuration,
+    hashed,
+    server_of,
+)
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.target_settings import PORT, CampaignTarget, ServerSettings
 from overbench_tasks.errors import OverbenchError
@@ -32,8 +38,6 @@ REFRESHED: Final = "campaign.done"
 """In the run directory of a refresh that has finished."""
 CAMPAIGN_VARIABLE: Final = "OVERBENCH_CAMPAIGN"
 """In the environment of every process of a campaign: its folder."""
-_SEEDED: Final = (*API_TYPES, "vllm", "sglang")
-"""Model types that take a seed among their arguments."""
 _ANY_PORT: Final = 8000
 """In a command that is shown, where no server was up."""
 
@@ -168,10 +172,11 @@ def lm_eval_words(cells: Sequence[CampaignCell], tasks: Path, cache: Path, outpu
 
 def _model_args(one: Configuration) -> str:
     given = one.target.model_args
-    if one.repeat == 1 or one.target.model not in _SEEDED:
+    argument = SEED_ARGUMENTS.get(one.target.model)
+    if one.repeat == 1 or argument is None:
         return given
-    kept = [part for part in given.split(",") if not part.strip().startswith("seed=")]
-    return ",".join([*kept, f"seed={one.seed}"])
+    kept = [part for part in given.split(",") if not part.strip().startswith(f"{argument}=")]
+    return ",".join([*kept, f"{argument}={one.seed}"])
 
 
 def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -> CampaignJob | None:

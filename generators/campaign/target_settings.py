@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import shlex
@@ -15,6 +16,30 @@ from generators.targets.ways_of_asking import how_asked
 
 PORT: Final = "{port}"
 """In model arguments and commands, where the port of a target's server comes."""
+
+
+_GEN_KWARGS: Final = (
+    *(
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "typical_p",
+        "do_sample",
+        "num_beams",
+        "until",
+        "max_gen_toks",
+    ),
+    *("max_tokens", "max_new_tokens", "max_length", "min_tokens", "min_new_tokens", "min_length"),
+    *(
+        "repetition_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "length_penalty",
+        "no_repeat_ngram_size",
+    ),
+)
+"""Names that one nearly like them is a slip of; backends and servers take others, too."""
 
 
 class SettingsPart(BaseModel):
@@ -61,7 +86,10 @@ class CampaignTarget(SettingsPart):
     cpus: float = Field(1, ge=0, description="Cores that it takes: for Ray.")
     memory: float = Field(0, ge=0, description="GiB that it takes beside its GPUs' own: for Ray.")
     tokens_per_second: float | None = Field(
-        None, gt=0, description="New tokens, on all its GPUs together: for the estimate, until measured."
+        None,
+        gt=0,
+        description="New tokens, on all its GPUs together: for the estimate, until 5,000 replies "
+        "have shown it.",
     )
     prices: PriceSettings | None = Field(None, description="Of an API, for the estimate.")
     server: ServerSettings | None = None
@@ -109,6 +137,10 @@ class DecodingSettings(SettingsPart):
         hot = float(self.gen_kwargs.get("temperature", 0)) > 0  # no number is an error, whatever the rest
         if (self.repeats > 1 or self.sampled) and not hot:
             raise ValueError("expected a temperature above 0 where replies are sampled or repeated")
+        for name in self.gen_kwargs:
+            near = difflib.get_close_matches(name, _GEN_KWARGS, n=1, cutoff=0.85)
+            if near and near[0] != name:
+                raise ValueError(f"gen_kwargs.{name}: expected {near[0]}, if that is meant")
         if "seed" in self.gen_kwargs:
             raise ValueError("gen_kwargs.seed is the same for all repeats; expected seed in model_args")
         return self

@@ -194,14 +194,28 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+class _EachKeyOnce(yaml.SafeLoader):
+    """A key that a mapping has twice is an error, where YAML's last one would count without a word."""
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        known: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in known:
+                problem = f"{key.value!r} is there twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            known.add(key.value)
+        return node
+
+
 def read_settings(file: Path) -> dict[str, Any]:
     """The sections of a YAML file.
 
     Raises:
-        OverbenchError: it can't be read, or holds something else.
+        OverbenchError: it can't be read, has a key twice, or holds something else.
     """
     try:
-        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+        settings = yaml.load(file.read_text(encoding="utf-8"), _EachKeyOnce)  # noqa: S506 - a SafeLoader
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise OverbenchError(f"Expected a YAML file of settings at {file}: {error}") from error
     if not isinstance(settings, dict):

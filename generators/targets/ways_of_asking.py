@@ -22,7 +22,7 @@ WHERE_AND_HOW_FAST = frozenset(
         batch_size max_batch_size device device_map device_map_option parallelize gpus max_memory_per_gpu
         max_cpu_memory offload_folder cache_dir tensor_parallel_size data_parallel_size pipeline_parallel_size
         swap_space gpu_memory_utilization enforce_eager max_model_len max_length trust_remote_code
-        logits_cache seed""",
+        logits_cache seed random_seed""",
     )
 )
 """Model arguments that name the checkpoint, which names tell already, or say where it runs and how fast."""

@@ -32,6 +32,7 @@ from generators.campaign.campaign_settings import CampaignSettings, load_campaig
 from generators.campaign.campaign_status import estimate_lines
 from generators.campaign.engines.local_engine import LocalEngine
 from generators.cli import app
+from generators.refresh.refresh_settings import read_settings
 from generators.release.read import read_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import find_runs
@@ -355,6 +356,7 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path, monkey
         ({"decodings": {"a": {"gen_kwargs": {"temperature": "hot"}}}}, "decodings.a: .*to float: 'hot'"),
         ({"decodings": {"a": {"gen_kwargs": {"do_sample": True}}}}, "expected a temperature above 0"),
         ({"decodings": {"a": {"gen_kwargs": {"seed": 5}}}}, "expected seed in model_args"),
+        ({"decodings": {"a": {"gen_kwargs": {"temprature": 1}}}}, "temprature: expected temperature"),
         (
             {"decodings": {"a": {"gen_kwargs": {"temperature": 1}, "repeats": 2}, "a-1": {}}},
             "decodings: two would have the folder 'a-1'",
@@ -378,6 +380,15 @@ def test_bad_settings_are_named(changed: dict[str, Any], message: str, tmp_path:
     file.write_text(yaml.safe_dump({**prepared(tmp_path), **changed}))
     with pytest.raises(OverbenchError, match=f"(?s){message}"):
         load_campaign(file)
+
+
+def test_a_key_that_is_there_twice(tmp_path: Path) -> None:
+    file = tmp_path / "twice.yaml"
+    file.write_text("a: &a {b: 1}\nc: {<<: *a, b: 2}\n")
+    assert read_settings(file) == {"a": {"b": 1}, "c": {"b": 2}}
+    file.write_text("sets:\n  mine: overbench\n  mine: overbench_hard\n")
+    with pytest.raises(OverbenchError, match=r"(?s)'mine' is there twice.*line 3, column 3"):
+        read_settings(file)
 
 
 def test_a_refresh_is_labelled_as_the_campaign_is_or_there_is_no_release(tmp_path: Path) -> None:

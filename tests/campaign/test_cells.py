@@ -78,6 +78,9 @@ def test_vllm_is_asked_as_lm_eval_has_it(tmp_path: Path) -> None:
     assert "--batch_size auto --device cuda" in plain and "--seed" not in plain
     assert "tensor_parallel_size=4,seed=1235 --tasks" in second and "--seed 1235" in second
     assert "--gen_kwargs temperature=0.7,do_sample=True" in second
+    target |= {"model": "sglang", "model_args": "pretrained=org/one,random_seed=7"}
+    other = make_plan(settings.model_validate({**prepared(tmp_path), "targets": [target]}), tmp_path / "out")
+    assert "pretrained=org/one,random_seed=8 --tasks" in " ".join(other.jobs()[2].words(None))
 
 
 def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: Path) -> None:
