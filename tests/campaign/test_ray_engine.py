@@ -173,9 +173,10 @@ def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_n
 
     def kill() -> None:
         wait_for(lambda: lm_evals(tmp_path / "ray"))
-        os.kill(parent(lm_evals(tmp_path / "ray")[0]), signal.SIGKILL)
+        killed.append(parent(lm_evals(tmp_path / "ray")[0]))
+        os.kill(killed[0], signal.SIGKILL)
 
-    found = {}
+    found, killed = {}, list[int]()
     with fault_server(lambda text, _: f"Sure: {text}") as server:
         served = {**TARGET, "memory": 0.5, "name": "served"}
         served["model_args"] = f"model=org/one,base_url={server.url}/chat/completions"
@@ -193,5 +194,5 @@ def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_n
             scores = [json.loads(one.read_text())["results"]["overbench_hard"] for one in results]
             found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True)
         killer.join()
-    assert found["ray"] == found["local"] and len(found["ray"][0]) == 2
+    assert killed and found["ray"] == found["local"] and len(found["ray"][0]) == 2
     assert {one["temperature"] for one in server.bodies} == {0.7}

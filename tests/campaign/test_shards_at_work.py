@@ -14,9 +14,10 @@ from typing import Any
 
 import fsspec
 import pytest
-from campaign_fakes import InProcess, of_one, run
+from campaign_fakes import InProcess, asked, of_one, run
 from conftest import ANSWER
 from fault_server import fault_server
+from fsspec.implementations.local import LocalFileSystem
 
 from generators.campaign.asked_sets import asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
@@ -25,7 +26,7 @@ from generators.campaign.campaign_jobs import evaluations
 from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import CampaignSettings, SetSettings
 from generators.campaign.campaign_status import status_of
-from generators.campaign.engines import processes, shard_worker
+from generators.campaign.engines import joined_shards, processes, shard_worker
 from generators.campaign.engines.shards import ShardStore, shards_of
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.errors import OverbenchError
@@ -125,6 +126,31 @@ def test_cells_that_may_stop_early_are_asked_at_once_and_have_caches_of_their_ow
     found = run(tmp_path, {**of_one(), "sets": {"one": early, "two": early}}, engine=in_process)
     assert (found.done, found.failures) == (2, ())
     assert len([*(tmp_path / "out" / "caches").rglob("*.db")]) == 2
+
+
+@pytest.mark.parametrize("step", ["a shard", "a cell"])
+def test_on_a_full_disk_no_shard_or_cell_is_half_there(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    def full(files: Any, made: str, place: str) -> None:
+        Path(place).write_bytes(Path(made).read_bytes()[:10])
+        raise OSError(28, "No space left on device", place)
+
+    if step == "a shard":
+        monkeypatch.setattr(LocalFileSystem, "put_file", full)
+    else:
+        monkeypatch.setattr(
+            joined_shards._Joined, "told", lambda *_: full(None, __file__, str(tmp_path / "x"))
+        )
+    found = run(tmp_path, of_one(), engine=in_process)
+    assert (found.done, len(found.failures)) == (0, 1)
+    assert "[Errno 28] No space left on device" in found.failures[0].why
+    there = [one.name for one in (tmp_path / "out").rglob("*") if one.is_file()]
+    assert not [name for name in there if name.endswith((".partial", ".started")) or "results_" in name]
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    assert run(tmp_path, of_one(), engine=InProcess()).done == 1
+    assert set(asked(tmp_path).values()) == {1}
 
 
 @pytest.mark.parametrize("shards", [None, "memory://"])

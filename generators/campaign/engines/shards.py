@@ -102,8 +102,13 @@ class ShardStore:
             with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
                 for file in files:
                     out.write(file, f"{file.parent.name}/{file.name}")
-            self._files.put_file(str(made), partial)
-        self._files.mv(partial, place)
+            try:
+                self._files.put_file(str(made), partial)
+                self._files.mv(partial, place)
+            except BaseException:
+                with suppress(Exception):
+                    self._files.rm_file(partial)
+                raise
 
     def note_start(self, shards: Iterable[Shard]) -> None:
         """Let the status know, until :meth:`forget_start`, that one lm_eval asks for these shards."""
