@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from generators.campaign.campaign_cells import CampaignCell, hashed
-from generators.campaign.campaign_folder import check_there, note_failure
+from generators.campaign.campaign_folder import check_there
 from generators.campaign.campaign_jobs import LOG, SHARDS, CampaignJob
 from generators.campaign.campaign_settings import RaySettings
 from generators.campaign.engines.engine import Finished, failed
@@ -78,7 +78,7 @@ class RayEngine:
             try:
                 for job in jobs:
                     if _in_one(job) and self._settings.shards:
-                        heard(Finished(job, [], note_failure(job, out, _NOT_SEEN, job.shown())))
+                        heard(failed(job, out, OverbenchError(_NOT_SEEN), job.shown()))
                     elif _in_one(job):
                         at_work[self._task(_run_in_one, job).remote(_with_own_cache(job), out)] = job
                 for run in cells.runs(address, shared=not self._settings.shards):
@@ -233,7 +233,7 @@ class _Cells:
             return
         if isinstance(run, CampaignJob):
             assert found is not None
-            self._heard(Finished(run, [], note_failure(run, self._out, found.why, run.shown())))
+            self._heard(failed(run, self._out, OverbenchError(found.why), run.shown()))
             return
         for shard in run.shards:
             self._missing[shard.cell.place].discard(shard.name)
