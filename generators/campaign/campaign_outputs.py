@@ -71,12 +71,13 @@ def _release(
     runs = [job.refreshes for job in plan.refreshes.values() if job.refreshes is not None]
     sources = [*(run for run in runs if refreshed_prompts(run) is not None), *wanted.sources]
     words: list[object] = ["aggregate", *sources, "--responses", cells]
-    for name, given in wanted.settings.items():
+    told = {**wanted.settings, "aliases": _aliases(plan, wanted.settings.get("aliases", ()))}
+    for name, given in told.items():
         flag = f"--{_FLAGS.get(name, name)}"
         for value in given if isinstance(given, list | tuple) else [given]:
             if name not in _UNSAID and value not in (None, False):
                 words += [flag] if value is True else [flag, value]
-    settings = AggregateSettings.model_validate(wanted.settings)
+    settings = AggregateSettings.model_validate(told)
     return words, lambda: aggregate(sources, [cells], plan.out / RELEASE, settings, overwrite=True)
 
 
@@ -86,12 +87,13 @@ def _report(
     from generators.report.write_report import make_report
 
     first = next(iter(plan.settings.system_prompts)), next(iter(plan.settings.decodings))
+    aliases = _aliases(plan, wanted.aliases)
 
     def make() -> None:
         make_report(
             paths,
             plan.out / REPORT,
-            aliases=wanted.aliases,
+            aliases=aliases,
             families=_families(plan),
             title=wanted.title,
             first_asked=[
@@ -102,9 +104,27 @@ def _report(
         )
 
     words: list[object] = ["report", *paths]
-    for alias in wanted.aliases:
+    for alias in aliases:
         words += ["--alias", alias]
     return words, make
+
+
+def _aliases(plan: CampaignPlan, given: Sequence[str]) -> list[str]:
+    """Those given, and the campaign's own names of targets and system prompts for all others.
+
+    Two targets of the campaign that lm-eval was told the same of keep lm-eval's name.
+    """
+    names: dict[str, set[str]] = {}
+    for one in (cell.configuration for cell in plan.done):
+        target = one.target
+        long = name_target(target.model, target.model_args, one.system_text, target.apply_chat_template)
+        if long.checkpoint == f"{target.model}:{target.model_args}":
+            continue  # named by all arguments, which a port or a seed may change
+        system = f" +system:{one.system}" if one.system_text else ""
+        names.setdefault(long.target, set()).add(f"{target.name}{system}@{target.name}")
+    named = {alias.rpartition("=")[0].strip() for alias in given}
+    ours = [f"{long}={short}" for long, (short, *more) in sorted(names.items()) if not more]
+    return [*(alias for alias in ours if alias.rpartition("=")[0] not in named), *given]
 
 
 def _families(plan: CampaignPlan) -> Path | None:

@@ -89,6 +89,7 @@ def name_target(
     )
 
 
+_SYSTEM = " +system:"
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "typical_p")
 
 
@@ -113,7 +114,14 @@ def decoding_of(generation: Mapping[str, Any], repeats: int = 1) -> str | None:
 def system_suffix(system_instruction: str) -> str:
     """What a system instruction adds to a target's name."""
     known = defence_with(system_instruction)
-    return f" +system:{known or hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
+    return f"{_SYSTEM}{known or hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
+
+
+def system_name(target: TargetRecord) -> str:
+    """What stands for a target's system instruction: what its name says, or an alias of it, else as above."""
+    _, marked, named = target.target.partition(_SYSTEM)
+    named = named if marked else system_suffix(target.system_instruction or "").removeprefix(_SYSTEM)
+    return named.partition(" (")[0]
 
 
 def public_arguments(model_args: str | None) -> str | None:

@@ -94,7 +94,8 @@ def told_apart(
             of_name.append(target)
             fitting = [target]
         way_of[target] = fitting[0]
-    names, notes = {}, []
+    names = {}
+    apart: dict[str, dict[str, list[str]]] = {}
     kept = {target.target: target for target in reversed(released)}
     for name, of_name in ways.items():
         of_name.sort(key=lambda way: [str(value) for value in how_asked(way).values()])
@@ -104,9 +105,17 @@ def told_apart(
             own = kept.get(way.target) == way or not said
             names[way] = way.target if own else f"{name} ({said})"
         if told:
-            how = f"{name} was asked in {len(of_name)} ways: {described(told)}."
-            notes.append(f"{how} They stay apart, as {', '.join(names[way] for way in of_name)}.")
+            how = f"asked in {len(of_name)} ways: {described(told)}. They stay apart, as"
+            apart.setdefault(how, {})[name] = [names[way] for way in of_name]
+    notes = [
+        f"{_who(list(of_how))} {how} {', '.join(one for some in of_how.values() for one in some)}."
+        for how, of_how in apart.items()
+    ]
     return [replace(target, target=names[way_of[target]]) for target in (*asked, *released)], notes
+
+
+def _who(names: Sequence[str]) -> str:
+    return f"{names[0]} was" if len(names) == 1 else f"{len(names)} targets were each"
 
 
 def described(settings: Mapping[str, Sequence[Any]]) -> str:

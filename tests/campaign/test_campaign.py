@@ -55,6 +55,7 @@ def test_each_cell_is_asked_once_and_what_is_added_is_all_that_runs(tmp_path: Pa
     assert len(runs) == 12 and {one.task for one in runs} == {"overbench_hard", "my_unsafe"}
     assert "Ours" in (tmp_path / "out" / "report.html").read_text()
     page = (tmp_path / "out" / "report.md").read_text()
+    assert "| one +system:careful (temperature 0" in page and "| org/one-1b" not in page
     assert "Difference to the first" in page and "No differences" not in page
     before = records(tmp_path)
 
@@ -215,7 +216,7 @@ def test_a_release_that_fails_is_named_with_its_command_also_later(tmp_path: Pat
     joined = {"sources": [str(tmp_path / "bad.jsonl")], "settings": {"min_rejections": 1, "relabel": True}}
     found = run(tmp_path, {**settings, "release": joined})
     release, report = found.failures
-    assert f"bad.jsonl --responses {tmp_path}/out/cells --min_rejections 1 --relabel --out" in release.command
+    assert f"bad.jsonl --responses {tmp_path}/out/cells --min_rejections 1 --relabel" in release.command
     assert report.command.startswith("overbench report /") and "--alias nobody=a --out" in report.command
     assert failures(tmp_path / "out") == [release, report]
     status = CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")]).output

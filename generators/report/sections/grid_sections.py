@@ -10,7 +10,7 @@ from generators.report.report_sources import Setting
 from generators.report.sections.section import NONE, Cell, ReportTable, Section, make, percent
 from generators.report.stats.grid import GridCell, grid_cells, grids
 from generators.report.stats.matrix import ResponseMatrix
-from generators.targets.naming import system_suffix
+from generators.targets.naming import system_name
 from overbench_tasks.text import excerpt
 
 
@@ -72,7 +72,7 @@ def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatr
 
 def _row(cell: GridCell, setting: Setting) -> Iterator[object]:
     system = setting.target.system_instruction
-    yield Cell(system_suffix(system).partition(":")[2], detail=excerpt(system)) if system else "none"
+    yield Cell(system_name(setting.target), detail=excerpt(system)) if system else "none"
     yield setting.decoding or _drawn(setting)
     yield cell.rate
     yield _points(cell)
