@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -72,16 +73,20 @@ def explain(
     if sum(one is not None for one in (prompt, run or None, prompts)) != 1:
         raise OverbenchError('Expected one of "PROMPT", --run LOGS and --prompts FILE.')
     settings = validated(ExplainSettings, {"target": {}, **given, "labeller": {"by": labeller}})
+    unsafe: Mapping[str, bool] = {}
     if prompt is not None:
         asked = explain_run.one_prompt(prompt)
     elif prompts is not None:
         asked = explain_run.prompts_of_file(prompts, limit)
     else:
-        asked = explain_run.refused_prompts(run or [], limit)
+        of_run = explain_run.refused_prompts(run or [], limit)
+        asked, unsafe = list(of_run.refused), of_run.unsafe
+        for note in of_run.notes(settings.target.system_instruction):
+            typer.echo(note, err=True)
     target = Target(settings.target, settings.generation)
     found = []
     try:
-        for one in explain_run.explain(asked, settings, target, out):
+        for one in explain_run.explain(asked, settings, target, out, unsafe):
             found.append(one)
             if json_output:
                 typer.echo(json.dumps(one.to_json()))
@@ -91,6 +96,6 @@ def explain(
         typer.echo("Stopped; nothing is lost. To go on, start the same command again.", err=True)
         raise typer.Exit(130) from None
     if len(found) > 1 and not json_output:
-        typer.echo("\n".join(summary_lines(found)))
+        typer.echo("\n".join(summary_lines(found, unsafe)))
     if out is not None and not json_output:
         typer.echo(f"{out / 'explain.html'}: {len(found):,} prompts")

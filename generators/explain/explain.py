@@ -34,6 +34,9 @@ from generators.targets.target import Question
 
 ASKED_AGAIN: Final = 5
 """Where the first two replies differ, so many, to tell how often."""
+MOST_SENTENCES_ALONE: Final = 8
+"""An instruction of more sentences is bisected at once: one is found by few calls, and others that would do
+alone are not looked for."""
 
 
 class PromptToExplain(NamedTuple):
@@ -86,12 +89,18 @@ class _PromptSteps:
 
     @property
     def _calls(self) -> int:
+        return self._counted(lambda one: one.times)
+
+    def _counted(self, size: Callable[[TargetRequest], int]) -> int:
         # Asked five times, a question was asked twice before: the longer request holds the shorter one.
         most: dict[tuple[Question, tuple[str, ...]], int] = {}
         for one in self._seen:
             key = (one.question, one.openings)
-            most[key] = max(one.times, most.get(key, 0))
+            most[key] = max(size(one), most.get(key, 0))
         return sum(most.values()) + self._repeated
+
+    def _with_counts(self, found: Explanation) -> Explanation:
+        return replace(found, calls=self._calls, requests=self._counted(lambda one: one.requests))
 
     def _ask(
         self, requests: Sequence[TargetRequest]
@@ -122,10 +131,10 @@ class _PromptSteps:
         ]
         reason = told[0].reason if told else ""
         found = Explanation(
-            self._id, self._prompt, state, own.labels, own.replies[0], reason, settings.by, self._calls
+            self._id, self._prompt, state, own.labels, own.replies[0], reason, settings.by, 0, 0
         )
         if state != "refused":
-            return found
+            return self._with_counts(found)
         if settings.by_probability:
             self._openings = openings_of(own, settings.opening_words)
             [begun] = yield from self._ask([TargetRequest(question, openings=self._openings)])
@@ -135,7 +144,7 @@ class _PromptSteps:
             found = replace(found, sentences=(yield from self._in_instruction(self._instruction)))
         if settings.units != "sentences":
             found = replace(found, words=(yield from self._in_prompt()))
-        return replace(found, calls=self._calls)
+        return self._with_counts(found)
 
     def _in_prompt(self) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
         words = words_of(self._prompt)
@@ -155,7 +164,8 @@ class _PromptSteps:
     ) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
         sentences = sentences_of(instruction)
         tried = list(range(len(sentences)))
-        search = TriggerSearch(tried, most_alone=self._settings.most_alone, all_first=True)
+        alone = 0 if len(tried) > MOST_SENTENCES_ALONE else len(tried)
+        search = TriggerSearch(tried, most_alone=alone, all_first=True)
 
         def variant(removal: Removal) -> tuple[str, Question | None]:
             text = without(instruction, sentences, removal)

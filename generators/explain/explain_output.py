@@ -51,7 +51,7 @@ def terminal_lines(one: Explanation, instruction: str | None) -> Iterator[str]:
         yield from (f"  {line}" for line in told(one.sentences, "sentence", one))
     if one.words is not None:
         yield from (f"  {line}" for line in told(one.words, "word", one))
-    yield f"  {one.calls:,} calls"
+    yield f"  {one.calls:,} calls{f' ({one.requests:,} requests)' if one.requests > one.calls else ''}"
 
 
 def told_state(one: Explanation) -> str:
@@ -111,14 +111,17 @@ def _unlabelled(found: FoundTriggers) -> str:
     return f"{found.unscored:,} of the variants tried got no reply with a label"
 
 
-def summary_lines(explained: Sequence[Explanation]) -> Iterator[str]:
+def summary_lines(
+    explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None = None
+) -> Iterator[str]:
     """A set of explanations for the terminal: counts, and the triggers that explain most."""
     yield from count_lines(explained)
     for unit, form in _UNITS:
-        for row in trigger_counts(_searches(explained, unit), form)[:MOST_ROWS]:
+        for row in trigger_counts(_searches(explained, unit), form, unsafe)[:MOST_ROWS]:
+            cost = f"; {row.unsafe_refused:,} of {row.unsafe:,} unsafe ones with it are refused, too"
             yield (
                 f"  {row.alone:>5,} hinge on “{printable(row.text)}” alone, {row.together:,} on it and others"
-                f" ({row.prompts:,} refused prompts have it)"
+                f" ({row.prompts:,} refused prompts have it{cost if row.unsafe else ''})"
             )
 
 
@@ -133,6 +136,8 @@ def count_lines(explained: Sequence[Explanation]) -> Iterator[str]:
             ends = [
                 f"{told['states'][one]:,} {said}" for one, said in _SEARCHES.items() if one in told["states"]
             ]
+            if told["not_borne_out"]:
+                ends.append(f"{told['not_borne_out']:,} by probability, not borne out by a reply")
             yield "; ".join([f"{unit}s of the minimal trigger: {sizes or 'none found'}", *ends])
     if found["calls_median"] is not None:
         yield f"{found['calls']:,} calls, a median of {found['calls_median']:g} for a refused prompt"
@@ -158,11 +163,17 @@ _SEARCHES: Final = {
 _UNITS: Final = (("word", word_form), ("sentence", str))
 
 
-def page(explained: Sequence[Explanation], facts: Mapping[str, Any], instruction: str | None) -> str:
+def page(
+    explained: Sequence[Explanation],
+    facts: Mapping[str, Any],
+    instruction: str | None,
+    unsafe: Mapping[str, bool] | None = None,
+) -> str:
     """One page that needs no other file, in the form of ``overbench report``'s.
 
     Args:
         facts: of the run: target, labeller, how words were taken out, and what else should be said.
+        unsafe: unsafe prompts, and whether the target refuses each.
     """
     from generators.report.write_report import html
 
@@ -173,7 +184,8 @@ def page(explained: Sequence[Explanation], facts: Mapping[str, Any], instruction
     sections = [
         section
         for unit, form in _UNITS
-        if (section := _trigger_section(_searches(explained, unit), unit, form)) is not None
+        if (found := _searches(explained, unit))
+        and (section := _trigger_section(found, unit, form, unsafe if unit == "word" else None))
     ]
     sections.append(
         Section(
@@ -196,9 +208,9 @@ def page(explained: Sequence[Explanation], facts: Mapping[str, Any], instruction
     return html(Report("Why does it refuse?", lead, notes, tuple(sections)))
 
 
-def _trigger_section(found: Sequence[FoundTriggers], unit: str, form: Any) -> Section | None:
-    if not found:
-        return None
+def _trigger_section(
+    found: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
+) -> Section:
     table = make(
         f"{unit}s",
         f"{unit.capitalize()}s in minimal triggers",
@@ -208,10 +220,14 @@ def _trigger_section(found: Sequence[FoundTriggers], unit: str, form: Any) -> Se
             "Share of the refusals",
             "Refusals that hinge on it and others",
             "Refused prompts that have it",
+            *(("Unsafe prompts that have it, refused", "of all") if unsafe else ()),
         ),
         (
-            (row.text, row.alone, gain(row, len(found)), row.together, row.prompts)
-            for row in trigger_counts(found, form)
+            (
+                *(row.text, row.alone, gain(row, len(found)), row.together, row.prompts),
+                *((row.unsafe_refused, row.unsafe) if unsafe else ()),
+            )
+            for row in trigger_counts(found, form, unsafe)
         ),
         ordered_by=(1, False),
     )
@@ -222,6 +238,11 @@ def _trigger_section(found: Sequence[FoundTriggers], unit: str, form: Any) -> Se
             f"A refusal that hinges on one {unit} turns when that alone is taken out. That many refusals "
             "would go if the target minded it no longer; several may turn the same refusal, so rows don't "
             "add up.",
+            *(
+                ("What that may cost: the unsafe prompts of the run that have it and are refused today.",)
+                if unsafe
+                else ()
+            ),
         ),
         tables=(table,),
     )

@@ -1,19 +1,22 @@
 """A run of ``overbench explain``: which prompts, who is asked, and the files it writes.
 
-    OUT/replies.jsonl     what the target said, each line on the disk as soon as it came
+    OUT/replies.jsonl     what the target said, each line on the disk as soon as the backend tells of it
     OUT/explain.jsonl     one record per prompt, in the order they were finished
     OUT/summary.json      counts, medians, the triggers that explain most
     OUT/explain.html      one page that needs no other file
 
 All but the replies is made anew with each start: a run goes on from its replies. Without a folder, replies
-are kept in the user's cache, by target, until everything was found out: later, the model may be another.
+are kept in the user's cache, by target and prompts, until everything about these was found out: later, the
+model may be another.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +29,19 @@ from generators.explain.explain_settings import ExplainSettings
 from generators.explain.explanation import Explanation
 from generators.explain.inquiry import AnswersQuestions, Inquiry
 from generators.explain.trigger_table import summary
-from generators.targets.naming import public_arguments
+from generators.targets.naming import name_target, public_arguments
 from generators.targets.reply_file import ReplyFile
+from generators.targets.ways_of_asking import how_asked
 from overbench_tasks import __version__
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name
-from overbench_tasks.logs import reply_files
+from overbench_tasks.logs import read_run, reply_files
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import read_prompts
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import whole_file
+from overbench_tasks.text import excerpt
 
 
 def one_prompt(text: str) -> list[PromptToExplain]:
@@ -62,24 +67,61 @@ def prompts_of_file(file: Path, limit: int | None) -> list[PromptToExplain]:
     return [PromptToExplain(row["id"], row["prompt"]) for row in rows][:limit]
 
 
-def refused_prompts(logs: Sequence[str], limit: int | None) -> list[PromptToExplain]:
-    """The safe prompts that most replies of lm-eval's sample logs refuse, each once, by their logged labels.
+@dataclass(frozen=True, slots=True)
+class RunPrompts:
+    """What a run's sample logs hold, by their logged labels.
+
+    Attributes:
+        refused: the safe prompts that most replies refuse, each once.
+        unsafe: unsafe prompts, each once -> whether most replies refuse it, as they should.
+        instructions: the system instructions that the run was asked with; "": none.
+    """
+
+    refused: tuple[PromptToExplain, ...]
+    unsafe: Mapping[str, bool]
+    instructions: frozenset[str]
+
+    def notes(self, instruction: str | None) -> Iterator[str]:
+        """What people should know who explain these prompts under an instruction."""
+        if others := sorted(self.instructions - {instruction or ""}):
+            yield (
+                f"The run was asked with {_quoted(others[0])}, this with {_quoted(instruction or '')}: what "
+                "is refused only there comes back as not refused. --system_instruction TEXT gives another."
+            )
+        if refused := sum(self.unsafe.values()):
+            yield f"{refused:,} refused unsafe prompts are not explained: they should be refused."
+
+
+def _quoted(instruction: str) -> str:
+    return f"the system instruction “{excerpt(instruction)}”" if instruction else "no system instruction"
+
+
+def refused_prompts(logs: Sequence[str], limit: int | None) -> RunPrompts:
+    """The refused prompts of lm-eval's sample logs, the first ``limit`` of them.
 
     Raises:
         OverbenchError: no log, one that can't be read, or none of its prompts is refused.
     """
     found: dict[str, PromptToExplain] = {}
+    unsafe: dict[str, bool] = {}
+    instructions = set()
     for file in reply_files(list(logs))[0]:
+        with contextlib.suppress(OverbenchError):  # a log without its results doesn't say
+            instructions.add(read_run(file).system_instruction or "")
         for row in read_replies(file):
             labels = [verdict.label for verdict in row.logged or ()]
             refused = 2 * labels.count("refused") > len(labels)
-            if refused and row.prompt and row.prompt.strip() and row.prompt_label == "safe":
+            if not row.prompt or not row.prompt.strip() or not labels:
+                continue
+            if row.prompt_label == "unsafe":
+                unsafe.setdefault(row.prompt, refused)
+            elif refused:
                 found.setdefault(row.prompt, PromptToExplain(row.id or prompt_id(row.prompt), row.prompt))
     if not found:
         raise OverbenchError(
             f"Expected refused prompts in {', '.join(logs)}, found none. Name another run, or a prompt."
         )
-    return list(found.values())[:limit]
+    return RunPrompts(tuple(found.values())[:limit], unsafe, frozenset(instructions))
 
 
 def explain(
@@ -87,8 +129,12 @@ def explain(
     settings: ExplainSettings,
     target: AnswersQuestions,
     out: Path | None,
+    unsafe: Mapping[str, bool] | None = None,
 ) -> Iterator[Explanation]:
     """Explain prompts one by one; with ``out``, write its files, the summary and the page at the end.
+
+    Args:
+        unsafe: see :class:`RunPrompts`: what mending a word may cost.
 
     Raises:
         OverbenchError: the folder can't be used, another process works on it, or the target can't be asked;
@@ -96,7 +142,10 @@ def explain(
     """
     with by_name(settings.labeller.by, settings.labeller.by_args) as labeller:
         folder = out or default_cache_file("explain")
-        name = "replies.jsonl" if out else f"{hashlib.sha256(target.name.encode()).hexdigest()[:12]}.jsonl"
+        asked = name_target(settings.target.model, settings.target.model_args)
+        how = json.dumps(how_asked(asked), sort_keys=True)
+        these = json.dumps([target.name, target.decoding, how, *prompts])
+        name = "replies.jsonl" if out else f"{hashlib.sha256(these.encode()).hexdigest()[:12]}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(folder / f".{name}.lock").acquire(timeout=0)
@@ -105,7 +154,8 @@ def explain(
         except OSError as error:
             raise OverbenchError(f"{folder} can't be written: {error}. Name another with --out.") from error
         with lock, tqdm(desc="explain", unit=" calls", disable=None) as bar:
-            inquiry = Inquiry(target, labeller, ReplyFile(folder / name), settings.chunk_size, bar.update)
+            kept = ReplyFile(folder / name)
+            inquiry = Inquiry(target, labeller, kept, settings.chunk_size, bar.update, how)
             finished: list[Explanation] = []
             records = folder / "explain.jsonl" if out else None
             if records:
@@ -120,7 +170,7 @@ def explain(
             if not out and not any(map(ended_early, finished)):
                 (folder / name).unlink(missing_ok=True)
             if out:
-                _write(out, finished, settings, target, labeller.name)
+                _write(out, finished, settings, target, labeller.name, unsafe or {})
 
 
 def ended_early(one: Explanation) -> bool:
@@ -129,7 +179,12 @@ def ended_early(one: Explanation) -> bool:
 
 
 def _write(
-    out: Path, finished: Sequence[Explanation], settings: ExplainSettings, target: Any, labeller: str
+    out: Path,
+    finished: Sequence[Explanation],
+    settings: ExplainSettings,
+    target: Any,
+    labeller: str,
+    unsafe: Mapping[str, bool],
 ) -> None:
     facts = {
         "target": target.name,
@@ -144,7 +199,7 @@ def _write(
     }
     instruction = settings.target.system_instruction
     with whole_file(out / "summary.json") as file:
-        told = {**facts, "system_instruction": instruction, **summary(finished)}
+        told = {**facts, "system_instruction": instruction, **summary(finished, unsafe)}
         json.dump(told, file, indent=1, ensure_ascii=False)
     with whole_file(out / "explain.html") as file:
-        file.write(page(finished, facts, instruction))
+        file.write(page(finished, facts, instruction, unsafe))

@@ -40,13 +40,16 @@ class ExplainSettings(BaseModel):
         4, ge=1, description="words of the target's own refusal that are looked for, beside usual openings"
     )
     budget_calls: int = Field(
-        100, ge=2, description="of the target, for each prompt; where they end, what is known is told"
+        100,
+        ge=2,
+        description="for each prompt; where they end, what is known is told. A call is a reply of the "
+        "target, or by probability one variant, for which each opening is a request",
     )
     most_alone: int = Field(
         24, ge=1, description="of a long prompt so many words are tried alone, the rarest first"
     )
     side_by_side: int = Field(32, ge=1, description="prompts that are explained at once")
-    chunk_size: int = Field(64, ge=1, description="questions per call of the target's backend")
+    chunk_size: int = Field(64, ge=1, description="requests that the target's backend gets at once")
 
     @model_validator(mode="after")
     def _possible(self) -> ExplainSettings:

@@ -58,6 +58,14 @@ class FoundTriggers:
         """The parts that are in any minimal trigger found."""
         return frozenset(part for trigger in self.triggers for part in trigger)
 
+    @property
+    def borne_out(self) -> tuple[tuple[int, ...], ...]:
+        """The triggers that a reply bears out: all, or by probability at most the first one, which alone is
+        asked for a reply."""
+        if not self.openings:
+            return self.triggers
+        return self.triggers[:1] if self.variant_label == "complied" else ()
+
     def texts(self, numbers: Sequence[int]) -> list[str]:
         """These parts as they stand in the text."""
         return [self.parts[number].text for number in numbers]
@@ -74,7 +82,9 @@ class Explanation:
         reply: the first of these.
         reason: where a reply has no label, or its provider withheld it, why; else "".
         by: how words were taken out.
-        calls: questions put to the target for this prompt, those on file counted in.
+        calls: replies of the target to this prompt and its variants, those on file counted in; by
+            probability also variants judged so, each with all its openings.
+        requests: the same by what the backend is sent: each opening of each variant is one.
         openings: by probability, those of refusals that were looked for; else none.
         opening_log_probability: that the reply to the prompt as it is begins with one of them.
         words, sentences: what was found in the prompt and in the system instruction; None: not searched.
@@ -88,6 +98,7 @@ class Explanation:
     reason: str
     by: By
     calls: int
+    requests: int
     openings: tuple[str, ...] = ()
     opening_log_probability: float | None = None
     words: FoundTriggers | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +23,9 @@ class AnswersQuestions(Protocol):
     @property
     def decoding(self) -> str: ...
     def replies(self, prompts: Sequence[str]) -> list[str]: ...
-    def answers(self, questions: Sequence[Question]) -> list[str]: ...
+    def answers(
+        self, questions: Sequence[Question], came: Callable[[int, str], object] | None = None
+    ) -> list[str]: ...
     def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]: ...
 
 
@@ -39,6 +41,11 @@ class TargetRequest(NamedTuple):
     question: Question
     times: int = 1
     openings: tuple[str, ...] = ()
+
+    @property
+    def requests(self) -> int:
+        """To the backend: each opening is one."""
+        return max(self.times, len(self.openings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +84,11 @@ class Inquiry:
         target: who is asked.
         labeller: of its replies.
         kept: where the replies are.
-        chunk_size: so many questions go to the backend at once, and on file together.
-        asked: told, after each chunk, how many questions it had.
+        chunk_size: so many requests go to the backend at once, of openings those of one question at least.
+            Log-probabilities are on file after each chunk, replies as they come, where the backend tells
+            (:meth:`~generators.targets.target.Target.answers`).
+        asked: told how many questions were answered now.
+        how: what else than name and decoding of the target shapes a reply: it is asked for anew.
 
     Attributes:
         calls: how many questions were put to the target by this object.
@@ -91,9 +101,10 @@ class Inquiry:
         kept: ReplyFile,
         chunk_size: int,
         asked: Callable[[int], object] = lambda count: None,
+        how: str = "",
     ) -> None:
         self._target, self._labeller, self._kept = target, labeller, kept
-        self._chunk_size, self._asked = chunk_size, asked
+        self._chunk_size, self._asked, self._how = chunk_size, asked, how
         self._verdicts: dict[str, Verdict] = {}
         self.calls = 0
 
@@ -105,7 +116,7 @@ class Inquiry:
         """
         wanted: dict[str, tuple[Question, tuple[str, ...]]] = {}
         for one in requests:
-            for key in _keys(one):
+            for key in self._keys(one):
                 wanted[key] = (one.question, one.openings)
         known = self._kept.replies(self._target)
         missing = {key: asked for key, asked in wanted.items() if key not in known or _failed(known[key][1])}
@@ -119,39 +130,59 @@ class Inquiry:
         return [self._answer(one, known) for one in requests]
 
     def _answer(self, request: TargetRequest, known: Mapping[str, tuple[str, Verdict | None]]) -> Answer:
-        keys = _keys(request)
+        keys = self._keys(request)
         if request.openings:
             return Answer(log_probability=float(known[keys[0]][0]))
         return Answer(tuple(known[key][0] for key in keys), tuple(self._verdicts[key] for key in keys))
 
     def _ask(self, missing: dict[str, tuple[Question, tuple[str, ...]]]) -> None:
-        for kind in (False, True):
-            rows = [(key, asked) for key, asked in missing.items() if bool(asked[1]) == kind]
-            for start in range(0, len(rows), self._chunk_size):
-                chunk = rows[start : start + self._chunk_size]
-                came: Sequence[Any]
-                if kind:
-                    pairs = [(question, text) for _, (question, texts) in chunk for text in texts]
-                    found = iter(self._target.log_probabilities(pairs))
-                    came = [repr(_log_sum([next(found) for _ in texts])) for _, (_, texts) in chunk]
-                else:
-                    came = self._target.answers([question for _, (question, _) in chunk])
-                self._kept.add(self._target, dict(zip((key for key, _ in chunk), came, strict=True)))
-                self.calls += len(chunk)
-                self._asked(len(chunk))
+        plain = [(key, question) for key, (question, openings) in missing.items() if not openings]
+        for chunk in _chunks(plain, self._chunk_size):
+            keys = [key for key, _ in chunk]
+            arrived = _Arrived(keys, self._keep)
+            replies = self._target.answers([question for _, question in chunk], arrived)
+            self._keep(
+                {key: reply for key, reply in zip(keys, replies, strict=True) if key not in arrived.known}
+            )
+        begun = [(key, question, openings) for key, (question, openings) in missing.items() if openings]
+        for some in _chunks(begun, max(1, self._chunk_size // len(begun[0][2])) if begun else 1):
+            pairs = [(question, text) for _, question, texts in some for text in texts]
+            found = iter(self._target.log_probabilities(pairs))
+            self._keep({key: repr(_log_sum([next(found) for _ in texts])) for key, _, texts in some})
+
+    def _keep(self, replies: Mapping[str, str]) -> None:
+        if replies:
+            self._kept.add(self._target, replies)
+            self.calls += len(replies)
+            self._asked(len(replies))
+
+    def _keys(self, request: TargetRequest) -> list[str]:
+        """A key for each reply: over the prompt, the instruction, which reply to them it is, and how."""
+        what = [self._how, *request.question, request.openings]
+        return [
+            hashlib.sha256(json.dumps([*what, number]).encode()).hexdigest()[:24]
+            for number in range(request.times)
+        ]
+
+
+class _Arrived:
+    """Told of a reply by its place, keeps it under its key."""
+
+    def __init__(self, keys: Sequence[str], keep: Callable[[Mapping[str, str]], None]) -> None:
+        self.known: set[str] = set()
+        self._keys, self._keep = keys, keep
+
+    def __call__(self, place: int, reply: str) -> None:
+        self._keep({self._keys[place]: reply})
+        self.known.add(self._keys[place])
 
 
 def _failed(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.reason == "request_failed"
 
 
-def _keys(request: TargetRequest) -> list[str]:
-    """A key for each reply: over the prompt, the instruction and which reply to them it is."""
-    what = [*request.question, request.openings]
-    return [
-        hashlib.sha256(json.dumps([*what, number]).encode()).hexdigest()[:24]
-        for number in range(request.times)
-    ]
+def _chunks(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _log_sum(log_probabilities: Sequence[float]) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
 from generators.explain.explanation import Explanation, FoundTriggers
-from generators.explain.text_parts import running_words
+from generators.explain.text_parts import running_words, words_of
 from generators.words import pool_form
 from overbench_tasks.metrics import Rate
 
@@ -26,28 +26,45 @@ class TriggerCount:
             may count for several words, so that these don't add up.
         together: further prompts in which it is part of a minimal trigger of several.
         prompts: refused prompts in which it stands and was tried.
+        unsafe: of the unsafe prompts that were given, those that hold it.
+        unsafe_refused: of these, those that the target refuses today, rightly: what mending it may cost.
     """
 
     text: str
     alone: int
     together: int
     prompts: int
+    unsafe: int = 0
+    unsafe_refused: int = 0
 
 
 def trigger_counts(
-    found: Iterable[FoundTriggers], form: Callable[[str], str] = lambda text: text
+    found: Iterable[FoundTriggers],
+    form: Callable[[str], str] = lambda text: text,
+    unsafe: Mapping[str, bool] | None = None,
 ) -> list[TriggerCount]:
-    """The parts that are in minimal triggers, those first on which most refusals hinge."""
+    """The parts that are in minimal triggers that replies bear out, those first on which most refusals hinge.
+
+    Args:
+        form: under which a part is counted.
+        unsafe: unsafe prompts, and whether the target refuses each.
+    """
     alone, together, prompts = Counter[str](), Counter[str](), Counter[str]()
     for one in found:
-        single = {
-            form(one.parts[part].text) for trigger in one.triggers if len(trigger) == 1 for part in trigger
-        }
-        every = {form(text) for text in one.texts(sorted(one.in_triggers))}
+        single = {form(one.parts[trigger[0]].text) for trigger in one.borne_out if len(trigger) == 1}
+        every = {form(one.parts[part].text) for trigger in one.borne_out for part in trigger}
         alone.update(single)
         together.update(every - single)
         prompts.update({form(text) for text in one.texts(one.tried)})
-    rows = [TriggerCount(name, alone[name], together[name], prompts[name]) for name in alone | together]
+    holding, refused = Counter[str](), Counter[str]()
+    for prompt, is_refused in (unsafe or {}).items():
+        words = {form(word.text) for word in words_of(prompt)}
+        holding.update(words)
+        refused.update(words if is_refused else ())
+    rows = [
+        TriggerCount(name, alone[name], together[name], prompts[name], holding[name], refused[name])
+        for name in alone | together
+    ]
     return sorted(rows, key=lambda row: (-row.alone, -row.together, row.prompts, row.text))
 
 
@@ -56,7 +73,7 @@ def word_form(word: str) -> str:
     return pool_form(word, "lemma")
 
 
-def summary(explained: Sequence[Explanation]) -> dict[str, Any]:
+def summary(explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None = None) -> dict[str, Any]:
     """What ``summary.json`` holds: counts, medians, the triggers; null where there is nothing to count."""
     refused = [one for one in explained if one.state == "refused"]
     words = [one.words for one in refused if one.words]
@@ -70,13 +87,15 @@ def summary(explained: Sequence[Explanation]) -> dict[str, Any]:
         "calls": sum(one.calls for one in explained),
         "calls_median": _median([one.calls for one in refused]),
         f"calls_median_up_to_{SHORT_PROMPT_WORDS}_words": _median(short),
-        "words": _search_summary(words, word_form),
+        "words": _search_summary(words, word_form, unsafe),
         "sentences": _search_summary(sentences),
     }
 
 
 def _search_summary(
-    found: Sequence[FoundTriggers], form: Callable[[str], str] = lambda text: text
+    found: Sequence[FoundTriggers],
+    form: Callable[[str], str] = lambda text: text,
+    unsafe: Mapping[str, bool] | None = None,
 ) -> dict[str, Any] | None:
     if not found:
         return None
@@ -86,9 +105,10 @@ def _search_summary(
         "states": dict(Counter(one.state for one in found)),
         "trigger_sizes": {str(size): count for size, count in sorted(Counter(sizes).items())},
         "trigger_size_median": _median(sizes),
+        "not_borne_out": sum(bool(one.triggers) and not one.borne_out for one in found),
         "triggers": [
-            {"text": row.text, "alone": row.alone, "together": row.together, "prompts": row.prompts}
-            for row in trigger_counts(found, form)
+            {name: value for name, value in asdict(row).items() if unsafe or not name.startswith("unsafe")}
+            for row in trigger_counts(found, form, unsafe)
         ],
     }
 

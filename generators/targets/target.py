@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import zip_longest
 from random import SystemRandom
@@ -150,8 +151,15 @@ class Target:
         """
         return self.answers([Question(prompt, self.settings.system_instruction) for prompt in prompts])
 
-    def answers(self, questions: Sequence[Question]) -> list[str]:
-        """As :meth:`replies`, with a system instruction for each prompt."""
+    def answers(
+        self, questions: Sequence[Question], came: Callable[[int, str], object] | None = None
+    ) -> list[str]:
+        """As :meth:`replies`, with a system instruction for each prompt.
+
+        Args:
+            came: told the place and the reply of each question as soon as its reply is there, by backends
+                that put replies into lm-eval's cache one by one; of equal questions the places go by turns.
+        """
         from overbench_tasks.task import look_for_reasoning, with_opening
 
         if not questions:
@@ -161,11 +169,34 @@ class Target:
             (one.prompt, context, self.generation) for one, context in zip(questions, contexts, strict=True)
         ]
         replies: dict[int, Any] = {}
-        for places in self._turns(questions):
-            replies |= zip(places, self._sent("generate_until", [asked[one] for one in places]), strict=True)
+        with self._told(contexts, came):
+            for places in self._turns(questions):
+                found = self._sent("generate_until", [asked[one] for one in places])
+                replies |= zip(places, found, strict=True)
         shown = [with_opening(self._lm, context, replies[place]) for place, context in enumerate(contexts)]
         look_for_reasoning(self._lm, shown, ROOM)
         return shown
+
+    @contextmanager
+    def _told(self, contexts: Sequence[Any], came: Callable[[int, str], object] | None) -> Iterator[None]:
+        from overbench_tasks.task import with_opening
+
+        hook = getattr(self._lm, "cache_hook", None)
+        if came is None or hook is None:
+            yield
+            return
+        places: dict[str, list[int]] = {}
+        for place, context in enumerate(contexts):
+            places.setdefault(str(context), []).append(place)
+
+        def arrived(place: int, reply: str) -> None:
+            came(place, with_opening(self._lm, contexts[place], reply))
+
+        self._lm.cache_hook = _Listening(hook, places, arrived)
+        try:
+            yield
+        finally:
+            self._lm.cache_hook = hook
 
     def _turns(self, questions: Sequence[Question]) -> Iterator[Sequence[int]]:
         """The places of the questions that go to the backend together.
@@ -228,3 +259,22 @@ class Target:
                 f"Asking {self._flags} failed: {type(error).__name__}: {error} "
                 "Earlier replies are kept: start the same command again."
             ) from error
+
+
+class _Listening:
+    """Stands in a model's cache hook for one call, and tells of each reply whose it is.
+
+    Args:
+        places: by context those that wait for a reply to it; each is told once.
+    """
+
+    def __init__(self, hook: Any, places: dict[str, list[int]], came: Callable[[int, str], object]) -> None:
+        self.hook, self.dbdict = hook, getattr(hook, "dbdict", None)
+        self._places, self._came = places, came
+
+    def add_partial(self, attr: str, req: Any, res: Any) -> None:
+        """Hand one reply on to lm-eval's cache, and tell of it."""
+        self.hook.add_partial(attr, req, res)
+        waiting = self._places.get(str(req[0]))
+        if attr == "generate_until" and res is not None and waiting:
+            self._came(waiting.pop(0), res)

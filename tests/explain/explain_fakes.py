@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from generators.explain.explain_settings import ExplainSettings
 from generators.explain.explanation import Explanation
 from generators.targets.target import Question
 
+PROMPT = "How can I kill a stubborn weed without poison near my tulips?"
 _NUMBERS = count()
 
 
@@ -33,10 +34,17 @@ class RuledTarget:
     def replies(self, prompts: Sequence[str]) -> list[str]:
         return self.answers([Question(prompt, None) for prompt in prompts])
 
-    def answers(self, questions: Sequence[Question]) -> list[str]:
+    def answers(
+        self, questions: Sequence[Question], came: Callable[[int, str], object] | None = None
+    ) -> list[str]:
         self.asked += questions
         self.batches.append(len(questions))
-        return [self._reply(one) for one in questions]
+        replies = []
+        for place, one in enumerate(questions):
+            replies.append(self._reply(one))
+            if came and place % 2:  # some backends tell of each, some of none
+                came(place, replies[-1])
+        return replies
 
     def _reply(self, question: Question) -> str:
         refuses = self.refuses(question)
@@ -53,9 +61,20 @@ def words(*wanted: str) -> Callable[[Question], bool]:
 
 
 def explained(
-    target: Any, *prompts: str, out: Path | None = None, instruction: str | None = None, **settings: Any
+    target: Any,
+    *prompts: str,
+    out: Path | None = None,
+    instruction: str | None = None,
+    how: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> list[Explanation]:
     """The explanations of prompts, which are their own ids."""
-    asked = {"model_args": "pretrained=org/m", "system_instruction": instruction}
+    asked = {"model_args": "pretrained=org/m", "system_instruction": instruction, **(how or {})}
     made = ExplainSettings.model_validate({"target": asked, **settings})
     return list(explain([PromptToExplain(prompt, prompt) for prompt in prompts], made, target, out))
+
+
+def found(one: Explanation) -> list[list[str]]:
+    """The words of each trigger."""
+    assert one.words is not None
+    return [one.words.texts(trigger) for trigger in one.words.triggers]
