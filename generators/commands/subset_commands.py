@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from overbench_tasks.errors import OverbenchError
+
 
 def subset(
     *,
-    release: Annotated[str, typer.Argument(help="A release's folder, or the name of a bundled one.")],
+    release: Annotated[str, typer.Argument(help="A release's folder, or overbench-2.0, the bundled one.")],
     size: Annotated[int, typer.Option("--size", help="How many prompts to draw.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another one draws other prompts.")] = 0,
     out: Annotated[
@@ -32,7 +34,13 @@ def subset(
 
     if (out is None) == (not estimate):
         raise typer.BadParameter("Expected either --out FILE, to draw prompts, or --estimate OUT.")
-    given = read_release(BUNDLED_RELEASES.get(release, Path(release)))
+    folder = BUNDLED_RELEASES.get(release, Path(release))
+    if release in BUNDLED_RELEASES and not (folder / "release.json").is_file():
+        raise OverbenchError(
+            f"{release} is bundled as its prompts alone, without who refused which: nothing can be drawn "
+            "from that. Expected overbench-2.0, or the folder of a release."
+        )
+    given = read_release(folder)
     if estimate:
         from generators.subset.subset_logs import estimate_from_logs
         from overbench_tasks.text import printable

@@ -146,6 +146,8 @@ class TestCommand:
         write_log(Path("plain"), [("How?", ["refused"])])
         assert said in overbench("subset", "release", *words, code=1)
         assert "either --out FILE" in " ".join(overbench("subset", "release", code=2).split())
+        said = overbench("subset", "overbench-1.1", "--out", "s.jsonl", code=1)
+        assert "overbench-1.1 is bundled as its prompts alone" in said and "overbench-2.0" in said
         assert sorted(path.name for path in Path().iterdir()) == ["plain", "release"]
 
     def test_a_release_that_does_not_fit(self, release: Path, tmp_path: Path) -> None:
