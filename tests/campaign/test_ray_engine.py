@@ -192,7 +192,10 @@ def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_n
             assert run_campaign(settings, tmp_path / name / "out", engine).failures == ()
             results = sorted((tmp_path / name / "out" / "cells").rglob("results_*.json"))
             scores = [json.loads(one.read_text())["results"]["overbench_hard"] for one in results]
-            found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True)
+            sent = sorted({json.dumps(one, sort_keys=True) for one in server.bodies})
+            server.bodies.clear()
+            found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True), sent
         killer.join()
     assert killed and found["ray"] == found["local"] and len(found["ray"][0]) == 2
-    assert {one["temperature"] for one in server.bodies} == {0.7}
+    sent = [json.loads(one) for one in found["ray"][2]]
+    assert {one["temperature"] for one in sent} == {0.7} and len({one["seed"] for one in sent}) == 16
