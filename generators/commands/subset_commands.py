@@ -17,7 +17,11 @@ def subset(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another one draws other prompts.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The prompt file (.jsonl) to write, for overbench_source."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="The prompt file (.jsonl) to write, for overbench_source. Default: a new subset.jsonl.",
+        ),
     ] = None,
     estimate: Annotated[
         list[Path] | None,
@@ -32,8 +36,12 @@ def subset(
     from generators.release.read import read_release
     from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 
-    if (out is None) == (not estimate):
+    if out and estimate:
         raise typer.BadParameter("Expected either --out FILE, to draw prompts, or --estimate OUT.")
+    if not out and not estimate and (out := Path("subset.jsonl")).exists():
+        raise OverbenchError(
+            f"{out} is there already. Name another file with --out, or this one to replace it."
+        )
     folder = BUNDLED_RELEASES.get(release, Path(release))
     if release in BUNDLED_RELEASES and not (folder / "release.json").is_file():
         raise OverbenchError(

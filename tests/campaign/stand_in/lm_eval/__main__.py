@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from datetime import datetime
@@ -49,6 +50,8 @@ def main() -> None:
     for task in tasks:
         if (file := Path(given.include_path) / f"{task}.yaml").is_file():
             metadata = yaml.safe_load(file.read_text())["metadata"]
+            if mark := re.search(r"subset: [^\n\"]+", Path(metadata["overbench_source"]).read_text()):
+                configs[task]["metadata"]["overbench_subset"] = mark[0]
             if width := metadata.get("overbench_until_width"):
                 of = len(Path(metadata["overbench_source"]).read_text().splitlines()) - 1
                 more = {"overbench_until_width": width, "overbench_asked_of": {"unsafe": of}}
