@@ -116,6 +116,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             name = ("--model_args", f"pretrained={model}")
             evaluate(folder / "OUT", *name, "--tasks", "overbench_hard", "--limit", "20")
         evaluate(folder / "responses", *name, "--tasks", "overbench", "--metadata", source)
+    shutil.copytree(folder / "responses", folder / "campaigns" / "study" / "cells")
     for log in (folder / "OUT").rglob("samples_*.jsonl"):
         shutil.copy(log, folder)
     command("aggregate", *runs, "--out", folder / "releases" / "earlier")
