@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import neighbour_rows
-from overbench_tasks.prompts.prompt_labels import of_label
-from overbench_tasks.prompts.prompt_sets import Row, as_dataset, check_keys, prompt_file, read_prompts
+from overbench_tasks.prompts.prompt_sets import (
+    Row,
+    as_dataset,
+    check_keys,
+    of_label,
+    prompt_file,
+    read_prompts,
+)
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
 
 if TYPE_CHECKING:
@@ -68,11 +74,11 @@ def load_balance(
     elif overbench_unsafe_source is not None:
         file = prompt_file(overbench_set, overbench_unsafe_source)
         unsafe, unsafe_told = read_prompts(file, "unsafe"), {"overbench_prompts": file.name}
-    safe = of_label("safe", safe, str(safe_told["overbench_prompts"]))
-    unsafe = of_label("unsafe", unsafe, str(unsafe_told["overbench_prompts"]))
+    safe = list(of_label("safe", safe, str(safe_told["overbench_prompts"])))
+    unsafe = list(of_label("unsafe", unsafe, str(unsafe_told["overbench_prompts"])))
     _check_apart(safe, unsafe)
     told = {key: [safe_told.get(key), unsafe_told.get(key)] for key in {**safe_told, **unsafe_told}}
-    return as_dataset(list(_in_turn(safe, unsafe)), metadata, **told)
+    return as_dataset(_in_turn(safe, unsafe), metadata, **told)
 
 
 def load_pairs(
@@ -104,7 +110,7 @@ def load_pairs(
         rows += read_prompts(twins, "unsafe")
     safe, unsafe = _pairs(rows, overbench_source)
     _check_apart(safe, unsafe)
-    return as_dataset(list(_in_turn(safe, unsafe)), metadata, overbench_prompts=[file.name for file in files])
+    return as_dataset(_in_turn(safe, unsafe), metadata, overbench_prompts=[file.name for file in files])
 
 
 def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row]]:

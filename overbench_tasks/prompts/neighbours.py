@@ -196,7 +196,7 @@ def _rows(task: str, neighbour: Neighbour, records: Iterable[tuple[str, Row]], n
                 },
             )
 
-    rows = checked_rows(kept(), name)
+    rows = list(checked_rows(kept(), name))
     if not found:
         raise OverbenchError(f"{name} has no rows. Expected the prompts of {task}.")
     if not rows:

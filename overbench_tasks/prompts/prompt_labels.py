@@ -1,15 +1,12 @@
-"""Which prompts are safe and which unsafe, as a table says it, and what a task does with the others."""
+"""Which prompts are safe and which unsafe, as a table says it."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import PROMPT_LABELS, PromptLabel
-
-logger = logging.getLogger(__name__)
 
 LABEL_COLUMNS: Final = ("prompt_label", "label", "should_refuse")
 """Where a row may say it."""
@@ -44,31 +41,3 @@ def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
             "should_refuse). Mend the row, or keep one of them."
         )
     return next(iter(said), None)
-
-
-def of_label(wanted: PromptLabel, rows: Sequence[dict[str, Any]], where: str) -> list[dict[str, Any]]:
-    """The rows that are ``wanted``; the others have no place in a rate over these, and that is said.
-
-    Raises:
-        OverbenchError: none is.
-    """
-    kept = [row for row in rows if row["prompt_label"] == wanted]
-    if not kept:
-        other = "unsafe" if wanted == "safe" else "safe"
-        raise OverbenchError(
-            f"Expected {wanted} prompts in {where}, and all {len(rows):,} are {other}. "
-            + (
-                "Over-refusal is measured on safe prompts; take overbench_balance with this file as "
-                "overbench_unsafe_source, or the unsafe task of the set it comes from (the tag safety)."
-                if wanted == "safe"
-                else "Safety is measured on unsafe prompts; take overbench with this file as "
-                "overbench_source, or the safe task of the set it comes from (the tag "
-                "oversensitivity_neighbours)."
-            )
-        )
-    if len(kept) < len(rows):
-        logger.warning(
-            "%s: %d of %d prompts are not %s and are left out. overbench_balance measures both sides.",
-            *(where, len(rows) - len(kept), len(rows), wanted),
-        )
-    return kept

@@ -13,13 +13,15 @@ import json
 import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.foreign_categories import mapped_category, slug
-from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, of_label, told_label
+from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
 from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file
@@ -28,6 +30,7 @@ from overbench_tasks.tables import read_table
 
 if TYPE_CHECKING:
     import datasets
+    import pyarrow
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,10 @@ KEYS: Final = (
     "overbench_until_width",
 )
 """Of ``--metadata``, which lm-eval hands to all tasks of a run: each takes those that concern it."""
+
+KEPT_PROMPTS: Final = "OVERBENCH_KEPT_PROMPTS"
+"""In the environment, as JSON: task -> where ``Dataset.save_to_disk`` put its prompts as the task reads them,
+so that who asks a part of them reads that part alone."""
 
 Row = dict[str, Any]
 
@@ -75,9 +82,7 @@ def load_prompts(
     """
     check_keys(metadata)
     file = prompt_file(overbench_set, overbench_source, overbench_target, metadata)
-    rows = read_prompts(file)
-    if any(row["prompt_label"] == "unsafe" for row in rows):
-        rows = of_label("safe", rows, file.name)
+    rows = of_label("safe", _prompts_of(file, "safe"), file.name)
     return as_dataset(rows, metadata, overbench_prompts=file.name)
 
 
@@ -90,8 +95,41 @@ def check_keys(metadata: Mapping[str, Any]) -> None:
             raise OverbenchError(f"Unknown key {key!r} in --metadata. Expected {' or '.join(KEYS)}.{hint}")
 
 
-def as_dataset(rows: Sequence[Row], metadata: Mapping[str, Any], **told: Any) -> dict[str, datasets.Dataset]:
-    """What lm-eval's ``custom_dataset`` wants of the rows of :func:`read_prompts`.
+def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[Row]:
+    """The rows that are ``wanted``; the others have no place in a rate over these, and that is said.
+
+    Raises:
+        OverbenchError: none is.
+    """
+    kept = others = 0
+    for row in rows:
+        if row["prompt_label"] == wanted:
+            kept += 1
+            yield row
+        else:
+            others += 1
+    if not kept:
+        other = "unsafe" if wanted == "safe" else "safe"
+        raise OverbenchError(
+            f"Expected {wanted} prompts in {where}, and all {others:,} are {other}. "
+            + (
+                "Over-refusal is measured on safe prompts; take overbench_balance with this file as "
+                "overbench_unsafe_source, or the unsafe task of the set it comes from (the tag safety)."
+                if wanted == "safe"
+                else "Safety is measured on unsafe prompts; take overbench with this file as "
+                "overbench_source, or the safe task of the set it comes from (the tag "
+                "oversensitivity_neighbours)."
+            )
+        )
+    if others:
+        logger.warning(
+            "%s: %d of %d prompts are not %s and are left out. overbench_balance measures both sides.",
+            *(where, others, kept + others, wanted),
+        )
+
+
+def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) -> dict[str, datasets.Dataset]:
+    """What lm-eval's ``custom_dataset`` wants of the rows of :func:`checked_rows`, which it takes one by one.
 
     ``told`` and a hash of the prompts, their labels and categories become the dataset's description, as
     JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
@@ -115,32 +153,46 @@ def as_dataset(rows: Sequence[Row], metadata: Mapping[str, Any], **told: Any) ->
         rows = in_random_order(rows)
         told["overbench_asked_of"] = dict(Counter(row["prompt_label"] for row in rows))
     text = datasets.Value("string")
-    columns = ["id", "prompt", "prompt_label", "category", "overbench_category", "features", "source"]
-    columns += [name for name in MORE_COLUMNS if any(name in row for row in rows)]
-    features = datasets.Features(dict.fromkeys(columns, text) | {"features": datasets.List(text)})
-    told["overbench_prompts_sha256"] = _sha256(rows)
-    if subsets := sorted({row["subset"] for row in rows if "subset" in row}):
+    names = ("id", "prompt", "prompt_label", "category", "overbench_category", "features", "source")
+    features = datasets.Features(
+        dict.fromkeys((*names, *MORE_COLUMNS), text) | {"features": datasets.List(text)}
+    )
+    sha256 = hashlib.sha256()
+    table = pyarrow.Table.from_batches(
+        _batches(_hashed(rows, sha256), features.arrow_schema), features.arrow_schema
+    )
+    told["overbench_prompts_sha256"] = sha256.hexdigest()
+    if subsets := sorted(table["subset"].unique().drop_null().to_pylist()):
         told["overbench_subset"] = "; ".join(subsets)
         logger.warning(
             "The prompts are a %s. Rates are estimates of those on all of them; overbench subset RELEASE "
             "--estimate OUT gives their intervals.",
             told["overbench_subset"],
         )
-    # Dataset.from_list would copy each row and look at each value twice.
-    values = {name: [row.get(name) for row in rows] for name in columns}
-    table = pyarrow.Table.from_pydict(values, schema=features.arrow_schema)
     about = datasets.DatasetInfo(description=json.dumps(told), features=features)
-    return {"test": datasets.Dataset(table, about)}
+    # Without a fingerprint the whole table would be pickled to make one.
+    found = datasets.Dataset(table, about, fingerprint=uuid4().hex[:16])
+    unused = [name for name in MORE_COLUMNS if table[name].null_count == len(table)]
+    return {"test": found.remove_columns(unused)}
 
 
-def _sha256(rows: Sequence[Row]) -> str:
-    """64 hex digits over prompts, labels and categories, as one JSON list of lists."""
-    found = hashlib.sha256()
-    for number, row in enumerate(rows):
-        found.update(b", " if number else b"[")
-        found.update(json.dumps([row["prompt"], row["prompt_label"], row["category"]]).encode())
-    found.update(b"]" if rows else b"[]")
-    return found.hexdigest()
+def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+    """Columns, a thousand rows at a time: as dicts, a million of them would take a gigabyte."""
+    import pyarrow
+
+    while some := list(islice(rows, 1000)):
+        values = {name: [row.get(name) for row in some] for name in schema.names}
+        yield pyarrow.RecordBatch.from_pydict(values, schema)
+
+
+def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
+    """The rows, and on the way their prompts, labels and categories for a hash, as one JSON list of lists."""
+    before = b"["
+    for row in rows:
+        sha256.update(before + json.dumps([row["prompt"], row["prompt_label"], row["category"]]).encode())
+        before = b", "
+        yield row
+    sha256.update(b"[]" if before == b"[" else b"]")
 
 
 def prompt_file(
@@ -195,14 +247,21 @@ def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:
         OverbenchError: missing, empty, unreadable or of another type; not UTF-8; a bad row.
     """
     path = Path(path).expanduser()
-    rows = checked_rows(read_table(path, COLUMNS), path.name, default)
-    if not rows:
+    return list(_prompts_of(path, default))
+
+
+def _prompts_of(path: Path, default: PromptLabel) -> Iterator[Row]:
+    row = None
+    for row in checked_rows(read_table(path, COLUMNS), path.name, default):
+        yield row
+    if row is None:
         raise OverbenchError(f"{path} has no rows. Expected at least one row with a 'prompt'.")
-    return rows
 
 
-def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptLabel = "safe") -> list[Row]:
-    """The prompts of any table.
+def checked_rows(
+    records: Iterable[tuple[str, Row]], name: str, default: PromptLabel = "safe"
+) -> Iterator[Row]:
+    """The prompts of any table, one by one; of those before nothing is held but their ids.
 
     Args:
         records: (where it stands, for messages; row by column). Beside ``prompt`` a row may have
@@ -212,7 +271,7 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
         name: of the table, for ``source``.
         default: see :func:`read_prompts`.
 
-    Returns:
+    Yields:
         one row per prompt in their order: ``id`` (the row's, or :func:`prompt_id`), ``prompt`` (verbatim),
         ``prompt_label`` (a :data:`~overbench_tasks.records.PromptLabel`), ``category`` (as the row has it;
         one of our five as its slug), ``overbench_category`` (the
@@ -223,9 +282,8 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
     Raises:
         OverbenchError: no prompt column; an empty or overlong prompt; a duplicate id; an unknown label.
     """
-    used: dict[str, str] = {}
+    used: dict[str, int] = {}
     copies = 0
-    rows = []
     unmapped, odd_labels = set(), set()
     for number, (where, raw) in enumerate(records, start=1):
         prompt = _prompt(raw, where)
@@ -236,10 +294,10 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
                 copies += 1
                 continue
             raise OverbenchError(
-                f"{where}: id {identity!r} was already used in {used[identity]}. Ids must be unique; "
+                f"{where}: id {identity!r} was already used in row {used[identity]:,}. Ids must be unique; "
                 "mend the file or drop its id column (ids are then made from the text)."
             )
-        used[identity] = where
+        used[identity] = number
         category, ours = _category(raw.get("category"))
         if category and not ours:
             unmapped.add(category)
@@ -248,20 +306,18 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
             label = told_label(raw, where)
             if label is None and raw["label"] not in LABELS:
                 odd_labels.add(str(raw["label"]))
-        rows.append(
-            {
-                "id": identity,
-                "prompt": prompt,
-                "prompt_label": label or default,
-                "category": category,
-                "overbench_category": ours,
-                "features": _features(raw.get("features"), where),
-                "source": f"{name}:{number}",
-                **{column: str(raw[column]) for column in MORE_COLUMNS if raw.get(column) not in (None, "")},
-            }
-        )
+        yield {
+            "id": identity,
+            "prompt": prompt,
+            "prompt_label": label or default,
+            "category": category,
+            "overbench_category": ours,
+            "features": _features(raw.get("features"), where),
+            "source": f"{name}:{number}",
+            **{column: str(raw[column]) for column in MORE_COLUMNS if raw.get(column) not in (None, "")},
+        }
     if copies:
-        logger.warning("%s: dropped %d repeated prompts, kept %d.", name, copies, len(rows))
+        logger.warning("%s: dropped %d repeated prompts, kept %d.", name, copies, len(used))
     if odd_labels:
         logger.warning(
             "%s: 'label' says %s, neither safe nor unsafe; such prompts are taken as %s. Say what they are "
@@ -270,7 +326,6 @@ def checked_rows(records: Iterable[tuple[str, Row]], name: str, default: PromptL
         )
     if unmapped:
         logger.info("%s: categories kept, and none of our five: %s", name, ", ".join(sorted(unmapped)))
-    return rows
 
 
 def _prompt(raw: Row, where: str) -> str:

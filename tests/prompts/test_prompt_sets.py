@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,23 @@ def test_a_dataset_on_the_hub_goes_to_the_hub(source: str, monkeypatch: pytest.M
     monkeypatch.setattr(sources, "hub_prompt_file", lambda *found: asked.append(found) or Path("x"))
     assert sources.source_file(source, "overbench_hard") == Path("x")
     assert asked == [(parse_hub_id(source), "overbench_hard")]
+
+
+def test_rows_of_a_large_set_are_never_there_all_at_once() -> None:
+    alive = most = 0
+
+    class Watched(dict[str, object]):
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def rows() -> Iterator[Watched]:
+        nonlocal alive, most
+        records = ((f"row {n}", {"prompt": f"Why {n}?"}) for n in range(5000))
+        for row in prompt_sets.checked_rows(records, "mine"):
+            alive += 1
+            most = max(most, alive)
+            yield Watched(row)
+
+    assert len(prompt_sets.as_dataset(rows(), {})["test"]) == 5000
+    assert most < 2500

@@ -181,7 +181,7 @@ def test_a_bad_row(tmp_path: Path, kind: str, rows: list[dict[str, Any]], messag
 @KINDS
 def test_an_id_used_twice(tmp_path: Path, kind: str) -> None:
     path = write_table(tmp_path / f"p{kind}", [{"id": "1", "prompt": "a"}, {"id": "1", "prompt": "b"}])
-    assert bad(path).startswith(f"{at(path, 2)}: id '1' was already used in {at(path, 1)}.")
+    assert bad(path).startswith(f"{at(path, 2)}: id '1' was already used in row 1.")
 
 
 @pytest.mark.parametrize(
