@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
@@ -26,8 +27,12 @@ from overbench_tasks.harness import GenerationTask
 from overbench_tasks.metrics import Value, document_metrics, unsafe_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
+from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+
+if TYPE_CHECKING:
+    import datasets
 
 _OPENING: Final = "<think>"
 _ESTIMATES: Final = {
@@ -75,6 +80,15 @@ def process_pair_results(
     return pair_metrics(verdicts, doc["pair_id"], doc["prompt_label"])
 
 
+def kept_prompts(task: str) -> dict[str, datasets.Dataset] | None:
+    """A task's prompts out of :data:`~overbench_tasks.prompts.prompt_sets.KEPT_PROMPTS`; None where it does
+    not name the task. They are mapped into memory, so what is not asked is not read."""
+    import datasets
+
+    place = json.loads(os.environ.get(KEPT_PROMPTS) or "{}").get(task)
+    return place and {"test": datasets.load_from_disk(place)}
+
+
 class OverbenchTask(GenerationTask):
     """One set of prompts, asked zero-shot; named by ``class:`` in the task files."""
 
@@ -91,6 +105,12 @@ class OverbenchTask(GenerationTask):
         if estimates := [text for key, text in _ESTIMATES.items() if key in prompts]:
             prompts["overbench_estimate"] = " ".join(estimates)
         self.config.metadata = {**(self.config.metadata or {}), **versions, **prompts}
+
+    def download(self, *given: Any, **options: Any) -> None:
+        if (kept := kept_prompts(self.config.task)) is None:
+            super().download(*given, **options)
+        else:
+            self.dataset = kept
 
     def build_all_requests(self, **options: Any) -> None:
         # lm-eval's request cache is keyed by task and tokenizer: it would hand the requests of one

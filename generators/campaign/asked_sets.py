@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -28,6 +28,9 @@ from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.tables import SUFFIXES, whole_file
+
+if TYPE_CHECKING:
+    import datasets
 
 LABELLING: Final = {
     "judge": ("judge", "overbench_judge", {"mode": "judge"}),
@@ -59,6 +62,7 @@ class AskedSet:
         max_gen_toks: new tokens of a reply, at most.
         until_width: of the interval at which to stop asking; 0: nowhere.
         sides: how many prompts of each side, safe or unsafe, the set has.
+        reading: the function of ours that reads it, and its arguments as JSON.
     """
 
     name: str
@@ -72,6 +76,18 @@ class AskedSet:
     max_gen_toks: int
     until_width: float = 0.0
     sides: tuple[int, ...] = ()
+    reading: tuple[str, str] = ("", "{}")
+
+    def rows(self) -> datasets.Dataset:
+        """The prompts, read once more.
+
+        Raises:
+            OverbenchError: they can't be had, or have changed.
+        """
+        rows = _read(self.reading)
+        if _seen(rows, None)[0] != self.prompts_hash:
+            raise OverbenchError("The prompts have changed since. Start the campaign again.")
+        return rows
 
     def write(self, folder: Path) -> None:
         """Put the task's file where lm_eval is to find it."""
@@ -107,14 +123,12 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         "overbench_until_width": settings.until_width or None,
     }
     told = {key: value for key, value in told.items() if value is not None}
-    identity, lengths, sides = _read(
-        *(str(base["custom_dataset"]), json.dumps(base["dataset_kwargs"]), json.dumps(told, sort_keys=True))
-    )
-    asked = lengths[: settings.limit]
+    reading = (str(base["custom_dataset"]), json.dumps({**base["dataset_kwargs"], **told}))
+    identity, asked, chars, sides = _seen(_read(reading), settings.limit)
     plain = AskedSet(
         *(name, f"{settings.task} {base['metadata']['version']}", settings.task, None, settings.limit),
-        *(identity, len(asked), sum(asked) / len(asked), int(base["generation_kwargs"]["max_gen_toks"])),
-        *(settings.until_width or 0.0, sides),
+        *(identity, asked, chars / asked, int(base["generation_kwargs"]["max_gen_toks"])),
+        *(settings.until_width or 0.0, sides, reading),
     )
     made: dict[str, Any] = {}
     if told:
@@ -144,16 +158,25 @@ def absolute_source(source: str | None) -> str | None:
     return str(path.absolute()) if here else source
 
 
-def _read(function: str, dataset_kwargs: str, told: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """What the task itself would read: a hash of it, the characters of each prompt, prompts of each side."""
-    module, _, name = function.rpartition(".")
-    rows = getattr(import_module(module), name)(**json.loads(dataset_kwargs), **json.loads(told))["test"]
+def _read(reading: tuple[str, str]) -> datasets.Dataset:
+    """What the task itself would read."""
+    module, _, name = reading[0].rpartition(".")
+    found: datasets.Dataset = getattr(import_module(module), name)(**json.loads(reading[1]))["test"]
+    return found
+
+
+def _seen(rows: datasets.Dataset, limit: int | None) -> tuple[str, int, int, tuple[int, ...]]:
+    """A hash of a set, how many prompts are asked and how many characters they have, prompts of each side."""
     columns = [one for one in _TELLING if one in rows.column_names]
-    found = hashlib.sha256()
-    for row in zip(*(rows[one][:] for one in columns), strict=True):
-        found.update(json.dumps(row).encode())
-    sides = Counter(rows["prompt_label"][:])
-    return found.hexdigest(), tuple(map(len, rows["prompt"][:])), tuple(sides.values())
+    found, sides = hashlib.sha256(), Counter[str]()
+    asked = chars = 0
+    for some in rows.iter(1000):
+        for row in zip(*(some[one] for one in columns), strict=True):
+            found.update(json.dumps(row).encode())
+        sides.update(some["prompt_label"])
+        lengths = [*map(len, some["prompt"])][: None if limit is None else max(0, limit - asked)]
+        asked, chars = asked + len(lengths), chars + sum(lengths)
+    return found.hexdigest(), asked, chars, tuple(sides.values())
 
 
 def stated_set(name: str, settings: SetSettings) -> AskedSet | None:

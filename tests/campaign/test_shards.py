@@ -17,7 +17,7 @@ from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
 from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
-from generators.campaign.asked_sets import asked_set
+from generators.campaign.asked_sets import AskedSet, asked_set
 from generators.campaign.campaign_cells import CampaignCell, configurations
 from generators.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
 from generators.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
@@ -28,6 +28,8 @@ from generators.campaign.engines.shards import ShardStore, packed, shards_of
 from generators.campaign.finished_cells import ReplyCount, count_replies
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import prompt_sets
+from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
 
 TIMES = ("config", "date", "start_time", "end_time", "total_evaluation_time_seconds")
 
@@ -44,7 +46,9 @@ def logged(source: Path, task: str, out: Path, **options: Any) -> list[Path]:
 
 
 @pytest.mark.parametrize("task", ["overbench_hard", "overbench_pairs"])
-def test_joined_shards_are_what_one_run_writes(task: str, tmp_path: Path) -> None:
+def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [
         {
             "id": str(n),
@@ -61,9 +65,13 @@ def test_joined_shards_are_what_one_run_writes(task: str, tmp_path: Path) -> Non
     one = configurations(CampaignSettings.model_validate(settings))[0]
     cell = CampaignCell(one, replace(one_set, task=task), "")
     store, shards = ShardStore(str(tmp_path / "store")), shards_of(cell, 4)
-    for shard in shards:
-        positions = {task: list(range(shard.start, shard.stop))}
-        store.put(shard, logged(source, task, tmp_path / f"shard-{shard.start}", samples=positions))
+    store.keep_prompts(cell.asked_set)
+    with monkeypatch.context() as nothing_else:
+        nothing_else.setenv(KEPT_PROMPTS, json.dumps(store.kept_prompts([cell.asked_set])))
+        nothing_else.delattr(prompt_sets, "read_table")
+        for shard in shards:
+            positions = {task: list(range(shard.start, shard.stop))}
+            store.put(shard, logged(source, task, tmp_path / f"shard-{shard.start}", samples=positions))
     join_shards(shards, store, tmp_path / "joined")
     results, samples = sorted((tmp_path / "joined").rglob("*_*.json*"))
     whole_results, whole_samples = logged(source, task, tmp_path / "whole")
@@ -163,6 +171,30 @@ def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
     assert run(tmp_path, settings, engine=in_process).done == 3
     assert set(asked(tmp_path).values()) == {1}
     assert not [file for file in (tmp_path / "out" / "caches").rglob("*") if file.is_file()]
+
+
+def test_where_prompts_change_or_cannot_be_kept_other_cells_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    sets: dict[str, Any] = {name: {"source": str(tmp_path / f"{name}.csv")} for name in ("other", "mine")}
+    settings = {"targets": [TARGET], "sets": sets, "report": None}
+    for name in sets:
+        (tmp_path / f"{name}.csv").write_text("prompt\n" + "".join(f"{name} {n}?\n" for n in range(60)))
+    keep = ShardStore.keep_prompts
+
+    def changes(store: ShardStore, asked: AskedSet) -> None:
+        if asked.name == "mine":
+            (tmp_path / "mine.csv").write_text("prompt\n" + "".join(f"other {n}?\n" for n in range(60)))
+        keep(store, asked)
+
+    monkeypatch.setattr(ShardStore, "keep_prompts", changes)
+    found = run(tmp_path, settings, engine=in_process)
+    assert (found.done, [one.why for one in found.failures]) == (
+        1,
+        ["mine: The prompts have changed since. Start the campaign again."],
+    )
+    assert run(tmp_path, settings, engine=in_process).new == 1
+    assert set(asked(tmp_path).values()) == {1} and len(asked(tmp_path)) == 120
 
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

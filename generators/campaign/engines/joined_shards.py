@@ -33,14 +33,18 @@ _number: Final = lru_cache(1000)(float)
 
 
 class _Joined:
-    """What is gathered of a cell, a shard after the other."""
+    """What is gathered of a cell, a shard after the other.
+
+    Of a prompt its metrics' values, as a tuple that is there once for all prompts that have the same.
+    """
 
     def __init__(self, task: str) -> None:
         self.task = task
         self.results: dict[str, Any] = {}
         self.prompts = 0
         self.seconds = 0.0
-        self.values: dict[str, list[Any]] = defaultdict(list)
+        self.values: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
+        self.same: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.hash = hashlib.sha256()
 
     def add(self, results: dict[str, Any]) -> None:
@@ -54,8 +58,9 @@ class _Joined:
         """A line of a sample log."""
         row = json.loads(line, parse_float=_number)
         self.prompts += 1
-        for name in row.get("metrics", ()):
-            self.values[f"{name},{row['filter']}"].append(row[name])
+        names = row.get("metrics", ())
+        values = tuple(tuple(one) if isinstance(one := row[name], list) else one for name in names)
+        self.values[row["filter"], *names].append(self.same.setdefault(values, values))
         self.hash.update("".join(str(row.get(one, "")) for one in _HASHES).encode())
 
     def told(
@@ -67,14 +72,15 @@ class _Joined:
             for key, value in self.results.items()
         }
         scores = dict(found["results"].get(self.task, {}))
-        for key, values in self.values.items():
-            name, _, by = key.partition(",")
-            scores[key] = functions[name](values)
-            if functions[name] is mean and len(values) > 1:
-                scores[f"{name}_stderr,{by}"] = _mean_stderr(values)
+        for (by, *names), rows in self.values.items():
+            for place, name in enumerate(names):
+                values = [row[place] for row in rows]
+                scores[f"{name},{by}"] = functions[name](values)
+                if functions[name] is mean and len(values) > 1:
+                    scores[f"{name}_stderr,{by}"] = _mean_stderr(values)
         if "sample_len" in scores:
             scores["sample_len"] = self.prompts
-        if self.values:
+        if any(names for _, *names in self.values):
             found["results"] = {self.task: scores}
         found["n-samples"] = {self.task: {**found["n-samples"][self.task], "effective": self.prompts}}
         found["config"] = {**found["config"], "limit": limit}

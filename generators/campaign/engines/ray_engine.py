@@ -198,6 +198,8 @@ class _Cells:
             for cell in job.cells:
                 own = [one for one in shards_of(cell, self._most) if not self._store.has(one)]
                 self._store.forget_start(own)
+                if len(own) > 1 and not self._prompts_kept(cell):
+                    own = []
                 self._missing[cell.place] = {one.name for one in own}
                 missing += own
                 if not own:
@@ -208,6 +210,14 @@ class _Cells:
             else:
                 for some in packed(missing, self._most):
                     yield ShardRun(job, some, address, None, self._out)
+
+    def _prompts_kept(self, cell: CampaignCell) -> bool:
+        """Whether shards of the cell can be asked."""
+        try:
+            self._store.keep_prompts(cell.asked_set)
+        except Exception as error:  # whatever it is, other cells go on
+            self._failed[cell.place] = ShardRunFailure(f"{cell.asked_set.name}: {error}", "")
+        return cell.place not in self._failed
 
     def _with_caches(
         self, job: CampaignJob, missing: Sequence[Shard]

@@ -17,6 +17,7 @@ from generators.campaign.engines.shards import Shard, ShardStore
 from generators.campaign.finished_cells import ReplyCount, count_replies
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import read_run, sample_logs
+from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
 
 PACK_SUFFIX: Final = ".json"
 """Of the file beside a cache that names the shards it is of, until all are kept."""
@@ -89,10 +90,11 @@ def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, lo
         json.dumps({one.cell.asked_set.task: list(range(one.start, one.stop)) for one in shards})
     )
     words = lm_eval_words(cells, folder / "tasks", run.cache or folder / "cache", output)
+    told = _environment(run, store.kept_prompts(cell.asked_set for cell in cells))
     servers = Servers(run.out, logs=folder, any_port=True)
     try:
         with servers.serving(run.job) as port:
-            process = start(with_port([*words, "--samples", str(positions)], port), log, _environment(run))
+            process = start(with_port([*words, "--samples", str(positions)], port), log, told)
             try:
                 process.wait()
             finally:
@@ -108,11 +110,11 @@ def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, lo
         shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
 
 
-def _environment(run: ShardRun) -> dict[str, str]:
-    """Of lm_eval. What a judge says is kept beside the replies, and not on the node, so that another node on
-    which the shards are redone pays for none of it again."""
-    kept = {} if run.cache is None else {"OVERBENCH_CACHE": f"{run.cache}.verdicts"}
-    return {**environment(run.out), **kept}
+def _environment(run: ShardRun, kept: dict[str, str]) -> dict[str, str]:
+    """Of lm_eval, with where its tasks' prompts are. What a judge says is kept beside the replies, and not on
+    the node, so that another node on which the shards are redone pays for none of it again."""
+    verdicts = {} if run.cache is None else {"OVERBENCH_CACHE": f"{run.cache}.verdicts"}
+    return {**environment(run.out), **verdicts, KEPT_PROMPTS: json.dumps(kept)}
 
 
 def _keep(shards: list[Shard], store: ShardStore, output: Path, max_failed: float) -> None:

@@ -13,9 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from generators.campaign.campaign_cells import CampaignCell
+from generators.campaign.asked_sets import AskedSet
+from generators.campaign.campaign_cells import CampaignCell, hashed
 from overbench_tasks.errors import OverbenchError
 
+_PROMPTS: Final = ".prompts"
+"""No target is called so."""
 _STARTED: Final = ".started"
 """Behind the name of a shard: the file that says since when it is asked for."""
 
@@ -88,9 +91,33 @@ class ShardStore:
     def _place(self, shard: Shard) -> str:
         return f"{self._root.rstrip('/')}/{shard.name}"
 
-    def has(self, shard: Shard) -> bool:
+    def _there(self, place: str) -> bool:
         self._files.invalidate_cache()
-        return bool(self._files.exists(self._place(shard)))
+        return bool(self._files.exists(place))
+
+    def has(self, shard: Shard) -> bool:
+        return self._there(self._place(shard))
+
+    def keep_prompts(self, asked: AskedSet) -> None:
+        """Keep a set's prompts as its task reads them, so that each shard reads its own alone.
+
+        Raises:
+            OverbenchError: they can't be had, or have changed.
+        """
+        place = self._prompts(asked)
+        if not self._there(place):
+            partial = f"{place}.{uuid.uuid4().hex}.partial"
+            asked.rows().save_to_disk(self._files.unstrip_protocol(partial), num_shards=1)
+            self._files.mv(partial, place, recursive=True)
+
+    def kept_prompts(self, sets: Iterable[AskedSet]) -> dict[str, str]:
+        """Task -> where its prompts are, of those that are kept."""
+        places = {one.task: self._prompts(one) for one in sets}
+        return {task: self._files.unstrip_protocol(one) for task, one in places.items() if self._there(one)}
+
+    def _prompts(self, asked: AskedSet) -> str:
+        read = hashed({"reading": asked.reading, "prompts": asked.prompts_hash})
+        return f"{self._root.rstrip('/')}/{_PROMPTS}/{read}"
 
     def put(self, shard: Shard, files: Sequence[Path]) -> None:
         """Keep a shard's files, each below the name of its folder."""

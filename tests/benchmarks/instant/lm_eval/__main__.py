@@ -36,7 +36,7 @@ from lm_eval.tasks import TaskManager  # noqa: E402
 from overbench_tasks.filters import RulesFilter  # noqa: E402
 from overbench_tasks.prompts.prompt_sets import load_prompts  # noqa: E402
 from overbench_tasks.refusal import RULES_VERSION  # noqa: E402
-from overbench_tasks.task import OverbenchTask, process_results  # noqa: E402
+from overbench_tasks.task import OverbenchTask, kept_prompts, process_results  # noqa: E402
 
 spent: Counter[str] = Counter()
 REPLIES = make_replies(5000)
@@ -97,7 +97,7 @@ def bare() -> None:
     task = given.tasks
     metadata = yaml.safe_load((Path(given.include_path) / f"{task}.yaml").read_text())["metadata"]
     begun = time.process_time()
-    rows = load_prompts(overbench_set="overbench", **metadata)["test"]
+    rows = (kept_prompts(task) or load_prompts(overbench_set="overbench", **metadata))["test"]
     positions = json.loads(Path(given.samples).read_text())[task]
     docs = list(rows.select(positions))
     spent["reading the set"] = time.process_time() - begun
