@@ -42,7 +42,10 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "harness": (),
     "filters": ("judge", "labellers", "providers", "records", "refusal"),
     "advice": (),
-    "task": ("overbench_tasks", "advice", "filters", "harness", "metrics", "providers", "records", "refusal"),
+    "task": (
+        *("overbench_tasks", "advice", "filters", "harness", "metrics", "prompts", "providers", "records"),
+        "refusal",
+    ),
 }
 # Generation, from the ground up: a room may use all of evaluation and every floor below its own,
 # and no other room of its own floor.
