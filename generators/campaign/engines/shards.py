@@ -106,9 +106,9 @@ class ShardStore:
         """
         place = self._prompts(asked)
         if not self._there(place):
-            partial = f"{place}.{uuid.uuid4().hex}.partial"
-            asked.rows().save_to_disk(self._files.unstrip_protocol(partial), num_shards=1)
-            self._files.mv(partial, place, recursive=True)
+            rows = asked.rows()
+            with self._whole(place) as partial:
+                rows.save_to_disk(self._files.unstrip_protocol(partial), num_shards=1)
 
     def kept_prompts(self, sets: Iterable[AskedSet]) -> dict[str, str]:
         """Task -> where its prompts are, of those that are kept."""
@@ -121,21 +121,25 @@ class ShardStore:
 
     def put(self, shard: Shard, files: Sequence[Path]) -> None:
         """Keep a shard's files, each below the name of its folder."""
-        place = self._place(shard)
-        partial = f"{place}.{uuid.uuid4().hex}.partial"
-        self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, self._whole(self._place(shard)) as partial:
             made = Path(folder) / "shard.zip"
             with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
                 for file in files:
                     out.write(file, f"{file.parent.name}/{file.name}")
-            try:
-                self._files.put_file(str(made), partial)
-                self._files.mv(partial, place)
-            except BaseException:
-                with suppress(Exception):
-                    self._files.rm_file(partial)
-                raise
+            self._files.put_file(str(made), partial)
+
+    @contextmanager
+    def _whole(self, place: str) -> Iterator[str]:
+        """Another place for a file or folder, which takes its own once it is there, or leaves nothing."""
+        partial = f"{place}.{uuid.uuid4().hex}.partial"
+        self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
+        try:
+            yield partial
+            self._files.mv(partial, place, recursive=self._files.isdir(partial))
+        except BaseException:
+            with suppress(Exception):
+                self._files.rm(partial, recursive=True)
+            raise
 
     def note_start(self, shards: Iterable[Shard]) -> None:
         """Let the status know, until :meth:`forget_start`, that one lm_eval asks for these shards."""
