@@ -180,9 +180,12 @@ def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.Re
     """Columns, a thousand rows at a time: as dicts, a million of them would take a gigabyte."""
     import pyarrow
 
+    pool = pyarrow.system_memory_pool()  # Arrow's own keeps twice what such small pieces need
     while some := list(islice(rows, 1000)):
-        values = {name: [row.get(name) for row in some] for name in schema.names}
-        yield pyarrow.RecordBatch.from_pydict(values, schema)
+        arrays = [
+            pyarrow.array([row.get(one.name) for row in some], one.type, memory_pool=pool) for one in schema
+        ]
+        yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
