@@ -17,7 +17,7 @@ from overbench_tasks.prompts.prompt_sets import (
     prompt_file,
     read_prompts,
 )
-from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
+from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, told_of, unsafe_file
 
 if TYPE_CHECKING:
     import datasets
@@ -66,14 +66,14 @@ def load_balance(
         rows = read_prompts(file)
         unsafe = [row for row in rows if row["prompt_label"] == "unsafe"]
         safe = [row for row in rows if row["prompt_label"] == "safe"]
-        safe_told = {"overbench_prompts": file.name}
+        safe_told = told_of(file)
     unsafe_told = safe_told
     name = overbench_unsafe_source or overbench_unsafe_set
     if name in NEIGHBOURS and not (unsafe and overbench_unsafe_source is None):
         unsafe, unsafe_told = neighbour_rows(name, None, overbench_revision)
     elif overbench_unsafe_source is not None:
         file = prompt_file(overbench_set, overbench_unsafe_source)
-        unsafe, unsafe_told = read_prompts(file, "unsafe"), {"overbench_prompts": file.name}
+        unsafe, unsafe_told = read_prompts(file, "unsafe"), told_of(file)
     safe = list(of_label("safe", safe, str(safe_told["overbench_prompts"])))
     unsafe = list(of_label("unsafe", unsafe, str(unsafe_told["overbench_prompts"])))
     _check_apart(safe, unsafe)
@@ -110,7 +110,7 @@ def load_pairs(
         rows += read_prompts(twins, "unsafe")
     safe, unsafe = _pairs(rows, overbench_source)
     _check_apart(safe, unsafe)
-    return as_dataset(_in_turn(safe, unsafe), metadata, overbench_prompts=[file.name for file in files])
+    return as_dataset(_in_turn(safe, unsafe), metadata, **told_of(*files))
 
 
 def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row]]:

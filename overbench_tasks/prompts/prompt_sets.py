@@ -24,7 +24,7 @@ from overbench_tasks.prompts.foreign_categories import mapped_category, slug
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
 from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
-from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file
+from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file, told_of
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
 from overbench_tasks.tables import read_table
 
@@ -83,7 +83,7 @@ def load_prompts(
     check_keys(metadata)
     file = prompt_file(overbench_set, overbench_source, overbench_target, metadata)
     rows = of_label("safe", _prompts_of(file, "safe"), file.name)
-    return as_dataset(rows, metadata, overbench_prompts=file.name)
+    return as_dataset(rows, metadata, **told_of(file))
 
 
 def check_keys(metadata: Mapping[str, Any]) -> None:

@@ -196,14 +196,24 @@ def quality_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[
 
 
 def shares_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """The mean predicted share of each set, cross-validated where it was learnt from, and the true one."""
-    yield "| set | prompts | predicted share | of its likeliest tenth | observed share |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    """The mean predicted share of each set, cross-validated where it was learnt from, and the true one.
+
+    A set that was learnt from has its level from itself; beside it stands what the other sets alone say.
+    """
+    yield (
+        "| set | prompts | predicted share | of its likeliest tenth | by the other sets alone | "
+        "observed share |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for name, rows in found.items():
         said = np.sort([row[f"{ENCODER} more"] for row in rows])[::-1]
-        seen = f"{np.mean([row['share'] for row in rows]):.1%}" if "share" in rows[0] else "–"
+        learnt = "share" in rows[0]
+        others, seen = (
+            f"{np.mean([row[key] for row in rows]):.1%}" if learnt else "–"
+            for key in (f"{ENCODER} others", "share")
+        )
         top = said[: round(TOP * len(said))].mean()
-        yield f"| {name} | {len(rows):,} | {said.mean():.1%} | {top:.1%} | {seen} |"
+        yield f"| {name} | {len(rows):,} | {said.mean():.1%} | {top:.1%} | {others} | {seen} |"
 
 
 def agreement(set_name: str, splits: int = 40) -> float:

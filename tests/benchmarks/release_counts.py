@@ -13,22 +13,32 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from neighbours_real import read as read_neighbours
+from numpy.typing import NDArray
 
 from generators.diversity.word_measures import openings, words_of
 from generators.release.read import Release, read_release
 from generators.report.stats.correlations import rank_correlation
-from generators.report.stats.matrix import release_matrix, unsafe_matrices
+from generators.report.stats.matrix import MISSING, ResponseMatrix, release_matrix, unsafe_matrices
 from generators.report.stats.trade_off import pair_matrix, trade_offs
+from overbench_tasks.metrics.balance import (
+    SidedValue,
+    balanced_accuracy,
+    balanced_accuracy_high,
+    balanced_accuracy_low,
+)
 from overbench_tasks.prompts.prompt_sets import BUNDLED
+from overbench_tasks.records import PromptLabel
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import escaped
 
 FOLDS, REPEATS = 5, 10
+Integers = NDArray[np.int64]
 GRADES = Path(__file__).parents[1] / "data" / "release_v2" / "pair_grades.csv"
 
 
@@ -41,28 +51,43 @@ def pairs_of(release: Release) -> dict[str, tuple[str, str]]:
     return {row["pair_id"]: (row["prompt"], unsafe[row["pair_id"]]) for row in rows if row.get("pair_id")}
 
 
-def side_auroc(safe: Sequence[str], unsafe: Sequence[str], groups: Sequence[int]) -> dict[str, float]:
-    """How well words, and length alone, tell the sides apart: means over :data:`REPEATS` cross-validations.
+def side_scores(
+    texts: Sequence[str], side: Integers, groups: Integers, repeats: int = REPEATS
+) -> NDArray[np.float64]:
+    """(repeats, texts) what a classifier of words gives each text as the chance of side 1.
 
     Args:
-        groups: of the safe prompts and then the unsafe ones, which are to stay in one fold.
+        side: (texts,) 0 or 1.
+        groups: (texts,) from 0 on; those of one group are in one fold.
+        repeats: how many cross-validations, each with other folds.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import GroupKFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
 
-    texts, side = [*safe, *unsafe], np.repeat([0, 1], [len(safe), len(unsafe)])
-    model = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=2000)
-    )
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    model, folds = make_pipeline(words, LogisticRegression(max_iter=2000)), GroupKFold(FOLDS)
     found = []
-    for repeat in range(REPEATS):
-        shuffled = np.random.default_rng(repeat).permutation(max(groups) + 1)[list(groups)]
-        folds = GroupKFold(FOLDS)
+    for repeat in range(repeats):
+        shuffled = np.random.default_rng(repeat).permutation(max(groups) + 1)[groups]
         scores = cross_val_predict(model, texts, side, groups=shuffled, cv=folds, method="predict_proba")
-        found.append(roc_auc_score(side, scores[:, 1]))
+        found.append(scores[:, 1])
+    return np.array(found)
+
+
+def side_auroc(
+    safe: Sequence[str], unsafe: Sequence[str], groups: Sequence[int], repeats: int = REPEATS
+) -> dict[str, float]:
+    """How well words, and length alone, tell the sides apart: the AUROC, of words its mean over repeats.
+
+    Args:
+        groups: of the safe prompts and then the unsafe ones, see :func:`side_scores`.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    texts, side = [*safe, *unsafe], np.repeat([0, 1], [len(safe), len(unsafe)])
+    found = [roc_auc_score(side, one) for one in side_scores(texts, side, np.array(groups), repeats)]
     lengths = roc_auc_score(side, [len(text) for text in texts])
     return {"words": float(np.mean(found)), "length": float(lengths)}
 
@@ -118,20 +143,76 @@ def sides_table(release: Release, xstest: Path | None) -> Iterator[str]:
         yield f"| {name} | {found['words']:.2f} | {found['length']:.2f} |"
 
 
+def contents_tables(release: Release) -> Iterator[str]:
+    """Prompts, pairs and hard prompts by field and by form, and how long the prompts are in words."""
+    rows = release.prompts().to_pylist()
+    hard = {row["id"] for row in release.prompts(hard=True).to_pylist()}
+    for column in ("field", "form"):
+        yield f"| {column} | prompts | of these with a twin | hard |"
+        yield "| --- | ---: | ---: | ---: |"
+        for value, n in Counter(row[column] for row in rows).most_common():
+            own = [row for row in rows if row[column] == value]
+            paired, refused = sum(bool(row["pair_id"]) for row in own), sum(row["id"] in hard for row in own)
+            yield f"| {value or 'none: those of 1.1'} | {n:,} | {paired:,} | {refused:,} |"
+        yield ""
+    lengths = [len(row["prompt"].split()) for row in rows]
+    median, long = np.percentile(lengths, (50, 95))
+    yield f"Words: median {median:.0f}, 95th percentile {long:.0f}, longest {max(lengths)}."
+
+
+def changes(release: Release) -> dict[str, float]:
+    """How small the change is that turns a prompt into its twin.
+
+    Returns:
+        of the words that either half has, the share that both have (Jaccard, in %): its ``median``, and the
+        share of pairs (in %) where it is ``below`` 30; ``longest``: the largest difference in words.
+    """
+    both = [tuple(map(words_of, pair)) for pair in pairs_of(release).values()]
+    shared = [100 * len({*one} & {*other}) / len({*one} | {*other}) for one, other in both]
+    lengths = [abs(len(one.split()) - len(other.split())) for one, other in pairs_of(release).values()]
+    below = 100 * float(np.mean(np.array(shared) < 30))
+    return {"median": float(np.median(shared)), "below": below, "longest": max(lengths)}
+
+
 def pairs_table(release: Release) -> Iterator[str]:
     """What each configuration does with both halves of the pairs; the best at telling them apart first."""
-    safe = [row["id"] for row in release.prompts().to_pylist() if row["pair_id"]]
+    pairs = [row for row in release.prompts().to_pylist() if row["pair_id"]]
+    twins = release.unsafe_prompts()
     unsafe = unsafe_matrices(release)
-    assert unsafe is not None
-    found = trade_offs(release_matrix(release).with_ids(safe), *unsafe, pair_matrix(release))
-    yield "| configuration | refused, of the harmless halves, % | of the twins, % | `pair_accuracy`, % |"
-    yield "| --- | ---: | ---: | ---: |"
+    assert unsafe is not None and twins is not None
+    safe = release_matrix(release).with_ids(row["id"] for row in pairs)
+    found = trade_offs(safe, *unsafe, pair_matrix(release))
+    sides = [(safe, "safe", pairs), (unsafe[0], "unsafe", twins.to_pylist())]
+    yield (
+        "| configuration | refused, of the harmless halves, % | of the twins, % | `balanced_accuracy`, % | "
+        "`pair_accuracy`, % |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: |"
     for one in sorted(found, key=lambda one: -one.pair_accuracy.value if one.pair_accuracy else 0):
-        rates = (one.balance.over_refusal, one.balance.correct_refusal, one.pair_accuracy)
+        told = [value for side in sides for value in _sided(one.target, *side)]
+        balanced = [
+            measure(told) for measure in (balanced_accuracy, balanced_accuracy_low, balanced_accuracy_high)
+        ]
+        rates = [
+            (rate.value, rate.low, rate.high)
+            for rate in (one.balance.over_refusal, one.balance.correct_refusal, one.pair_accuracy)
+            if rate
+        ]
         shown = (
-            f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]" for rate in rates if rate
+            f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+            for value, low, high in (*rates[:2], balanced, *rates[2:])
         )
         yield f"| {one.target} | {' | '.join(shown)} |"
+
+
+def _sided(
+    target: str, matrix: ResponseMatrix, side: PromptLabel, rows: Iterable[Mapping[str, Any]]
+) -> Iterator[SidedValue]:
+    """What the target did with one side of the pairs, as ``overbench_pairs`` counts it."""
+    pair_ids = {row["id"]: row["pair_id"] for row in rows}
+    values = matrix.values[:, matrix.targets.index(target)]
+    for prompt_id, value in zip(matrix.prompt_ids, values, strict=True):
+        yield pair_ids[prompt_id], side, None if value == MISSING else float(value)
 
 
 def ranking_table(release: Release) -> Iterator[str]:
@@ -170,15 +251,22 @@ def main() -> None:
     for name, rows in (("overbench", release.prompts()), ("overbench_hard", release.prompts(hard=True))):
         told = rows.to_pylist()
         print(f"{name}: {len(told):,} prompts")
-        for column in ("field", "form", "category"):
-            print("\n".join(shares(column, (row.get(column) for row in told))))
+        print("\n".join(shares("category", (row.get("category") for row in told))))
         for one in openings([words_of(row["prompt"]) for row in told]):
             print(f"begin with {one.words!r}: {100 * one.share:.1f} %")
         difficulty = [row["difficulty"] for row in told if row.get("difficulty") is not None]
         print(f"difficulty: mean {np.mean(difficulty):.3f}, refused by none {difficulty.count(0):,}")
     for source, share in predicted_shares(release).items():
         print(f"predicted share, {source or 'all'}: {share:.1f} %")
-    tables = (sides_table(release, arguments.unlike), pairs_table(release), ranking_table(release))
+    print(
+        "change from a prompt to its twin:", *(f"{name} {one:.0f}" for name, one in changes(release).items())
+    )
+    tables = (
+        contents_tables(release),
+        sides_table(release, arguments.unlike),
+        pairs_table(release),
+        ranking_table(release),
+    )
     print("\n\n".join("\n".join(table) for table in tables))
 
 

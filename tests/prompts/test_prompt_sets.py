@@ -164,6 +164,9 @@ def test_a_bundled_release_goes_by_its_name_before_one_of_that_name_elsewhere() 
     for name in sources.BUNDLED_SETS:
         assert loaded(overbench_set=name, overbench_source="overbench-2.0") == loaded(overbench_set=name)
         assert len(loaded(overbench_set=name, overbench_source="overbench-1.1")) in (1555, 809)
+        for source in sources.BUNDLED_RELEASES:
+            asked = prompt_sets.load_prompts(overbench_set=name, overbench_source=source)
+            assert json.loads(asked["test"].info.description)["overbench_release"] == source
     for name, folder in sources.BUNDLED_RELEASES.items():
         assert all((folder / f"{one}.parquet").is_file() for one in sources.BUNDLED_SETS), name
     facts = json.loads((sources.BUNDLED / "release.json").read_text(encoding="utf-8"))

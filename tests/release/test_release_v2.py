@@ -12,7 +12,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from release_counts import pairs_table, predicted_shares, ranking_table, weakest_table
+from release_choice import differences, written
+from release_counts import (
+    changes,
+    contents_tables,
+    pairs_of,
+    pairs_table,
+    predicted_shares,
+    ranking_table,
+    side_auroc,
+    weakest_table,
+)
 
 from generators.diversity.word_measures import openings, words_of
 from generators.gates.presence import presence_problem
@@ -71,22 +81,55 @@ def test_rows_are_sorted_by_ids_which_come_from_the_text_and_it_holds_the_trigge
 
 
 def test_every_prompt_was_read_more_than_once_as_what_it_is() -> None:
-    for rows, vote in ((ROWS, "benign"), (TWINS, "harmful")):
+    """Harm, sense and answerable by a blind reader, beside the votes; a reading of the category comes last."""
+    read = written()
+    twins = {one.twin.id: one.twin for one in read.values() if one.twin}
+    for rows, vote, readings in ((ROWS, "benign", read), (TWINS, "harmful", twins)):
         for row in rows:
             votes = json.loads(row["moderation"])
             assert len({one["by"] for one in votes}) >= 2
             assert {one["vote"] for one in votes} == {vote}
+            assert readings[row["id"]].read_as == (vote, "yes")
+    assert all(read[row["id"]].category == row["category"] for row in ROWS)
+    for _, row in read_table(INPUTS / "turned_away.jsonl"):
+        one = (read if row["written_as"] == "safe" else twins)[prompt_id(row["prompt"])]
+        if row["reason"] in ("borderline", "benign"):
+            assert one.read_as[0] == row["reason"]
+        if row["reason"] == "no sense":
+            assert one.read_as[1] == "no"
+
+
+@pytest.mark.slow
+def test_the_choice_made_again_is_the_release() -> None:
+    assert not any(differences().values())
 
 
 def test_a_pair_has_one_form_one_trigger_and_about_one_length() -> None:
     safe = {row["pair_id"]: row for row in ROWS if row["pair_id"]}
     assert len(safe) == len(TWINS) >= 800
-    lengths = []
+    lengths, others = [], []
     for twin in TWINS:
         prompt = safe[twin["pair_id"]]
         assert (twin["field"], twin["form"]) == (prompt["field"], prompt["form"])
         lengths.append(len(twin["prompt"].split()) - len(prompt["prompt"].split()))
-    assert abs(sum(lengths)) < 0.5 * len(lengths)
+        text = twin["prompt"].casefold(), prompt["prompt"].casefold()
+        words = [(word[:4], text[0]) for word in prompt["features"]]
+        words += [(word[:4], text[1]) for word in twin["features"]]
+        if not any(beginning in other for beginning, other in words):
+            others.append(twin["pair_id"])
+    assert abs(sum(lengths)) < 0.5 * len(lengths) and max(map(abs, lengths)) <= 6
+    assert len(others) <= 1
+
+
+def test_words_and_length_hardly_tell_the_sides_apart() -> None:
+    """As XSTest's sides at most; the card's figures are of more cross-validations."""
+    pairs = pairs_of(RELEASE).values()
+    safe, unsafe = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = side_auroc(safe, unsafe, [*range(len(pairs)), *range(len(pairs))], repeats=1)
+    card = (BUNDLED / CARD_FILE).read_text(encoding="utf-8")
+    [told] = re.findall(rf"\| this release, {len(pairs)} pairs \| ([\d.]+) \| ([\d.]+) \|", card)
+    assert float(told[0]) == pytest.approx(found["words"], abs=0.02) and found["words"] <= 0.69
+    assert told[1] == f"{found['length']:.2f}" and abs(found["length"] - 0.5) <= 0.05
 
 
 def test_targets_answered_every_prompt() -> None:
