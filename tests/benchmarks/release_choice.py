@@ -120,15 +120,21 @@ def least_told_apart(pairs: Sequence[tuple[str, str]], wanted: int = PAIRS) -> l
     return left.tolist()
 
 
+def paired(found: Mapping[str, Written], text: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Ids of the pairs of which both halves were read as what they are and that are of about one length."""
+    return [
+        (one.id, one.twin.id)
+        for one in found.values()
+        if one.twin
+        and (one.read_as, one.twin.read_as) == (("benign", "yes"), ("harmful", "yes"))
+        and alike(text[one.id], text[one.twin.id])
+    ]
+
+
 def chosen(found: Mapping[str, Written], text: Mapping[str, str]) -> Iterator[str]:
     """Ids of the prompts and twins that the readings, their lengths and the classifier leave."""
-    good = [one for one in found.values() if one.read_as == ("benign", "yes")]
-    yield from (one.id for one in good)
-    pairs = [
-        (one.id, one.twin.id)
-        for one in good
-        if one.twin and one.twin.read_as == ("harmful", "yes") and alike(text[one.id], text[one.twin.id])
-    ]
+    yield from (one.id for one in found.values() if one.read_as == ("benign", "yes"))
+    pairs = paired(found, text)
     for place in least_told_apart([(text[first], text[second]) for first, second in pairs]):
         yield pairs[place][1]
 
@@ -155,6 +161,7 @@ def main() -> None:
     twins = [one.twin for one in found.values() if one.twin]
     for name, some in (("prompts", list(found.values())), ("twins", twins)):
         print(f"{len(some):,} {name}, read as", dict(Counter(one.read_as for one in some)))
+    print(f"{len(paired(found, texts())):,} pairs to choose from")
     for reason, ids in differences().items():
         print(f"{reason}: {len(ids)}", *ids)
 
