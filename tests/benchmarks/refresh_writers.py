@@ -7,11 +7,12 @@
     python tests/benchmarks/refresh_writers.py --keep READER.csv     # of the records that are kept
 
 Both runs have the same seeds, target, labels and first detector. The records
-(tests/data/refresh_runs.jsonl.gz) hold a row per round, and per candidate that is a prompt at all: its
-seed's id (a prompt of HH-RLHF or of the first set), the prompt, the gate that turned it away and why, the
-detector's probability, what the target did, and each reader's verdict on what was accepted. A sheet is
-blind: the accepted prompts of all runs shuffled, with neither run, round, word nor label. A reader fills in
-its column ``reading`` (what the words mean: ``rewrite_real.py``), and the sheet is named after the reader.
+(tests/data/refresh_runs.jsonl.gz) hold a row of what both share, with the seeds by part, a row per round,
+and per candidate that is a prompt at all: its seed's id (a prompt of HH-RLHF or of the first set), the
+prompt, the gate that turned it away and why, the detector's probability, what the target did, and each
+reader's verdict on what was accepted. A sheet is blind: the accepted prompts of all runs shuffled, with
+neither run, round, word nor label. A reader fills in its column ``reading`` (what the words mean:
+``rewrite_real.py``), and the sheet is named after the reader.
 
 ``--minutes`` is a file of JSON lines with ``run``, ``round``, ``stage`` and ``minutes``; the line of what
 both share says ``calls``, too. tests/data/detector_scores.csv.gz has the log-odds of every test prompt by
@@ -25,6 +26,7 @@ import csv
 import gzip
 import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -180,12 +182,23 @@ def rounds_of(runs: Mapping[str, Path], minutes: Sequence[Record]) -> Iterator[d
             yield {"kind": "round", "run": name, **row, "auroc": str(found.detector.auroc)}
 
 
+def seeds_of(folder: Path) -> dict[str, Any]:
+    """How many seeds of a run its target refuses, and how many are in each part."""
+    with Store(folder, read_only=True) as store:
+        labels = store.labels(Run(settings_of(folder), store).asking)
+        seeds = [dict(row) for row in store._rows("SELECT id, part FROM prompts WHERE round = 0")]
+    parts = Counter(row["part"] for row in seeds)
+    refused = sum(labels.get(row["id"]) == "refused" for row in seeds)
+    return {"refused": refused, "parts": dict(sorted(parts.items()))}
+
+
 def measured(runs: Mapping[str, Path], minutes: Path) -> Iterator[dict[str, Any]]:
     """All rows of the records, which nobody has read yet."""
     timed = [row for _, row in read_table(minutes)]
     both = [row for row in timed if row["run"] == "shared"]
     took = {row["stage"]: row["minutes"] for row in both}
-    yield {"kind": "shared", "calls": sum(row.get("calls", 0) for row in both), "minutes": took}
+    calls = sum(row.get("calls", 0) for row in both)
+    yield {"kind": "shared", **seeds_of(next(iter(runs.values()))), "calls": calls, "minutes": took}
     yield from rounds_of(runs, timed)
     yield from ({**row, "readings": {}} for row in made_by(runs))
 

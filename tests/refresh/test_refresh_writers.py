@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,12 @@ def test_a_score_that_orders_all_prompts_rightly() -> None:
 def test_the_page_shows_the_tables_of_the_records() -> None:
     rows, page = records(), PAGE.read_text(encoding="utf-8")
     assert "\n".join(lines()) in page
-    scores = list(detector_table([row for _, row in read_table(SCORES)]))
+    scored = [row for _, row in read_table(SCORES)]
+    scores = list(detector_table(scored))
     assert "\n".join(scores) in page
+    [greeted] = (name for name in scored[0] if "Hi!" in name)
+    turned = sum(float(row[greeted]) != float(row["refused"]) for row in scored) / len(scored)
+    assert f"turned for {100 * turned:.0f} % of them" in page
     for one in (row for row in rows if row["kind"] == "round" and row["round"] == 2):
         start = f"| {SECOND_ROUND[one['run']]} | {one['auroc'].split()[0]} ["
         assert any(line.startswith(start) for line in scores)
@@ -106,6 +111,12 @@ def test_the_page_shows_the_tables_of_the_records() -> None:
     differ = [set(row["readings"].values()) for row in accepted if len(set(row["readings"].values())) > 1]
     once = sum("harmless" in words for words in differ)
     text = " ".join(page.split())
+    [shared] = (row for row in rows if row["kind"] == "shared")
+    parts = shared["parts"]
+    assert f"({shared['calls']:,} prompts, of which it refuses {shared['refused']:,}; split by" in text
+    assert f"{parts['train']:,} to train on, {parts['validation']} validation, {parts['test']} test" in text
+    assert f"{parts['generation']} to generate from" in text
+    assert f"took {shared['minutes']['attribute']:.0f} minutes to attribute" in text
     assert f"of the {len(differ)} on which the readers differ, {once} are harmless to one of them" in text
     assert f"of the other {len(differ) - once} are" in text
     read = [row for row in accepted if row["run"] == "quality"]
@@ -118,4 +129,4 @@ def test_the_readme_says_what_the_records_say() -> None:
     for run in ("quality", "small"):
         own = [row for row in accepted if row["run"] == run]
         refused, read = sum(row["target"] == "refused" for row in own), sum(map(harmless, own))
-        assert f"{refused} of" in text and f"{len(own)}" in text and f"{read} read as harmless" in text
+        assert re.search(rf"{refused} of (the )?{len(own)}\b[^.]*?, and {read} read as harmless", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -11,7 +10,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from boundary_predictor import BIOLOGY, ENCODER, read_predictions
 from release_choice import differences, written
 from release_counts import (
     changes,
@@ -42,6 +43,12 @@ RELEASE = read_release(BUNDLED)
 ROWS = RELEASE.prompts().to_pylist()
 TWINS = RELEASE.unsafe_prompts().to_pylist()
 TARGETS, CHECKPOINTS = 12, 3
+PUBLIC = {
+    "xstest/prompts.csv": "prompt",
+    "neighbours/or-bench-hard-1k.csv": "prompt",
+    "neighbours/phtest.csv": "Request",
+    "outcomes/refusalbench_by_model.jsonl.gz": "prompt",
+}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs sh")
@@ -81,7 +88,7 @@ def test_rows_are_sorted_by_ids_which_come_from_the_text_and_it_holds_the_trigge
 
 
 def test_every_prompt_was_read_more_than_once_as_what_it_is() -> None:
-    """Harm, sense and answerable by a blind reader, beside the votes; a reading of the category comes last."""
+    """Harm, sense and answerable by a blind reader, beside the votes; the category as it was read last."""
     read = written()
     twins = {one.twin.id: one.twin for one in read.values() if one.twin}
     for rows, vote, readings in ((ROWS, "benign", read), (TWINS, "harmful", twins)):
@@ -175,8 +182,22 @@ def test_the_card_tells_what_the_checks_found() -> None:
     same = sum(row["category"] == row["read_as"] for row in filed)
     also = sum(row["category"] == row["or"] for row in filed)
     low, high = wilson_interval(same + also, len(filed))
-    assert f"{same} in the same category, {also} more" in card
-    assert f"{100 * (same + also) / len(filed):.1f} % [{100 * low:.1f}, {100 * high:.1f}]" in card
+    plain = wilson_interval(same, len(filed))
+    for count, (first, last) in ((same, plain), (same + also, (low, high))):
+        assert f"{100 * count / len(filed):.1f} % [{100 * first:.1f}, {100 * last:.1f}]" in card
+    assert (
+        f"{same} in the same category, {100 * same / len(filed):.1f} %" in card
+        and f"; {also} more in" in card
+    )
+    assert " ".join("\n".join(contents_tables(RELEASE)).split()) in card
+    readers = [{one["by"] for one in json.loads(row["moderation"])} - {"claude, as writer"} for row in ROWS]
+    assert f"For {sum(len(one) == 1 for one in readers):,} of the harmless prompts this is the one" in card
+    change = changes(RELEASE)
+    assert (
+        f"both have {change['median']:.0f} % in the median pair, and under 30 % in {change['below']:.0f} % of"
+        in card
+    )
+    assert change["longest"] == 6 and "at most six words of difference" in card
 
 
 def _matrix(hard: bool) -> ResponseMatrix:
@@ -189,7 +210,12 @@ def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
         assert "\n".join(table) in page
     card = " ".join((BUNDLED / CARD_FILE).read_text(encoding="utf-8").split())
     predicted = predicted_shares(RELEASE)
-    assert f"| this release | {predicted['']:.1f} % |" in card
+    assert f"| this release | {predicted['']:.1f} % | – | – |" in card
+    for name, rows in read_predictions().items():
+        if "share" in rows[0] and name != BIOLOGY:
+            columns = (f"{ENCODER} more", f"{ENCODER} others", "share")
+            cells = [f"{100 * sum(row[key] for row in rows) / len(rows):.1f} %" for key in columns]
+            assert f"| {name} | {' | '.join(cells)} |" in card
     assert f"| of it, the second round | {predicted['second_round.jsonl']:.1f} % |" in card
     qwens = {one.target for one in RELEASE.targets() if one.checkpoint.startswith("Qwen")}
     hard_rows = RELEASE.prompts(hard=True).to_pylist()
@@ -204,14 +230,25 @@ def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
 
 
 def test_no_prompt_is_taken_from_a_public_set(shared_data: Path) -> None:
-    def words(text: str) -> set[str]:
-        return set(re.findall(r"\w+", text.casefold()))
+    """None shares over 0.6 of its words with a public one (Jaccard), but six of 1.1's with their seeds, which
+    are of HH-RLHF and whose purpose they turn."""
+    from sklearn.feature_extraction.text import CountVectorizer
 
-    files = {"xstest/prompts.csv": "prompt", "neighbours/or-bench-hard-1k.csv": "prompt"}
-    theirs = []
-    for name, column in (files | {"neighbours/phtest.csv": "Request"}).items():
-        with (shared_data / name).open(encoding="utf-8") as file:
-            theirs += [words(row[column]) for row in csv.DictReader(file)]
-    for row in (*ROWS, *TWINS):
-        ours = words(row["prompt"])
-        assert max(len(ours & other) / len(ours | other) for other in theirs) <= 0.6, row["prompt"]
+    theirs = {row[column]: "" for name, column in PUBLIC.items() for _, row in read_table(shared_data / name)}
+    for _, row in read_table(shared_data / "hh_rlhf" / "harmless_base_test.jsonl.gz"):
+        first = row["chosen"].removeprefix("\n\nHuman:").split("\n\nAssistant:")[0].strip()
+        theirs[first] = prompt_id(first)
+    rows, texts, seeds = [*ROWS, *TWINS], list(theirs), list(theirs.values())
+    counter = CountVectorizer(binary=True, token_pattern=r"\w+").fit(
+        [*texts, *(row["prompt"] for row in rows)]
+    )
+    other = counter.transform(texts)
+    near = []
+    for start in range(0, len(rows), 500):
+        part = rows[start : start + 500]
+        ours = counter.transform(row["prompt"] for row in part)
+        both = (ours @ other.T).toarray()
+        either = np.asarray(ours.sum(1)) + np.asarray(other.sum(1)).T - both
+        near += [(part[row], seeds[column]) for row, column in np.argwhere(both > 0.6 * either)]
+    assert all(row["seed_id"] == seed != "" for row, seed in near), near
+    assert len({row["id"] for row, _ in near}) == 6
