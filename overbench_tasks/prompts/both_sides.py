@@ -16,8 +16,9 @@ from overbench_tasks.prompts.prompt_sets import (
     of_label,
     prompt_file,
     read_prompts,
+    told_of,
 )
-from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, told_of, unsafe_file
+from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
 
 if TYPE_CHECKING:
     import datasets

@@ -24,7 +24,7 @@ from overbench_tasks.prompts.foreign_categories import mapped_category, slug
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
 from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
-from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file, told_of
+from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, BUNDLED_SETS, source_file
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
 from overbench_tasks.tables import read_table
 
@@ -84,6 +84,16 @@ def load_prompts(
     file = prompt_file(overbench_set, overbench_source, overbench_target, metadata)
     rows = of_label("safe", _prompts_of(file, "safe"), file.name)
     return as_dataset(rows, metadata, **told_of(file))
+
+
+def told_of(*files: Path) -> dict[str, str | list[str]]:
+    """What the results say of the files that prompts were read from: their names and, of a bundled release,
+    its name, since the version in lm-eval's table is the task's, whichever prompts it asks."""
+    names = [file.name for file in files]
+    releases = {folder: name for name, folder in BUNDLED_RELEASES.items()}
+    found = {releases[file.parent] for file in files if file.parent in releases}
+    told: dict[str, str | list[str]] = {"overbench_prompts": names[0] if len(names) == 1 else names}
+    return told | ({"overbench_release": found.pop()} if len(found) == 1 else {})
 
 
 def check_keys(metadata: Mapping[str, Any]) -> None:

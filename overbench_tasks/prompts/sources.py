@@ -66,16 +66,6 @@ def unsafe_file(source: str | None) -> Path | None:
     return file if file.is_file() else None
 
 
-def told_of(*files: Path) -> dict[str, str | list[str]]:
-    """What the results say of the files that prompts were read from: their names and, of a bundled release,
-    its name, since the version in lm-eval's table is the task's, whichever prompts it asks."""
-    names = [file.name for file in files]
-    releases = {folder: name for name, folder in BUNDLED_RELEASES.items()}
-    found = {releases[file.parent] for file in files if file.parent in releases}
-    told: dict[str, str | list[str]] = {"overbench_prompts": names[0] if len(names) == 1 else names}
-    return told | ({"overbench_release": found.pop()} if len(found) == 1 else {})
-
-
 def _place(source: str) -> Path | HubId:
     """A file, the folder of a release, or a dataset on the hub."""
     path = Path(source).expanduser()

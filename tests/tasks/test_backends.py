@@ -25,6 +25,7 @@ from provider_fakes import Script, labels_of
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
+from overbench_tasks.providers.backends import seed_of
 from overbench_tasks.reply_rows import SAMPLES, label_rows, reply_row
 
 KEY = "sk-1234567890-never-shown"
@@ -91,7 +92,8 @@ def test_prompts_and_repeats_have_seeds_of_their_own_and_tasks_share_them(
         sent[one["messages"][-1]["content"]][one["seed"]] += 1
     assert [sorted(sent[f"Why is item {n} shot?"].values()) for n in range(4)] == [times] * 4
     assert len(set().union(*sent.values())) == 4 * repeats
-    assert 1429915068 in sent["Why is item 0 shot?"]  # on every machine, and one at a time, too
+    for one in server.bodies:  # by the prompt and the run's seed alone, on any machine, also one at a time
+        assert one["seed"] in {seed_of(1234 + n, str(one["messages"])) for n in range(repeats)}
 
 
 def test_one_at_a_time_gives_the_same(tmp_path: Path) -> None:
