@@ -186,7 +186,8 @@ def keep(outs: Sequence[Path], throughput: Path | None) -> None:
     rows = [row for out in outs for found in (run_records(out), cell_records(out)) for row in found]
     for other in outs[1:]:
         runs = f"{outs[0].name}, {other.name}"
-        rows += [{"kind": "compared", "runs": runs, **row} for row in compared(outs[0], other)]
+        found = [row for row in compared(outs[0], other) if row.get("common")]
+        rows += [{"kind": "compared", "runs": runs, **row} for row in found]
     again = {"smollm2-135m": "smollm2-135m-again"}
     for row in compared(outs[0], outs[0], again):
         if row.get("common"):
@@ -213,11 +214,29 @@ def tables() -> Iterator[str]:
     yield ""
     first = next(row["run"] for row in rows if row["kind"] == "cell")
     yield from grid_table([row for row in rows if row["kind"] == "cell" and row["run"] == first])
+    yield ""
+    yield from repeats_table([row for row in rows if row["kind"] == "cell"])
     measured = [row for row in rows if row["kind"] == "throughput"]
     if measured:
         from backend_throughput import throughput_lines
 
         yield from ("", *throughput_lines(measured))
+
+
+def repeats_table(cells: Sequence[Record]) -> Iterator[str]:
+    """Refused, in percent, in each repeat of a sampled cell, where two runs asked it with other seeds."""
+    found: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in cells:
+        if row["decoding"] == "warm":
+            rate = Rate(row["labels"].get("refused", 0), row["prompts"] - row["labels"].get("unscored", 0))
+            cell = found[row["target"], row["system_prompt"], row["set"]]
+            cell[row["run"]].append(f"{100 * rate.value:.0f}")
+    first, *_, last = dict.fromkeys(row["run"] for row in cells)
+    yield "| refused, %, in each of two repeats at 0.7 | one seed for all prompts | each prompt its own |"
+    yield "| --- | ---: | ---: |"
+    for way, runs in found.items():
+        if last in runs:
+            yield f"| {', '.join(way)} | {', '.join(runs[first])} | {', '.join(runs[last])} |"
 
 
 def run_table(runs: Sequence[Record]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from generators.campaign.campaign_cells import configurations
 from generators.campaign.campaign_settings import CampaignSettings
 from overbench_tasks.refusal import RULES_VERSION
 
+REPOSITORY = Path(__file__).parents[2]
 SMALL = {
     "campaign": {
         "targets": [{**TARGET, "name": campaign_records.EXACT, "model_args": "model=<one>"}],
@@ -143,3 +144,23 @@ def test_throughput_of_a_cell_beside_a_bare_client(monkeypatch: pytest.MonkeyPat
     assert len({one["messages"][-1]["content"] for one in server.bodies}) == 6
     lines = list(backend_throughput.throughput_lines(rows))
     assert len(lines) == 5 and "| 6 of 6 |" in lines[-1]
+
+
+def test_the_pages_hold_what_is_kept() -> None:
+    """The records of the real campaign, and what the pages say of them in words."""
+    told = (REPOSITORY / "tests/benchmarks/README.md").read_text(encoding="utf-8")
+    assert f"<!-- campaign -->\n{chr(10).join(campaign_records.tables())}\n<!-- /campaign -->" in told
+    rows = campaign_records.records()
+    runs = {(row["run"], row["what"]): row for row in rows if row["kind"] == "run"}
+    base, grown, killed = runs["base", "undisturbed"], runs["base", "grown"], runs["killed", "killed"]
+    guide = (REPOSITORY / "generators/README.md").read_text(encoding="utf-8")
+    assert f"{base['cells']} cells, {base['replies']:,} replies, {base['minutes']:.0f} minutes" in guide
+    assert f"ten random moments and continued, {killed['minutes']:.0f} minutes" in guide
+    more = grown["cells"] - base["cells"]
+    assert f"{more} new cells, {grown['minutes']} minutes, nothing else asked" in guide
+    assert len(killed["kills"]) == 10 and killed["cells"] == base["cells"]
+    assert all(killed["asked"][name] <= asked for name, asked in base["asked"].items())
+    assert not any(name.endswith("refresh") for name in grown["asked"])
+    alike = [row for row in rows if row["kind"] == "compared" and row["runs"] == "base, killed"]
+    assert sum(row["common"] for row in alike) == base["cells"]
+    assert all(row["prompts"] == row["replies"] == row["verdicts"] for row in alike)
