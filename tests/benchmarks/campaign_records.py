@@ -224,19 +224,20 @@ def tables() -> Iterator[str]:
 
 
 def repeats_table(cells: Sequence[Record]) -> Iterator[str]:
-    """Refused, in percent, in each repeat of a sampled cell, where two runs asked it with other seeds."""
+    """Refused, in percent, in each repeat of the sampled cells that the last run has, by run."""
     found: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in cells:
         if row["decoding"] == "warm":
             rate = Rate(row["labels"].get("refused", 0), row["prompts"] - row["labels"].get("unscored", 0))
             cell = found[row["target"], row["system_prompt"], row["set"]]
-            cell[row["run"]].append(f"{100 * rate.value:.0f}")
-    first, *_, last = dict.fromkeys(row["run"] for row in cells)
-    yield "| refused, %, in each of two repeats at 0.7 | one seed for all prompts | each prompt its own |"
-    yield "| --- | ---: | ---: |"
+            cell[row["run"]].append(f"{100 * rate.value:.0f}" if rate.n else "–")
+    names = list(dict.fromkeys(row["run"] for row in cells))
+    yield f"| refused, %, in each of the repeats at 0.7 | {' | '.join(names)} |"
+    yield f"| --- |{' ---: |' * len(names)}"
     for way, runs in found.items():
-        if last in runs:
-            yield f"| {', '.join(way)} | {', '.join(runs[first])} | {', '.join(runs[last])} |"
+        if names[-1] in runs:
+            told = (", ".join(runs[name]) if name in runs else "–" for name in names)
+            yield f"| {', '.join(way)} | {' | '.join(told)} |"
 
 
 def run_table(runs: Sequence[Record]) -> Iterator[str]:
