@@ -3,6 +3,7 @@
     python tests/benchmarks/campaign_real.py                    # the tables of the records that are kept
     python tests/benchmarks/campaign_real.py --run OUT --checkpoints FOLDER --server "PYTHON -m MODULE"
     python tests/benchmarks/campaign_real.py --killed OTHER --times 10 --seed 0 --minutes 70 ...
+    python tests/benchmarks/campaign_real.py --ray OTHER --like OUT ...
     python tests/benchmarks/campaign_real.py --compare OUT OTHER
     python tests/benchmarks/campaign_real.py --grown OUT ...
     python tests/benchmarks/campaign_real.py --throughput FILE --target qwen2.5-coder-0.5b ...
@@ -31,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from campaign_records import cell_records, compare_lines, keep, tables
-from campaign_watch import read_record, watched
+from campaign_records import cell_records, cells_of, compare_lines, keep, tables, tables_on_ray
+from campaign_watch import read_record, watched, watched_on_ray
 from labelled_sets import SHARED_DATA
 
 from overbench_tasks.tables import read_table, whole_file
@@ -139,7 +140,10 @@ def run(given: argparse.Namespace, out: Path, kind: str, kill_after: Callable[[]
             writer = stack.enter_context(fault_server(template_writer, port=WRITER_PORT))
             writer.models = ["template-writer"]
             os.environ.setdefault("OPENAI_API_KEY", "none")
-        record = watched(out, file, kill_after(), kind)
+        if kind == "ray":
+            record = watched_on_ray(out, file, len(cells_of(given.like.absolute())))
+        else:
+            record = watched(out, file, kill_after(), kind)
     failed = record[kind]["attempts"][-1]["exit_code"]
     print(f"{out}: {len(list(out.glob('cells/**/cell.json')))} cells; exit code {failed}; said in {out}.log")
     if failed:
@@ -175,6 +179,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, metavar="OUT")
     parser.add_argument("--killed", type=Path, metavar="OUT")
     parser.add_argument("--grown", type=Path, metavar="OUT")
+    parser.add_argument("--ray", type=Path, metavar="OUT", help="on two nodes, see campaign_nodes.py")
     parser.add_argument("--compare", type=Path, nargs=2, metavar="OUT")
     parser.add_argument("--keep", type=Path, nargs="+", metavar="OUT")
     parser.add_argument("--throughput", type=Path, metavar="FILE", help="measure, unless it is there")
@@ -207,19 +212,22 @@ def main() -> None:
         run(given, given.run.absolute(), "undisturbed", list)
     elif given.killed:
         run(given, given.killed.absolute(), "killed", kill_after)
+    elif given.ray:
+        if given.like is None:
+            parser.error("--ray expects --like OUT, a run of the same campaign on this machine alone")
+        run(given, given.ray.absolute(), "ray", list)
     elif given.grown:
         run(given, given.grown.absolute(), "grown", list)
     elif given.compare:
         print("\n".join(compare_lines(*given.compare)))
     elif given.keep:
         keep(given.keep, given.throughput)
-        print("\n".join(tables()))
     elif given.throughput:
         from backend_throughput import measure
 
         measure(given)
     else:
-        print("\n".join(tables()))
+        print("\n".join([*tables(), "", *tables_on_ray()]))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import read_table
 
 RECORDS: Final = Path(__file__).resolve().parents[1] / "data" / "campaign_runs.jsonl.gz"
+ON_RAY: Final = RECORDS.with_name("campaign_on_ray.jsonl.gz")
+"""A smaller one, on this machine alone and on a Ray cluster."""
 EXACT: Final = "smollm2-exact"
 """The target that replies alike whatever happens."""
 
@@ -173,7 +175,8 @@ def run_records(out: Path) -> Iterator[Record]:
                 {"at": one["seconds"], **one["killed"]}
                 for one in told["attempts"]
                 if one["killed"] is not None
-            ],
+            ]
+            + [kill for one in told["attempts"] for kill in one.get("nodes", ())],
             "minutes": round(sum(one["seconds"] for one in told["attempts"]) / 60, 1),
             "lm_evals": sum(one["lm_evals"] for one in told["attempts"]),
             "refreshes": sum(one["refreshes"] for one in told["attempts"]),
@@ -182,7 +185,8 @@ def run_records(out: Path) -> Iterator[Record]:
 
 
 def keep(outs: Sequence[Path], throughput: Path | None) -> None:
-    """Write the records of these folders; the others are compared with the first."""
+    """Write the records of these folders, those with a run on Ray into ``ON_RAY``; the others are compared
+    with the first."""
     rows = [row for out in outs for found in (run_records(out), cell_records(out)) for row in found]
     for other in outs[1:]:
         runs = f"{outs[0].name}, {other.name}"
@@ -195,14 +199,16 @@ def keep(outs: Sequence[Path], throughput: Path | None) -> None:
     if throughput is not None:
         rows += [{"kind": "throughput", **row} for _, row in read_table(throughput)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    RECORDS.write_bytes(gzip.compress(text.encode(), mtime=0))
+    on_ray = any(row.get("what") == "ray" for row in rows)
+    (ON_RAY if on_ray else RECORDS).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def records() -> list[Record]:
-    """The records that are kept."""
-    if not RECORDS.is_file():
-        raise SystemExit(f"No {RECORDS} yet: --keep writes it.")
-    return [dict(row) for _, row in read_table(RECORDS)]
+def records(file: Path | None = None) -> list[Record]:
+    """The records that are kept, in ``RECORDS`` where no other file is named."""
+    file = file or RECORDS
+    if not file.is_file():
+        raise SystemExit(f"No {file} yet: --keep writes it.")
+    return [dict(row) for _, row in read_table(file)]
 
 
 def tables() -> Iterator[str]:
@@ -221,6 +227,14 @@ def tables() -> Iterator[str]:
         from backend_throughput import throughput_lines
 
         yield from ("", *throughput_lines(measured))
+
+
+def tables_on_ray() -> Iterator[str]:
+    """The tables of the records of the campaign on Ray."""
+    rows = records(ON_RAY)
+    yield from run_table([row for row in rows if row["kind"] == "run"])
+    yield ""
+    yield from compare_table([row for row in rows if row["kind"] == "compared"])
 
 
 def repeats_table(cells: Sequence[Record]) -> Iterator[str]:

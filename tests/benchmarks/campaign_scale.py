@@ -2,11 +2,13 @@
 
     python tests/benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 --shard_prompts 25000
     python tests/benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 1000000 --bare
+    python tests/benchmarks/campaign_scale.py FOLDER --prompts 450000 --targets 25 --bare
 
 Real ``lm_eval`` processes under Ray on this machine; the target replies at once (500 to 1,500 characters, a
-third of them refusals). For each size a campaign of one target and one set, from nothing to its cell, in a
-process of its own. All figures but the minutes are processor time, so that what else the machine does is not
-in them. ``--bare`` leaves out what is lm-eval's own. FOLDER is emptied; a million prompts take 6 GB of it.
+third of them refusals). For each size a campaign of one set and ``--targets`` targets, from nothing to its
+cells, in a process of its own. All figures but the minutes are processor time, so that what else the machine
+does is not in them. ``--bare`` leaves out what is lm-eval's own. FOLDER is emptied; a million replies take 3
+to 6 GB of it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +43,7 @@ LM_EVAL_STEPS = (
 DRIVER_STEPS = ("joining shards", "taking cells in", "the rest of the driver")
 
 
-def campaign(folder: Path, prompts: int, shard_prompts: int) -> dict[str, Any]:
+def campaign(folder: Path, prompts: int, targets: int, shard_prompts: int) -> dict[str, Any]:
     """Seconds by step, of one campaign."""
     os.environ["INSTANT_TIMES"] = str(folder / "times")
     places = [HERE / "instant", HERE, HERE.parents[1]]
@@ -58,11 +61,11 @@ def campaign(folder: Path, prompts: int, shard_prompts: int) -> dict[str, Any]:
         for number in range(prompts):
             prompt = f"How do I kill process {number} on a machine that others use, and all of its children?"
             out.write(json.dumps({"id": f"p{number}", "prompt": prompt}) + "\n")
-    target = {"name": "instant", "model": "instant", "model_args": "pretrained=org/instant"}
-    target |= {"apply_chat_template": False}
+    names = [f"instant-{number}" for number in range(1, targets + 1)]
+    instant = {"model": "instant", "apply_chat_template": False}
     settings = CampaignSettings.model_validate(
         {
-            "targets": [target],
+            "targets": [{**instant, "name": name, "model_args": f"pretrained=org/{name}"} for name in names],
             "sets": {"mine": {"source": str(file)}},
             "ray": {"shard_prompts": shard_prompts},
             "report": None,
@@ -77,7 +80,7 @@ def campaign(folder: Path, prompts: int, shard_prompts: int) -> dict[str, Any]:
     ):
         _timed(owner, name, what, spent)
     found = run_campaign(settings, folder / "out", ray_engine.RayEngine(settings.ray))
-    assert found.failures == () and found.done == 1, found
+    assert found.failures == () and found.done == targets, found
     minutes = (time.monotonic() - begun) / 60
     driver = time.process_time()
     processes = psutil.Process().children(recursive=True)
@@ -93,13 +96,14 @@ def campaign(folder: Path, prompts: int, shard_prompts: int) -> dict[str, Any]:
     steps = {step: total[step] for step in LM_EVAL_STEPS}
     steps["the rest of lm_eval"] = max(0.0, total["all"] - sum(steps.values()))
     steps |= {**ours, **spent, "the rest of the driver": driver - sum(spent.values())}
-    log = next((folder / "out" / "cells").rglob("samples_*.jsonl"))
+    logs = [*(folder / "out" / "cells").rglob("samples_*.jsonl")]
     return {
+        "targets": targets,
         "prompts": prompts,
         "shards": len(runs),
         "minutes": minutes,
         "driver MB": peak_megabytes(),
-        "log MB": log.stat().st_size / 1e6,
+        "log MB": sum(log.stat().st_size for log in logs) / 1e6,
         "steps": steps,
     }
 
@@ -119,18 +123,23 @@ def _timed(owner: Any, name: str, what: str, spent: Counter[str]) -> None:
 
 def table(found: list[dict[str, Any]]) -> str:
     """Milliseconds of one core per prompt, a row for each step that takes any."""
-    sizes = [one["prompts"] for one in found]
-    lines = ["| ms of one core per prompt | " + " | ".join(f"{size:,}" for size in sizes) + " |"]
+    replies = [one["targets"] * one["prompts"] for one in found]
+    sizes = [_size(one["targets"], one["prompts"]) for one in found]
+    lines = ["| ms of one core per reply | " + " | ".join(sizes) + " |"]
     lines.append("| --- |" + " ---: |" * len(sizes))
+
+    def each(one: dict[str, Any], steps: Iterable[str], count: int) -> str:
+        return f"{max(0.0, 1000 * sum(one['steps'].get(step, 0) for step in steps) / count):.3f}"
+
     for step in found[0]["steps"]:
         if not any(one["steps"].get(step) for one in found):
             continue
-        cells = [f"{max(0.0, 1000 * one['steps'].get(step, 0) / one['prompts']):.3f}" for one in found]
+        cells = [each(one, [step], count) for one, count in zip(found, replies, strict=True)]
         lines.append(f"| {step} | " + " | ".join(cells) + " |")
-    sums = [f"{1000 * sum(one['steps'].values()) / one['prompts']:.3f}" for one in found]
+    sums = [each(one, one["steps"], count) for one, count in zip(found, replies, strict=True)]
     lines.append("| all | " + " | ".join(sums) + " |")
     goal = ("labelling", "writing", "workers: counting, zipping", "joining shards", "taking cells in")
-    both = [f"{1000 * sum(one['steps'].get(step, 0) for step in goal) / one['prompts']:.3f}" for one in found]
+    both = [each(one, goal, count) for one, count in zip(found, replies, strict=True)]
     lines.append("| **labelling and writing**, shards and cells among it | " + " | ".join(both) + " |")
     for name, form in (
         ("shards", "{:,}"),
@@ -140,6 +149,10 @@ def table(found: list[dict[str, Any]]) -> str:
     ):
         lines.append(f"| {name} | " + " | ".join(form.format(one[name]) for one in found) + " |")
     return "\n".join(lines)
+
+
+def _size(targets: int, prompts: int) -> str:
+    return f"{prompts:,}" if targets == 1 else f"{targets} targets x {prompts:,}"
 
 
 def kept_tables() -> str:
@@ -153,6 +166,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--tables", action="store_true", help="print what was kept")
     parser.add_argument("--prompts", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--targets", type=int, default=1)
     parser.add_argument("--shard_prompts", type=int, default=50_000)
     parser.add_argument("--bare", action="store_true", help="without what is lm-eval's own")
     parser.add_argument(
@@ -166,7 +180,7 @@ def main() -> None:
     if given.folder is None:
         parser.error("expected a FOLDER")
     if given.one:
-        print(json.dumps(campaign(given.folder, given.prompts[0], given.shard_prompts)))
+        print(json.dumps(campaign(given.folder, given.prompts[0], given.targets, given.shard_prompts)))
         return
     if given.bare:
         os.environ["INSTANT_BARE"] = "1"
@@ -175,13 +189,14 @@ def main() -> None:
         shutil.rmtree(given.folder, ignore_errors=True)
         given.folder.mkdir(parents=True)
         words = [sys.executable, __file__, given.folder.absolute(), "--one", "--prompts", str(size)]
-        words += ["--shard_prompts", str(given.shard_prompts)]
+        words += ["--targets", str(given.targets), "--shard_prompts", str(given.shard_prompts)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
         found.append(json.loads(done.stdout.splitlines()[-1]))
         if given.keep:
             kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
-            kept["bare" if given.bare else "whole"] = found
-            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+            name = "bare" if given.bare else "whole"
+            kept[name if given.targets == 1 else f"{name}, {given.targets} targets"] = found
+            KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
         print(table(found), flush=True)
     shutil.rmtree(given.folder)
 

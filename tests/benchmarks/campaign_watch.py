@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
@@ -44,15 +44,18 @@ class Followed:
 class Watch:
     """What happens in a campaign's folder from now on.
 
+    Args:
+        temporary: where Ray's workers, if any, have their files.
+
     Attributes:
         asked: (target, cells or refresh) -> replies that its server sent, by its own log.
         lm_evals: how many were started.
         refreshes: how often one was started or gone on with.
     """
 
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._followed: dict[tuple[str, int], Followed] = {}
+    def __init__(self, out: Path, temporary: Path | None = None) -> None:
+        self._out, self._temporary = out, temporary
+        self._followed: dict[tuple[str, int], tuple[Followed, str]] = {}
         self.asked: Counter[tuple[str, str]] = Counter()
         self.lm_evals = self.refreshes = 0
         self.look()  # what an earlier attempt has left
@@ -62,23 +65,27 @@ class Watch:
     def look(self) -> None:
         """Take in what is new; to be called often."""
         what = "refresh" if any(self._out.glob("work/refresh-*/started.json")) else "cells"
-        for file in (*self._out.glob("work/*/log.txt"), *self._out.glob("server-*.txt")):
+        workers = [*self._temporary.glob("overbench-*/*.txt")] if self._temporary else []
+        for file in (*self._out.glob("work/*/*.txt"), *self._out.glob("server-*.txt"), *workers):
             with suppress(OSError):
                 # A file that is open keeps its number, so what follows it has another.
                 known = (file.name if file.name != "log.txt" else file.parent.name, file.stat().st_ino)
                 if known not in self._followed:
-                    self._followed[known] = Followed(file)
                     refresh = file.parent.name.startswith("refresh-")
-                    self.refreshes += refresh
+                    # On Ray a refresh has a server of its own, and cells are asked beside it.
+                    by = "refresh" if refresh else "cells" if file in workers else ""
+                    self._followed[known] = Followed(file), by
+                    self.refreshes += refresh and file.name == "log.txt"
                     self.lm_evals += file.name == "log.txt" and not refresh
-        for (name, _), log in self._followed.items():
+        for (name, _), (log, by) in self._followed.items():
             if name.startswith("server-"):
                 target = name.removeprefix("server-").removesuffix(".txt")
-                self.asked[target, what] += sum(all(one in line for one in _ANSWERED) for line in log.lines())
+                sent = sum(all(one in line for one in _ANSWERED) for line in log.lines())
+                self.asked[target, by or what] += sent
 
     def close(self) -> None:
-        for one in self._followed.values():
-            one.close()
+        for log, _ in self._followed.values():
+            log.close()
 
 
 def descendants(process: int) -> list[int]:
@@ -99,14 +106,23 @@ def children(process: int) -> list[int]:
     return [int(one) for some in listed for one in some]
 
 
-def attempt(words: Sequence[str], out: Path, log: Path, for_sec: float | None, how: str) -> dict[str, Any]:
-    """Run a campaign to its end, or kill it after ``for_sec``.
+def attempt(
+    words: Sequence[str],
+    out: Path,
+    log: Path,
+    for_sec: float | None = None,
+    how: str = HOW[0],
+    *,
+    temporary: Path | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Run a campaign to its end, or kill it after ``for_sec``; ``meanwhile`` is called all the time.
 
     Returns:
         a record: seconds, exit code, what was asked and started; of a kill, what was at work and which
         processes outlived it, a second later.
     """
-    watch, begun = Watch(out), time.monotonic()
+    watch, begun = Watch(out, temporary), time.monotonic()
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with log.open("ab") as said:
         process = subprocess.Popen(
@@ -119,6 +135,7 @@ def attempt(words: Sequence[str], out: Path, log: Path, for_sec: float | None, h
                 found["killed"] = _kill(process, out, how)
                 break
             watch.look()
+            meanwhile()
             time.sleep(POLL_SEC)
     except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
@@ -163,8 +180,7 @@ def watched(out: Path, file: Path, kill_after: Sequence[float], kind: str) -> di
         kill_after: seconds of its own running time, all attempts together, ascending.
         kind: for the record, which is kept beside the folder and goes on where it was.
     """
-    words = [sys.executable, "-m", "generators.cli", "campaign", str(file), "--out", str(out)]
-    log, kept = out.with_name(f"{out.name}.log"), record_file(out)
+    words, log = campaign_words(file, out), out.with_name(f"{out.name}.log")
     record = read_record(out)
     moments = record.setdefault(kind, {"moments": list(kill_after), "attempts": []})["moments"]
     attempts = record[kind]["attempts"]
@@ -176,13 +192,41 @@ def watched(out: Path, file: Path, kill_after: Sequence[float], kind: str) -> di
         for_sec = max(0.0, moments[number] - ran) if number < len(moments) else None
         attempts.append(attempt(words, out, log, for_sec, HOW[number % len(HOW)]))
         more = bool(attempts[-1]["killed"])
-        results = [json.loads(cell.read_text())["result"] for cell in out.glob("cells/**/cell.json")]
-        attempts[-1] |= {"cells": len(results), "replies": sum(one["prompts"] for one in results)}
-        attempts[-1]["needed"] = needed(out)
-        with whole_file(kept) as told:
-            json.dump(record, told, indent=1)
-        print(f"{kind} {out.name}, attempt {len(attempts)}: {attempts[-1]}", flush=True)
+        _note(out, record, kind)
     return record
+
+
+def watched_on_ray(out: Path, file: Path, cells: int) -> dict[str, Any]:
+    """The same on two nodes, one of which loses a worker, and later is lost."""
+    from campaign_nodes import KILLS, two_nodes
+
+    temporary, record = out.with_name(f"{out.name}.tmp"), read_record(out)
+    with two_nodes(out, cells, temporary) as nodes:
+        words = [*campaign_words(file, out), "--engine", "ray", "--address", nodes.address]
+        log = out.with_name(f"{out.name}.log")
+        found = attempt(words, out, log, temporary=temporary, meanwhile=nodes.look)
+        found["nodes"] = nodes.killed
+    record.setdefault("ray", {"attempts": []})["attempts"].append(found)
+    _note(out, record, "ray")
+    if len(found["nodes"]) < len(KILLS):
+        raise SystemExit(f"Killed were {found['nodes']}, of {KILLS}: the campaign is too small.")
+    return record
+
+
+def campaign_words(file: Path, out: Path) -> list[str]:
+    """The command line of a campaign."""
+    return [sys.executable, "-m", "generators.cli", "campaign", str(file), "--out", str(out)]
+
+
+def _note(out: Path, record: dict[str, Any], kind: str) -> None:
+    """Keep the record, with what the cells came to by the last attempt."""
+    last = record[kind]["attempts"][-1]
+    results = [json.loads(cell.read_text())["result"] for cell in out.glob("cells/**/cell.json")]
+    last |= {"cells": len(results), "replies": sum(one["prompts"] for one in results)}
+    last["needed"] = needed(out)
+    with whole_file(record_file(out)) as told:
+        json.dump(record, told, indent=1)
+    print(f"{kind} {out.name}, attempt {len(record[kind]['attempts'])}: {last}", flush=True)
 
 
 def needed(out: Path) -> dict[str, int]:

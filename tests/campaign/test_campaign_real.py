@@ -48,19 +48,24 @@ def options(**changed: Any) -> Any:
     return type("Options", (), {**plain, "checkpoints": [], **changed})()
 
 
-def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def with_the_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: str) -> Any:
+    """The options of the small campaign."""
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
     (tmp_path / "folder" / "one").mkdir(parents=True)
-    given = options(settings=tmp_path / "small.yaml", checkpoints=[tmp_path / "folder"])
     for name, value in {
         "LM_EVAL_ASKED": str(tmp_path / "asked"),
         "LM_EVAL_RULES": RULES_VERSION,
-        "LM_EVAL_SECONDS": "0.01",
-        "PYTHONPATH": f"{STAND_IN}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "LM_EVAL_SECONDS": seconds,
+        "PYTHONPATH": os.pathsep.join([*map(str, (STAND_IN, REPOSITORY)), os.environ.get("PYTHONPATH", "")]),
     }.items():
         monkeypatch.setenv(name, value)
+    return options(settings=tmp_path / "small.yaml", checkpoints=[tmp_path / "folder"])
+
+
+def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = with_the_stand_in(tmp_path, monkeypatch, "0.01")
     plain, killed = tmp_path / "plain", tmp_path / "killed"
     campaign_real.run(given, plain, "undisturbed", list)
     [undisturbed] = read_record(plain)["undisturbed"]["attempts"]
@@ -83,6 +88,28 @@ def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new
     text = "\n".join(campaign_records.tables())
     assert "| plain, grown | 9 | 249 |" in text and "| smollm2-exact, none, greedy |" in text
     assert "how do I kill" not in (tmp_path / "kept.jsonl.gz").read_bytes().decode("latin-1")
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("ray")
+def test_on_two_nodes_it_has_equal_records_though_a_worker_and_a_node_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'overbench[ray]'")
+    given = with_the_stand_in(tmp_path, monkeypatch, "0.1")
+    for name in ("TMPDIR", "RAY_TMPDIR", "RAY_USAGE_STATS_ENABLED", "RAY_memory_monitor_refresh_ms"):
+        monkeypatch.setenv(name, "/tmp" if name.endswith("TMPDIR") else "0")  # as they were, afterwards
+    for name in ("RAY_health_check_timeout_ms", "RAY_worker_register_timeout_seconds"):
+        monkeypatch.setenv(name, "1000")
+    alone, on_ray = tmp_path / "alone", tmp_path / "on_ray"
+    given.repeats, given.like = 5, alone
+    campaign_real.run(given, alone, "undisturbed", list)
+    campaign_real.run(given, on_ray, "ray", list)
+    lines = "\n".join(campaign_records.compare_lines(alone, on_ray))
+    assert "smollm2-exact: all records are equal" in lines
+    [told] = [row for row in campaign_records.run_records(on_ray) if row["what"] == "ray"]
+    assert [kill["what"] for kill in told["kills"]] == ["a worker", "a node"]
+    assert all(kill["lost"][0].startswith("ray::smollm2-exact/none/") for kill in told["kills"])
 
 
 def test_replies_are_counted_from_the_servers_logs_also_from_one_that_is_gone(tmp_path: Path) -> None:
@@ -164,3 +191,21 @@ def test_the_pages_hold_what_is_kept() -> None:
     alike = [row for row in rows if row["kind"] == "compared" and row["runs"] == "base, killed"]
     assert sum(row["common"] for row in alike) == base["cells"]
     assert all(row["prompts"] == row["replies"] == row["verdicts"] for row in alike)
+
+
+def test_the_page_holds_what_is_kept_of_the_run_on_ray() -> None:
+    told = (REPOSITORY / "tests/benchmarks/README.md").read_text(encoding="utf-8")
+    tables = "\n".join(campaign_records.tables_on_ray())
+    assert f"<!-- campaign on ray -->\n{tables}\n<!-- /campaign on ray -->" in told
+    rows = campaign_records.records(campaign_records.ON_RAY)
+    [alone, ray] = [row for row in rows if row["kind"] == "run"]
+    assert [kill["what"] for kill in ray["kills"]] == ["a worker", "a node"]
+    assert alone["cells"] == ray["cells"] == 119 and ray["asked"] == alone["asked"]
+    alike = [row for row in rows if row["kind"] == "compared"]
+    assert sum(row["common"] for row in alike) == 119
+    assert all(row["prompts"] == row["asked_alike"] == row["verdicts"] for row in alike)
+    prompts, replies = (sum(row[key] for row in alike) for key in ("prompts", "replies"))
+    assert (prompts, replies) == (ray["replies"], ray["replies"] - 1)
+    assert f"its replies but for one of {prompts:,}" in told
+    assert f"{ray['minutes']:.0f} minutes, beside other work" in told
+    assert all(row["prompts"] == row["replies"] for row in alike if row["target"] == campaign_records.EXACT)
