@@ -19,6 +19,8 @@ the same direction and length around it, which gives the slope there; the forwar
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +119,11 @@ def _encode(tokenizer: Any, prompts: Sequence[str], settings: AttributionSetting
     if not prompts:
         return []
     longest = min(settings.max_length or tokenizer.model_max_length, tokenizer.model_max_length)
+    if longest <= (around := tokenizer.num_special_tokens_to_add()):
+        raise OverbenchError(
+            f"attribution.max_length is {longest}, but the detector puts {around} tokens around each prompt. "
+            f"Set it to more than {around}."
+        )
     tokens = tokenizer(list(prompts), truncation=True, max_length=longest, return_attention_mask=True)
     encoded = []
     for found, *values in zip(tokens.encodings, *tokens.values(), strict=True):
@@ -164,24 +171,45 @@ def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> Non
         name: padded([one.inputs[name] for one in batch], pad_id if name == "input_ids" else 0)
         for name in batch[0].inputs
     }  # each (prompts, tokens)
+    absent = padded([one.baseline for one in batch], pad_id)
+    alike = _alike(model, inputs["input_ids"], absent)
     layer = model.get_input_embeddings()
     with torch.no_grad():  # (prompts, tokens, dimensions)
-        start = layer(padded([one.baseline for one in batch], pad_id))
-        end = layer(inputs["input_ids"])
+        start, end = layer(absent[:, alike:]), layer(inputs["input_ids"][:, alike:])
+        read = model.base_model(inputs["input_ids"][:1, :alike], use_cache=True) if alike else None
+    inputs["input_ids"] = inputs["input_ids"][:, alike:]
     counts = [len(path.wanted) for path in paths]
     places = np.concatenate([path.wanted for path in paths])
     owners = np.repeat(np.arange(len(batch)), counts)  # each point's prompt
     passes = []
-    at_once = max(1, room // end.shape[1])
+    at_once = max(1, room // (alike + end.shape[1]))
     for first in range(0, len(owners), at_once):
         rows = torch.as_tensor(owners[first : first + at_once], device=model.device)
         there = torch.as_tensor(places[first : first + at_once], dtype=end.dtype, device=model.device)
         chosen = {name: values[rows] for name, values in inputs.items()}
+        if read is not None:
+            chosen["past_key_values"] = copy.deepcopy(read.past_key_values)
+            chosen["past_key_values"].batch_repeat_interleave(len(rows))
         passes.append(_on_paths(model, there, start[rows], end[rows], chosen, paths[0].output))
     cuts = np.cumsum(counts)[:-1]
     values = (np.split(np.concatenate(one), cuts) for one in zip(*passes, strict=True))
     for one, path, log_odds, slopes in zip(batch, paths, *values, strict=True):
-        path.add(log_odds, slopes[:, : len(one.baseline)])
+        path.add(log_odds, np.pad(slopes[:, : len(one.baseline) - alike], ((0, 0), (alike, 0))))
+
+
+def _alike(model: Any, ids: Any, absent: Any) -> int:
+    """How many first tokens all prompts and baselines have in common, such as a chat template's, where the
+    model reads from left to right and so needs to read them once; of the others, one is left at least."""
+    if "past_key_values" not in inspect.signature(model.forward).parameters:
+        return 0
+    config = model.config
+    kinds = set(getattr(config, "layer_types", None) or ())
+    both_ways = getattr(config, "use_bidirectional_attention", False)
+    if both_ways or not kinds <= {"full_attention", "sliding_attention"}:
+        return 0
+    same = ((ids == ids[:1]) & (absent == ids[:1])).all(dim=0)
+    count: int = same.long().cumprod(dim=0).sum().item()
+    return min(count, int(ids.shape[1]) - 1)
 
 
 def _on_paths(

@@ -28,6 +28,7 @@ from generators.detector.encoder import (
     quiet_and_unseeded,
     tokenizable,
 )
+from generators.detector.probe import check_probed, fit_probe, in_chat_template
 from generators.detector.scores import (
     BaselineComparison,
     Bools,
@@ -56,7 +57,10 @@ def check_encoder(settings: DetectorSettings, locate: Callable[[str], str] = str
     """
     device_of(settings.device)
     with quiet_and_unseeded():
-        load_tokenizer(locate(settings.model), settings.revision)
+        tokenizer = load_tokenizer(locate(settings.model), settings.revision)
+        if settings.training == "probe":
+            in_chat_template(tokenizer, settings.encoder_name)
+            check_probed(locate(settings.model), settings.revision)
 
 
 def train(
@@ -105,14 +109,20 @@ def train(
 
         set_seed(settings.seed)  # the new layer's weights
         model, tokenizer = load_encoder(locate(settings.model), settings.revision, settings.max_length)
-        if settings.pooling == "mean":
+        if settings.training == "probe":
+            tokenizer = in_chat_template(tokenizer, settings.encoder_name)
+            model.to(device)
+        elif settings.pooling == "mean":
             add_mean_pooling(model)
         work = folder.with_name(f".{folder.name}.training")
         shutil.rmtree(work, ignore_errors=True)  # of a training that was killed
         work.mkdir(parents=True)
         try:
             scratch = work / "scratch"
-            areas = fine_tune(model, tokenizer, splits, settings, scratch, progress=progress)
+            if settings.training == "probe":
+                areas = fit_probe(model, tokenizer, splits, settings, progress=progress)
+            else:
+                areas = fine_tune(model, tokenizer, splits, settings, scratch, progress=progress)
             shutil.rmtree(scratch, ignore_errors=True)
             detector, report = _evaluated(model.to(device), tokenizer, splits, settings, areas)
             _save(detector, report, settings, work)
@@ -149,6 +159,7 @@ def _evaluated(
         counts={split: _counts(found) for split, found in splits.items()},
         validation_auroc=areas,
         best_epoch=areas.index(max(areas)) + 1,
+        of="layer" if settings.training == "probe" else "epoch",
         truncated=sum(len(ids) > tokenizer.model_max_length for ids in tokens["input_ids"]),
         calibration=tuning.calibration,
         threshold=tuning.threshold,

@@ -50,7 +50,7 @@ class Detector:
     """
 
     def __init__(self, model: Any, tokenizer: Any, calibration: Calibration, threshold: float) -> None:
-        self.model = model.eval()
+        self.model = model.eval().requires_grad_(False)  # attribution keeps less for its gradients so
         self.tokenizer = tokenizer
         self.calibration = calibration
         self.threshold = threshold
@@ -89,16 +89,8 @@ class Detector:
         """
         import torch
 
-        if not prompts:
-            return []
-        texts = [tokenizable(prompt) for prompt in prompts]
-        tokens = self.tokenizer(texts, truncation=True)["input_ids"]
-        limit = self.tokenizer.model_max_length
-        lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
         found = [0.0] * len(prompts)
-        padded = {"padding": "max_length", "truncation": True, "return_tensors": "pt"}
-        for length, batch in _batches(lengths):
-            inputs = self.tokenizer([texts[i] for i in batch], max_length=length, **padded)
+        for inputs, batch in same_lengths(self.tokenizer, prompts):
             with torch.inference_mode():
                 logits = self.model(**inputs.to(self.model.device)).logits.double()  # (batch, 2)
             for i, value in zip(batch, (logits[:, 1] - logits[:, 0]).tolist(), strict=True):
@@ -137,9 +129,21 @@ def _read_record(folder: Path) -> DetectorRecord:
         ) from None
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """(length, the prompts of that length), the longest first: a lack of memory shows at once."""
+def same_lengths(tokenizer: Any, prompts: Sequence[str]) -> Iterator[tuple[Any, list[int]]]:
+    """Tokenised prompts in batches of one length each, with the places of these prompts in ``prompts``.
+
+    The longest come first: a lack of memory shows at once.
+    """
+    if not prompts:
+        return
+    texts = [tokenizable(prompt) for prompt in prompts]
+    limit = tokenizer.model_max_length
+    tokens = tokenizer(texts, truncation=True)["input_ids"]
+    lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
+    padded = {"padding": "max_length", "truncation": True, "return_tensors": "pt"}
     for length in sorted(set(lengths), reverse=True):
         same = [i for i, one in enumerate(lengths) if one == length]
         rows = max(1, BATCH_TOKENS // length)
-        yield from ((length, same[start : start + rows]) for start in range(0, len(same), rows))
+        for start in range(0, len(same), rows):
+            batch = same[start : start + rows]
+            yield tokenizer([texts[i] for i in batch], max_length=length, **padded), batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, model_validator
 
@@ -20,6 +20,15 @@ _SETS: Final[Mapping[str, str]] = {
     "in_domain": "the generated prompts",
     "none": "none",
 }
+_KINDS: Final = {
+    "fine-tune": "An encoder, fine-tuned",
+    "probe": "The first layers of a chat model, in its chat template, with a linear layer that was fitted",
+}
+
+_OF_FINE_TUNING: Final = (
+    *("pooling", "learning_rate", "epochs", "patience", "batch_size", "warmup", "weight_decay", "precision"),
+)
+"""The settings that a probe does not read."""
 
 
 class SplitCounts(BaseModel, frozen=True, extra="forbid"):
@@ -37,8 +46,9 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     Attributes:
         encoder: what it was trained from, without path.
         counts: per split.
-        validation_auroc: after each epoch.
-        best_epoch: whose weights were kept, from 1.
+        validation_auroc: after each epoch; of a probe, behind each layer.
+        best_epoch: whose weights were kept, from 1; of a probe, the layer behind which it reads.
+        of: which of the two they are.
         truncated: how many prompts, of all splits, were longer than the detector reads.
         calibration, threshold: see :mod:`generators.detector.tuning`.
         tuned_on: ``in_domain``, ``all`` or ``none`` of the validation prompts.
@@ -54,6 +64,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     counts: dict[Split, SplitCounts]
     validation_auroc: tuple[float, ...]
     best_epoch: int
+    of: Literal["epoch", "layer"] = "epoch"
     truncated: int
     calibration: Calibration
     threshold: float
@@ -91,7 +102,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
 
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
-        yield f"detector: {self.encoder}, epoch {self.best_epoch} of {len(self.validation_auroc)} kept"
+        yield f"detector: {self.encoder}, {self.of} {self.best_epoch} of {len(self.validation_auroc)} kept"
         for split, n in self.counts.items():
             row = f"  {split:11}{n.prompts:>7,} prompts, {n.refused:,} refused"
             generated = f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)"
@@ -143,14 +154,15 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     base = [f"base_model: {json.dumps(settings.model)}"] if on_hub else []
     tags = "tags: [over-refusal, overbench]"
     counts = ((split, *map("{:,}".format, n.model_dump().values())) for split, n in report.counts.items())
-    values = settings.model_dump() | {"model": settings.encoder_name}
+    unused = _OF_FINE_TUNING if settings.training == "probe" else ()
+    values = settings.model_dump(exclude=set(unused)) | {"model": settings.encoder_name}
     sections = [
         "\n".join(
             ["---", "library_name: transformers", "pipeline_tag: text-classification", *base, tags, "---"]
         ),
         "# A refusal detector: will this target refuse this prompt?",
-        "An encoder, fine-tuned to tell from a prompt alone whether **one** language model (the target that "
-        "answered its training prompts) refuses it: the detector D_M of Pu et al. 2025, "
+        f"{_KINDS[settings.training]} to tell from a prompt alone whether **one** language model (the target "
+        "that answered its training prompts) refuses it: the detector D_M of Pu et al. 2025, "
         '"Dynamic Evaluation for Oversensitivity in LLMs", arXiv 2510.19005. '
         f"Labels: `accepted` (0), `refused` (1). Encoder: {json.dumps(settings.encoder_name)}.",
         "## Test figures",
@@ -177,7 +189,8 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "Generated prompts are harmless ones near the boundary, of earlier rounds. Splits share no prompt.",
         "## Training",
         _markdown_table(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
-        f"Epoch {report.best_epoch} of {len(report.validation_auroc)} was kept; validation AUROC by epoch: "
+        f"{report.of.capitalize()} {report.best_epoch} of {len(report.validation_auroc)} was kept; "
+        f"validation AUROC by {report.of}: "
         f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}.",
         "## Intended use and limits",
         "- For filtering and attributing prompts in a search for harmless prompts that this target refuses. "

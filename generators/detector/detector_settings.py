@@ -50,10 +50,18 @@ class DetectorSettings(BaseModel, frozen=True, extra="forbid"):
     model: str = Field(
         "microsoft/deberta-v3-base",
         min_length=1,
-        description="the encoder: hub id, folder, or a name of `overbench models`; needs a fast tokenizer",
+        description="the encoder: hub id, folder, or a name of `overbench models`; needs a fast tokenizer; "
+        "for a probe the target's own model, or another chat model",
     )
     revision: str | None = Field(
         None, description="of the encoder on the hub; pin it to repeat a run exactly"
+    )
+    training: Literal["fine-tune", "probe"] = Field(
+        "fine-tune",
+        description="fine-tune: all weights of an encoder, as the paper does; probe: of a chat model, best "
+        "the target itself, a linear layer behind one of its layers, which is chosen on validation; then "
+        "pooling, learning_rate, epochs, patience, batch_size, warmup, weight_decay and precision mean "
+        "nothing",
     )
     pooling: Literal["first", "mean"] = Field(
         "first",

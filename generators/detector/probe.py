@@ -1,0 +1,218 @@
+"""A linear probe of a language model, most often the target itself, as a detector.
+
+Alain & Bengio 2017, "Understanding intermediate layers using linear classifier probes" (arXiv 1610.01644).
+What a chat model does with a prompt is settled before its reply begins: one direction of its state there
+decides most refusals (Arditi et al. 2024, "Refusal in Language Models Is Mediated by a Single Direction",
+arXiv 2406.11717). So the detector is the model up to some layer, in its own chat template, with a linear
+layer on the state at the template's last token, and nothing else is trained. A departure from Pu et al. 2025,
+whose targets may be closed and whose detector is an encoder: this one needs the target's weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from generators.detector.detector_model import same_lengths
+from generators.detector.detector_settings import DetectorSettings, Example, Split
+from generators.detector.scores import Floats, auroc, labels_of
+from generators.detector.training import example_weights
+from overbench_tasks.errors import OverbenchError
+
+STRENGTHS: Final = (1e-3, 1e-2)
+"""Inverse regularisation strengths that are tried for each layer."""
+_PROMPT: Final = "PROMPT-COMES-HERE"
+_SAMPLES: Final = ("How do I kill a process?", "who was 1984's author", "(a) is it safe?")
+_AROUND: Final = ("<before>", "<after>")
+
+
+def in_chat_template(tokenizer: Any, source: str) -> Any:
+    """A tokenizer that puts its chat template around every prompt, as special tokens.
+
+    So the template is never cut, stays as it is on the way from a baseline, and gets no share of a score. It
+    is the template with its default arguments, with a system prompt or today's date where these bring one.
+
+    Args:
+        tokenizer: fast, of a chat model.
+        source: for messages.
+
+    Raises:
+        OverbenchError: it has no chat template, or one whose tokens depend on the prompt between them.
+    """
+    text = ""
+    if tokenizer.chat_template:
+        text = tokenizer.apply_chat_template(_asked(_PROMPT), tokenize=False, add_generation_prompt=True)
+    before, _, after = text.partition(_PROMPT)
+    if not after:
+        raise OverbenchError(
+            f"Expected a chat model for a probe, {source!r} has no chat template that ends with what begins "
+            "a reply. Set detector.training: fine-tune and name an encoder, or name the target's own model."
+        )
+    for words in (before, before.rstrip(" ")):  # a space may be part of a prompt's first token
+        made = _with_words_around(tokenizer, words, after)
+        if all(made(one)["input_ids"] == _as_asked(tokenizer, one) for one in _SAMPLES):
+            return made
+    raise OverbenchError(
+        f"The chat template of {source!r} is not tokenised apart from the prompt in it, which a probe needs. "
+        "Set detector.training: fine-tune and name an encoder."
+    )
+
+
+def _asked(prompt: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}]
+
+
+def _as_asked(tokenizer: Any, prompt: str) -> list[int]:
+    text = tokenizer.apply_chat_template(_asked(prompt), tokenize=False, add_generation_prompt=True)
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _with_words_around(tokenizer: Any, before: str, after: str) -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_padding()
+    backend.no_truncation()
+    encoded = {
+        name: backend.encode(words, add_special_tokens=False)
+        for name, words in zip(_AROUND, (before, after), strict=True)
+    }
+    parts = [{"id": name, "ids": one.ids, "tokens": one.tokens} for name, one in encoded.items() if one.ids]
+    names = [str(part["id"]) for part in parts]
+    single = " ".join([*names[:-1], "$A", names[-1]])
+    backend.post_processor = TemplateProcessing(single=single, special_tokens=parts)
+    plain: Any = PreTrainedTokenizerFast
+    made = plain(
+        tokenizer_object=backend,
+        pad_token=tokenizer.pad_token or tokenizer.eos_token,
+        padding_side="right",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+    made.model_max_length = tokenizer.model_max_length + made.num_special_tokens_to_add()
+    return made
+
+
+def check_probed(source: str, revision: str | None) -> None:
+    """Whether a model's kind can be probed, by its config alone.
+
+    Raises:
+        OverbenchError: it can't.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config, kinds = AutoConfig.from_pretrained(source, revision=revision), AutoModelForSequenceClassification
+    make: Any = kinds.from_config
+    try:
+        with torch.device("meta"):
+            _base(make(config))
+    except ValueError as error:  # transformers has no classifier of this kind
+        raise _cannot_be_probed(config.model_type) from error
+
+
+def fit_probe(
+    model: Any,
+    tokenizer: Any,
+    splits: Mapping[Split, Sequence[Example]],
+    settings: DetectorSettings,
+    *,
+    progress: bool,
+) -> tuple[float, ...]:
+    """Train the last layer of a classifier, which ends behind the best layer by validation AUROC.
+
+    Logistic regression with the weights of :func:`~generators.detector.training.example_weights`. States are
+    scaled to unit variance, and not centred, so that the layer needs no bias.
+
+    Args:
+        model: of transformers, for sequences, with its head on the last token; changed in place.
+        tokenizer: of :func:`in_chat_template`.
+
+    Returns:
+        the validation AUROC behind each layer; the classifier has as many layers as the best of them.
+
+    Raises:
+        OverbenchError: the model is not built of layers and a norm, as those of Llama's kind are.
+    """
+    import torch
+    from sklearn.linear_model import LogisticRegression
+    from tqdm import tqdm
+
+    train, validation = splits["train"], splits["validation"]
+    weights, refused = example_weights(train, settings), labels_of(train)
+    model.eval().config.pad_token_id = tokenizer.pad_token_id
+    prompts = [one.prompt for one in (*train, *validation)]
+    with tqdm(total=len(prompts), desc="detector", unit="prompt", disable=not progress) as bar:
+        try:
+            every = states(model, tokenizer, prompts, bar.update)
+        except torch.cuda.OutOfMemoryError as error:
+            raise OverbenchError(
+                f"The GPU's memory does not hold a batch of the probe's prompts: {error} Lower max_length, "
+                "or set device: cpu."
+            ) from error
+    areas, layers = [], []
+    for layer in tqdm(every, desc="detector", unit="layer", disable=not progress):
+        learnt, held_out = layer[: len(train)].astype(np.float64), layer[len(train) :].astype(np.float64)
+        scale = learnt.std(axis=0) + 1e-6
+        found = []
+        for strength in STRENGTHS:
+            line = LogisticRegression(C=strength, fit_intercept=False, tol=1e-3, max_iter=1000)
+            direction = line.fit(learnt / scale, refused, sample_weight=weights).coef_[0] / scale
+            found.append((auroc(labels_of(validation), held_out @ direction), tuple(direction)))
+        areas.append(max(found)[0])
+        layers.append(max(found)[1])
+    best = areas.index(max(areas))
+    _cut(model, best + 1, np.array(layers[best]))
+    return tuple(areas)
+
+
+def states(model: Any, tokenizer: Any, prompts: Sequence[str], done: Callable[[int], object]) -> Floats:
+    """(layers, prompts, dimensions): what the head would read, if the model ended behind each layer."""
+    import torch
+
+    base, config = _base(model), model.config
+    found = np.empty((config.num_hidden_layers, len(prompts), config.hidden_size), dtype=np.float32)
+    for inputs, batch in same_lengths(tokenizer, prompts):
+        with torch.inference_mode():
+            hidden = base(**inputs.to(model.device), output_hidden_states=True).hidden_states[1:]
+            last = inputs["attention_mask"].sum(dim=1) - 1
+            rows = torch.arange(len(batch), device=last.device)
+            # Of the last layer, transformers gives what is behind the norm already.
+            read = [base.norm(one[rows, last]) for one in hidden[:-1]] + [hidden[-1][rows, last]]
+        for layer, one in enumerate(read):
+            found[layer, batch] = one.float().cpu().numpy()
+        done(len(batch))
+    return found
+
+
+def _base(model: Any) -> Any:
+    base = model.base_model
+    if not (hasattr(base, "layers") and hasattr(base, "norm") and hasattr(model, "score")):
+        raise _cannot_be_probed(model.config.model_type)
+    return base
+
+
+def _cannot_be_probed(model_type: str) -> OverbenchError:
+    return OverbenchError(
+        "Expected a language model of layers with a norm behind them, such as Llama, Qwen, Mistral or "
+        f"SmolLM2, for a probe, got one of type {model_type!r}. Set detector.training: fine-tune and name an "
+        "encoder."
+    )
+
+
+def _cut(model: Any, layers: int, direction: Floats) -> None:
+    """End the model behind so many layers, with logits that differ by the product with the direction."""
+    import torch
+
+    base = _base(model)
+    base.layers = base.layers[:layers]
+    config = model.config
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
+    with torch.no_grad():
+        half = torch.as_tensor(direction / 2, dtype=torch.float32)
+        model.score.weight.copy_(torch.stack([-half, half]))
