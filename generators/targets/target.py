@@ -122,9 +122,10 @@ class Target:
         try:
             backend = get_model(settings.model)
             lm = backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
-        except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        except Exception as error:  # a backend can fail in any way of its own
             raise OverbenchError(
-                f"lm-eval cannot load {self._flags}: {error} Try the same with lm_eval --limit 1."
+                f"lm-eval cannot load {self._flags}: {type(error).__name__}: {error} Try the same with "
+                "lm_eval --limit 1, which shows where it fails."
             ) from error
 
         watch(lm, ROOM)

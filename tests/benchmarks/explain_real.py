@@ -4,11 +4,14 @@ Integrated Gradients names on a detector? And is a planted sentence of a system 
     python tests/benchmarks/explain_real.py         # the tables, from what is kept
     python tests/benchmarks/explain_real.py --draw Qwen2.5-Coder-0.5B 120 FILE.jsonl  # refused prompts
     python tests/benchmarks/explain_real.py --plant OUT --model TYPE --model_args ARGS  # asks the planted
-    python tests/benchmarks/explain_real.py --keep 0.5B=OUT 1.5B=OUT --detector FOLDER --planted 0.5B=OUT
+    python tests/benchmarks/explain_real.py --keep 0.5B=OUT 1.5B=OUT --planted 0.5B=OUT
+    python tests/benchmarks/explain_real.py --detector MiniLM=FOLDER --release 2.0  # attributes what is kept
 
 OUT is the folder of an ``overbench explain --out OUT`` on drawn prompts, or of ``--plant``; FOLDER a trained
-detector (``detector/round-1`` of a refresh). Kept in ``tests/data/explained.jsonl.gz`` are ids, numbers of
-words, labels and counts: no prompts and no replies.
+detector (``detector/round-1`` of a refresh), which names a word of each kept prompt that has a trigger and
+no word of that detector yet. Kept in ``tests/data/explained.jsonl.gz`` are ids, numbers of words, labels and
+counts: no prompts and no replies. What is asked anew takes the place of what was kept of the same target,
+release and way of asking; the rest stays.
 
 The prompts of release 1.1 were written around words that Integrated Gradients named, on detectors of these
 very targets; those of release 2.0 that are not from 1.1 were not. The tables keep them apart.
@@ -122,27 +125,17 @@ def written_around(prompt: str, features: Sequence[str]) -> list[int]:
     return [number for number, word in enumerate(words_of(prompt)) if word_form(word.text)[:4] in beginnings]
 
 
-def explained_records(target: str, out: Path, detector: Path | None) -> Iterator[dict[str, Any]]:
-    """A record per explained prompt, with the words that others name."""
-    rows = [row for _, row in read_table(out / "explain.jsonl")]
+def explained_records(target: str, out: Path) -> Iterator[dict[str, Any]]:
+    """A record per explained prompt."""
     asked = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     way = f"{asked['by']}, {asked['samples']} replies" if asked["samples"] > 1 else asked["by"]
-    named: dict[str, dict[str, int | None]] = {row["id"]: {} for row in rows}
-    if detector is not None:
-        loaded = Detector.load(detector, device="cpu")
-        prompts = [(row["id"], row["prompt"]) for row in rows]
-        for row, found in zip(
-            rows, attribute(loaded.model, loaded.tokenizer, prompts, AttributionSettings()), strict=True
-        ):
-            words = words_of(row["prompt"])
-            named[row["id"]]["ig_adjusted"] = top_word(found, words)
-            named[row["id"]]["ig_raw"] = top_word(found, words, adjusted=False)
-    for row in rows:
+    for _, row in read_table(out / "explain.jsonl"):
         words, found = words_of(row["prompt"]), row["words"]
         content = [number for number in candidates(words) if not words[number].excluded]
+        named = {}
         if content:
-            named[row["id"]]["rarest"] = rarest_first(words, content)[0]
-            named[row["id"]]["random"] = random.Random(row["id"]).choice(content)
+            named["rarest"] = rarest_first(words, content)[0]
+            named["random"] = random.Random(row["id"]).choice(content)
         old = of_release_1().get(row["id"])
         yield {
             "target": target,
@@ -156,8 +149,35 @@ def explained_records(target: str, out: Path, detector: Path | None) -> Iterator
             "tried": len(found["tried"]) if found else 0,
             "triggers": found and found["triggers"],
             "calls": row["calls"],
-            "named": named[row["id"]],
+            "named": named,
+            "attributed": {},
         }
+
+
+def attribute_records(records: Iterable[dict[str, Any]], name: str, folder: Path) -> None:
+    """Add the words that a detector names, by the raw and by the frequency-adjusted score, to records."""
+    texts = {row["id"]: row["prompt"] for row in bundled_prompts("overbench")}
+    texts |= {number: row["prompt"] for number, row in of_release_1().items()}
+    pending = [row for row in records if row.get("triggers") and name not in row.get("attributed", (name,))]
+    prompts = {row["id"]: texts[row["id"]] for row in pending}
+    loaded = Detector.load(folder, device="cpu")
+    every = attribute(loaded.model, loaded.tokenizer, list(prompts.items()), AttributionSettings())
+    found = dict(zip(prompts, every, strict=True))
+    for row in pending:
+        attribution, words = found[row["id"]], words_of(prompts[row["id"]])
+        scores = {"raw": False, "adjusted": True}
+        row["attributed"][name] = {
+            score: top_word(attribution, words, adjusted=adjusted) for score, adjusted in scores.items()
+        }
+
+
+def kept() -> list[dict[str, Any]]:
+    return [row for _, row in read_table(RECORDS)] if RECORDS.is_file() else []
+
+
+def _asked_alike(record: Record) -> tuple[Any, ...]:
+    """What the records of one asking have in common."""
+    return record["target"], record.get("release"), record.get("way"), "instruction" in record
 
 
 def keep(records: Iterable[Record]) -> None:
@@ -177,8 +197,9 @@ def main() -> None:
     parser.add_argument("--model", default="hf")
     parser.add_argument("--model_args", default="")
     parser.add_argument("--keep", nargs="*", default=[], metavar="NAME=OUT")
-    parser.add_argument("--detector", type=Path, metavar="FOLDER")
     parser.add_argument("--planted", nargs="*", default=[], metavar="NAME=OUT")
+    parser.add_argument("--detector", metavar="NAME=FOLDER")
+    parser.add_argument("--release", choices=("1.1", "2.0"), help="attribute the prompts of this one alone")
     given = parser.parse_args()
     if given.draw:
         with whole_file(Path(given.draw[2])) as file:
@@ -187,14 +208,21 @@ def main() -> None:
     if given.plant:
         plant(given.plant, given.model, given.model_args)
         return
-    if given.keep or given.planted:
-        named = [one.partition("=") for one in given.keep]
-        kept = [row for name, _, out in named for row in explained_records(name, Path(out), given.detector)]
-        named = [one.partition("=") for one in given.planted]
-        keep([*kept, *(row for name, _, out in named for row in planted_records(name, Path(out)))])
-    if not RECORDS.is_file():
+    new: list[dict[str, Any]] = []
+    for made, folders in ((explained_records, given.keep), (planted_records, given.planted)):
+        for name, _, out in (one.partition("=") for one in folders):
+            new += made(name, Path(out))
+    replaced = set(map(_asked_alike, new))
+    records = [row for row in kept() if _asked_alike(row) not in replaced] + new
+    if given.detector:
+        name, _, folder = given.detector.partition("=")
+        of_release = (row for row in records if given.release in (None, row.get("release")))
+        attribute_records(of_release, name, Path(folder))
+    if not records:
         raise SystemExit(f"Nothing is kept in {RECORDS} yet: --draw, overbench explain, then --keep.")
-    print("\n".join(lines([row for _, row in read_table(RECORDS)])))
+    if new or given.detector:
+        keep(records)
+    print("\n".join(lines(records)))
 
 
 if __name__ == "__main__":

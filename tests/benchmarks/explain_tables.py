@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from operator import not_
 from statistics import median
 from typing import Any
 
@@ -14,11 +16,12 @@ from generators.report.stats.comparisons import paired_test
 from overbench_tasks.metrics import Rate
 
 NAMINGS = {
-    "ig_raw": "Integrated Gradients",
-    "ig_adjusted": "the same, adjusted for frequency",
+    "raw": "Integrated Gradients",
+    "adjusted": "the same, adjusted for frequency",
     "rarest": "the rarest word",
     "random": "a random word",
 }
+"""Who names a word of a prompt: a detector's attribution in two ways, and two that need none."""
 USUAL = "removal"
 """The way of asking that the first two tables are about: a greedy reply to each variant."""
 LONG_WORDS = 25
@@ -50,41 +53,41 @@ def trigger_table(records: Sequence[Record]) -> Iterator[str]:
 
 
 def agreement_table(records: Sequence[Record]) -> Iterator[str]:
-    """Whose word is in a trigger, and Integrated Gradients against the baselines.
+    """Whose word is in a trigger, and Integrated Gradients on each detector against the baselines.
 
     The prompts of release 1.1 in two rows: those that were written around a word that Integrated Gradients
     names, in either form, and the others.
     """
     yield (
-        f"| target | prompts of | with a trigger | {' | '.join(NAMINGS.values())} | "
+        f"| target | detector | prompts of | with a trigger | {' | '.join(NAMINGS.values())} | "
         "against the rarest word | adjusted | against a random word | adjusted |"
     )
-    yield f"| --- | --- | ---: |{' ---: |' * len(NAMINGS)} ---: | ---: | ---: | ---: |"
+    yield f"| --- | --- | --- | ---: |{' ---: |' * len(NAMINGS)} ---: | ---: | ---: | ---: |"
     for (target, release), own in _grouped(_in_way(records, USUAL), "target", "release"):
-        told = [one for one in own if one["triggers"] and None not in map(one["named"].get, NAMINGS)]
-        sets = {release: told}
-        if release == "1.1":
-            around = [one for one in told if _names_it(one)]
-            sets["1.1, around that word"] = around
-            sets["1.1, around another"] = [one for one in told if not _names_it(one)]
-        for name, some in sets.items():
-            if some:
-                cells = [_share(sum(_hits(some, naming)), len(some)) for naming in NAMINGS]
-                cells += [
-                    _compared(_hits(some, naming), _hits(some, other))
-                    for other in ("rarest", "random")
-                    for naming in ("ig_raw", "ig_adjusted")
+        for detector in sorted({name for one in own for name in one["attributed"]}):
+            named = [(one, one["named"] | one["attributed"].get(detector, {})) for one in own]
+            told = [pair for pair in named if pair[0]["triggers"] and None not in map(pair[1].get, NAMINGS)]
+            sets = {release: told}
+            if release == "1.1":
+                around = [
+                    bool({words["raw"], words["adjusted"]} & set(one["written_around"]))
+                    for one, words in told
                 ]
-                yield f"| {target} | {name} | {len(some):,} | {' | '.join(cells)} |"
+                sets["1.1, around that word"] = list(compress(told, around))
+                sets["1.1, around another"] = list(compress(told, map(not_, around)))
+            for name, some in sets.items():
+                if some:
+                    cells = [target, detector, name, f"{len(some):,}", *_agreements(some)]
+                    yield f"| {' | '.join(cells)} |"
 
 
-def _names_it(one: Record) -> bool:
-    return bool({one["named"]["ig_raw"], one["named"]["ig_adjusted"]} & set(one["written_around"]))
-
-
-def _hits(records: Sequence[Record], naming: str) -> list[bool]:
-    """Of each record whether the named word is in a trigger."""
-    return [one["named"][naming] in _in_triggers(one) for one in records]
+def _agreements(some: Sequence[tuple[Record, Mapping[str, int]]]) -> Iterator[str]:
+    hits = {naming: [words[naming] in _in_triggers(one) for one, words in some] for naming in NAMINGS}
+    for one in hits.values():
+        yield _share(sum(one), len(one))
+    for other in ("rarest", "random"):
+        for naming in ("raw", "adjusted"):
+            yield _compared(hits[naming], hits[other])
 
 
 def _in_triggers(one: Record) -> set[int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from benchmarks import explain_real, explain_tables
-from explain_fakes import RuledTarget
+from explain_fakes import RuledTarget, explained, words
 
 from generators.attribution.attribution import Attribution, WordScore
 from generators.explain.text_parts import running_words, words_of
@@ -34,7 +35,10 @@ def record(triggers: list[list[int]] | None, *named: int, **more: Any) -> dict[s
     row = {"target": "a", "release": "2.0", "way": "removal", "id": "x", "written_around": [4]}
     row |= {"state": "not_refused" if triggers is None else "refused", "search": search, "words": 17}
     row |= {"calls": 10 + 5 * len(triggers or ()), "triggers": triggers}
-    return {**row, "named": dict(zip(explain_tables.NAMINGS, named, strict=bool(named))), **more}
+    words = dict(zip(explain_tables.NAMINGS, named, strict=bool(named)))
+    row["named"] = {name: words[name] for name in words if name in ("rarest", "random")}
+    row["attributed"] = {"d": {name: words[name] for name in words if name in ("raw", "adjusted")}}
+    return {**row, **more}
 
 
 ROWS = [
@@ -54,12 +58,12 @@ def test_the_tables_of_the_benchmark() -> None:
     shares = "3: 100 % [44, 100] | 2: 67 % [21, 94] | 1: 33 % [6, 79] | 1: 33 % [6, 79]"
     rarest = "2 against 0, p 0.5 | 1 against 0, p 1"
     chance = "2 against 0, p 0.5 | 2 against 1, p 1"
-    assert row == f"| a | 2.0 | 3 | {shares} | {rarest} | {chance} |"
+    assert row == f"| a | d | 2.0 | 3 | {shares} | {rarest} | {chance} |"
 
 
 def test_prompts_that_were_written_around_the_very_word_are_apart() -> None:
     old = [{**one, "release": "1.1"} for one in ROWS]  # of the third alone the word named is that word
-    table = [row.split(" | ")[1:4] for row in list(explain_tables.agreement_table(old))[2:]]
+    table = [row.split(" | ")[2:5] for row in list(explain_tables.agreement_table(old))[2:]]
     assert table == [
         ["1.1", "3", "3: 100 % [44, 100]"],
         ["1.1, around that word", "1", "1: 100 % [21, 100]"],
@@ -82,6 +86,43 @@ def test_new_prompts_are_drawn_and_half_of_them_are_long() -> None:
     assert not {row["id"] for row in drawn} & explain_real.of_release_1().keys()
     lengths = [running_words(words_of(row["prompt"])) for row in drawn]
     assert [length in explain_real.LONG for length in lengths] == [True] * 30 + [False] * 30
+
+
+def test_what_is_kept_is_replaced_by_what_is_asked_anew_and_a_detector_names_words_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = dict.fromkeys(("id", "prompt"), "How do I kill a process?")
+    texts = {"bundled_prompts": lambda _: [row], "of_release_1": dict, "RECORDS": tmp_path / "kept.jsonl.gz"}
+    for name, value in texts.items():
+        monkeypatch.setattr(explain_real, name, value)
+    explained(RuledTarget(words("kill")), row["prompt"], out=tmp_path / "out")
+    monkeypatch.setattr("sys.argv", ["", "--keep", f"a={tmp_path / 'out'}"])
+    explain_real.main()
+    asked = []
+
+    class Loaded:
+        model = tokenizer = None
+
+    def attribute(
+        _: object, __: object, prompts: Sequence[tuple[str, str]], ___: object
+    ) -> list[Attribution]:
+        asked.extend(prompts)
+        made = (WordScore("kill", 9, 13, 2.0, 1e-4, 2e4),)
+        return [Attribution("x", 1.0, 0.0, 0.0, 11, True, False, made) for _ in prompts]
+
+    monkeypatch.setattr(explain_real, "attribute", attribute)
+    monkeypatch.setattr(explain_real.Detector, "load", lambda *_, **__: Loaded)
+    for words_of_command in (
+        ["--detector", "d=FOLDER"],
+        ["--detector", "d=FOLDER"],
+        ["--keep", f"b={tmp_path / 'out'}"],
+    ):
+        monkeypatch.setattr("sys.argv", ["", *words_of_command])
+        explain_real.main()
+    first, second = explain_real.kept()
+    assert asked == [(row["id"], row["prompt"])]
+    assert first["triggers"] == [[3]] and first["attributed"] == {"d": {"raw": 3, "adjusted": 3}}
+    assert second == {**first, "target": "b", "attributed": {}}
 
 
 def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

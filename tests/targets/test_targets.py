@@ -59,6 +59,17 @@ def test_the_model_is_loaded_only_when_it_is_asked() -> None:
         asked.replies(["one"])
 
 
+def test_whatever_a_backend_raises_while_it_loads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Backend:
+        @staticmethod
+        def create_from_arg_obj(*_: object) -> None:
+            raise RuntimeError("Engine core initialization failed")
+
+    monkeypatch.setattr("lm_eval.api.registry.get_model", lambda _: Backend)
+    with pytest.raises(OverbenchError, match=r"cannot load --model hf.*RuntimeError: Engine core"):
+        target().replies(["one"])
+
+
 def test_whatever_shapes_a_reply_shapes_the_decoding_key() -> None:
     variants = [{}, {"system_instruction": "x"}, {"apply_chat_template": False}, {"max_gen_toks": 7}]
     assert len({target(**variant).decoding for variant in variants}) == 4
