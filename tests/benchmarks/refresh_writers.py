@@ -35,7 +35,7 @@ import numpy as np
 from rewrite_real import READINGS, share
 
 from generators.detector.detector_report import DetectorReport
-from generators.detector.scores import compare
+from generators.detector.scores import auroc, compare
 from generators.refresh.run import Run, settings_of
 from generators.refresh.store import Store
 from overbench_tasks.review.annotators import cohens_kappa
@@ -131,15 +131,25 @@ def readers_table(rows: Sequence[Record]) -> Iterator[str]:
 
 
 def detector_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """AUROC of each detector on the test prompts, and its gain over the baseline; bootstrap intervals."""
-    refused = np.array([row["refused"] == "1" for row in rows])
+    """AUROC of each detector on the test prompts, and its gain over the baseline; bootstrap intervals.
+
+    And its AUROC on what the target did when it was asked once more, in other company: its server's bfloat16
+    sums depend on which prompts share a batch.
+    """
+    refused, again = (
+        np.array([row[column] == "1" for row in rows]) for column in ("refused", "refused_again")
+    )
     base = np.array([float(row[BASELINE]) for row in rows])
-    yield f"| {len(rows)} test prompts, {refused.sum()} refused | AUROC | more than {BASELINE} |"
-    yield "| --- | --- | --- |"
-    for name in [column for column in rows[0] if column not in ("id", "refused")]:
+    yield (
+        f"| {len(rows)} test prompts, {refused.sum()} refused | AUROC | more than {BASELINE} | "
+        f"AUROC, asked again: {again.sum()} refused, {(refused != again).sum()} turned |"
+    )
+    yield "| --- | --- | --- | --- |"
+    for name in [column for column in rows[0] if column not in ("id", "refused", "refused_again")]:
         scores = np.array([float(row[name]) for row in rows])
         found = compare(refused, (scores, 0.0), (base, 0.0), seed=0)
-        yield f"| {name} | {found.detector.auroc} | {'' if name == BASELINE else found.auroc_gain} |"
+        gain = "" if name == BASELINE else found.auroc_gain
+        yield f"| {name} | {found.detector.auroc} | {gain} | {auroc(again, scores):.3f} |"
 
 
 def made_by(runs: Mapping[str, Path]) -> Iterator[dict[str, Any]]:

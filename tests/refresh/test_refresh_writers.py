@@ -87,10 +87,16 @@ def test_one_more_reader_changes_nothing_else(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_score_that_orders_all_prompts_rightly() -> None:
-    rows = [{"id": "a", "refused": str(n % 2), "x": str(n % 2), BASELINE: "0"} for n in range(40)]
-    assert list(detector_table(rows))[2:] == [
-        "| x | 1.000 [1.000, 1.000] | 0.500 [0.500, 0.500] |",
-        f"| {BASELINE} | 0.500 [0.500, 0.500] |  |",
+    row = {"id": "a", BASELINE: "0"}
+    rows = [
+        row | {"refused": str(n % 2), "refused_again": str(int(n % 4 == 1)), "x": str(n % 2)}
+        for n in range(40)
+    ]
+    head, _, *table = detector_table(rows)
+    assert "40 test prompts, 20 refused" in head and "asked again: 10 refused, 10 turned" in head
+    assert table == [
+        f"| {BASELINE} | 0.500 [0.500, 0.500] |  | 0.500 |",
+        "| x | 1.000 [1.000, 1.000] | 0.500 [0.500, 0.500] | 0.833 |",
     ]
 
 
