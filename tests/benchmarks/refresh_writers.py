@@ -213,7 +213,7 @@ def measured(runs: Mapping[str, Path], minutes: Path) -> Iterator[dict[str, Any]
     yield from ({**row, "readings": {}} for row in made_by(runs))
 
 
-def keep(rows: Iterable[Record], sheets: Sequence[Path]) -> None:
+def keep(rows: Iterable[Record], sheets: Sequence[Path], file: Path | None = None) -> None:
     """Join readings to the candidates and write the records; the same input gives the same bytes."""
     votes = {sheet.stem: {row["prompt"]: row["reading"] for _, row in read_table(sheet)} for sheet in sheets}
     text = ""
@@ -223,7 +223,7 @@ def keep(rows: Iterable[Record], sheets: Sequence[Path]) -> None:
             assert set(said.values()) <= set(READINGS), row["prompt"]
             row = {**row, "readings": row["readings"] | said}
         text += json.dumps(row, ensure_ascii=False) + "\n"
-    RECORDS.write_bytes(gzip.compress(text.encode(), mtime=0))
+    (file or RECORDS).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def lines() -> Iterator[str]:
