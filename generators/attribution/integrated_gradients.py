@@ -172,11 +172,10 @@ def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> Non
         for name in batch[0].inputs
     }  # each (prompts, tokens)
     absent = padded([one.baseline for one in batch], pad_id)
-    alike = _alike(model, inputs["input_ids"], absent)
     layer = model.get_input_embeddings()
     with torch.no_grad():  # (prompts, tokens, dimensions)
+        alike, read = _read_once(model, inputs["input_ids"], absent)
         start, end = layer(absent[:, alike:]), layer(inputs["input_ids"][:, alike:])
-        read = model.base_model(inputs["input_ids"][:1, :alike], use_cache=True) if alike else None
     inputs["input_ids"] = inputs["input_ids"][:, alike:]
     counts = [len(path.wanted) for path in paths]
     places = np.concatenate([path.wanted for path in paths])
@@ -188,7 +187,7 @@ def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> Non
         there = torch.as_tensor(places[first : first + at_once], dtype=end.dtype, device=model.device)
         chosen = {name: values[rows] for name, values in inputs.items()}
         if read is not None:
-            chosen["past_key_values"] = copy.deepcopy(read.past_key_values)
+            chosen["past_key_values"] = copy.deepcopy(read)
             chosen["past_key_values"].batch_repeat_interleave(len(rows))
         passes.append(_on_paths(model, there, start[rows], end[rows], chosen, paths[0].output))
     cuts = np.cumsum(counts)[:-1]
@@ -197,19 +196,28 @@ def _evaluate(model: Any, pad_id: int, pairs: Sequence[_Pair], room: int) -> Non
         path.add(log_odds, np.pad(slopes[:, : len(one.baseline) - alike], ((0, 0), (alike, 0))))
 
 
-def _alike(model: Any, ids: Any, absent: Any) -> int:
-    """How many first tokens all prompts and baselines have in common, such as a chat template's, where the
-    model reads from left to right and so needs to read them once; of the others, one is left at least."""
+def _read_once(model: Any, ids: Any, absent: Any) -> tuple[int, Any]:
+    """How many first tokens all prompts and baselines have in common, such as a chat template's, and the
+    model's cache of them: where it reads from left to right, they need to be read once. One token at least is
+    left. Of any other model (0, None)."""
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
     if "past_key_values" not in inspect.signature(model.forward).parameters:
-        return 0
+        return 0, None
     config = model.config
-    kinds = set(getattr(config, "layer_types", None) or ())
-    both_ways = getattr(config, "use_bidirectional_attention", False)
-    if both_ways or not kinds <= {"full_attention", "sliding_attention"}:
-        return 0
+    causal = getattr(config, "is_causal", None) in (None, True)
+    if not causal or getattr(config, "use_bidirectional_attention", False):
+        return 0, None
     same = ((ids == ids[:1]) & (absent == ids[:1])).all(dim=0)
-    count: int = same.long().cumprod(dim=0).sum().item()
-    return min(count, int(ids.shape[1]) - 1)
+    alike = min(int(same.long().cumprod(dim=0).sum()), int(ids.shape[1]) - 1)
+    if not alike:
+        return 0, None
+    read = model.base_model(ids[:1, :alike], use_cache=True).past_key_values
+    plain = {type(one) for one in getattr(read, "layers", (None,))} <= {
+        DynamicLayer,
+        DynamicSlidingWindowLayer,
+    }
+    return (alike, read) if plain else (0, None)
 
 
 def _on_paths(

@@ -111,7 +111,6 @@ def train(
         model, tokenizer = load_encoder(locate(settings.model), settings.revision, settings.max_length)
         if settings.training == "probe":
             tokenizer = in_chat_template(tokenizer, settings.encoder_name)
-            model.to(device)
         elif settings.pooling == "mean":
             add_mean_pooling(model)
         work = folder.with_name(f".{folder.name}.training")
@@ -120,7 +119,7 @@ def train(
         try:
             scratch = work / "scratch"
             if settings.training == "probe":
-                areas = fit_probe(model, tokenizer, splits, settings, progress=progress)
+                areas = fit_probe(model, tokenizer, splits, settings, device, progress=progress)
             else:
                 areas = fine_tune(model, tokenizer, splits, settings, scratch, progress=progress)
             shutil.rmtree(scratch, ignore_errors=True)
@@ -159,7 +158,7 @@ def _evaluated(
         counts={split: _counts(found) for split, found in splits.items()},
         validation_auroc=areas,
         best_epoch=areas.index(max(areas)) + 1,
-        of="layer" if settings.training == "probe" else "epoch",
+        unit="layer" if settings.training == "probe" else "epoch",
         truncated=sum(len(ids) > tokenizer.model_max_length for ids in tokens["input_ids"]),
         calibration=tuning.calibration,
         threshold=tuning.threshold,

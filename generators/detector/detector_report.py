@@ -25,8 +25,8 @@ _KINDS: Final = {
     "probe": "The first layers of a chat model, in its chat template, with a linear layer that was fitted",
 }
 
-_OF_FINE_TUNING: Final = (
-    *("pooling", "learning_rate", "epochs", "patience", "batch_size", "warmup", "weight_decay", "precision"),
+_OF_FINE_TUNING: Final = frozenset(
+    ("pooling", "learning_rate", "epochs", "patience", "batch_size", "warmup", "weight_decay", "precision")
 )
 """The settings that a probe does not read."""
 
@@ -48,7 +48,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         counts: per split.
         validation_auroc: after each epoch; of a probe, behind each layer.
         best_epoch: whose weights were kept, from 1; of a probe, the layer behind which it reads.
-        of: which of the two they are.
+        unit: which of the two these count.
         truncated: how many prompts, of all splits, were longer than the detector reads.
         calibration, threshold: see :mod:`generators.detector.tuning`.
         tuned_on: ``in_domain``, ``all`` or ``none`` of the validation prompts.
@@ -64,7 +64,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     counts: dict[Split, SplitCounts]
     validation_auroc: tuple[float, ...]
     best_epoch: int
-    of: Literal["epoch", "layer"] = "epoch"
+    unit: Literal["epoch", "layer"] = "epoch"
     truncated: int
     calibration: Calibration
     threshold: float
@@ -102,7 +102,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
 
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
-        yield f"detector: {self.encoder}, {self.of} {self.best_epoch} of {len(self.validation_auroc)} kept"
+        yield f"detector: {self.encoder}, {self.unit} {self.best_epoch} of {len(self.validation_auroc)} kept"
         for split, n in self.counts.items():
             row = f"  {split:11}{n.prompts:>7,} prompts, {n.refused:,} refused"
             generated = f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)"
@@ -154,7 +154,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     base = [f"base_model: {json.dumps(settings.model)}"] if on_hub else []
     tags = "tags: [over-refusal, overbench]"
     counts = ((split, *map("{:,}".format, n.model_dump().values())) for split, n in report.counts.items())
-    unused = _OF_FINE_TUNING if settings.training == "probe" else ()
+    unused = _OF_FINE_TUNING if settings.training == "probe" else frozenset()
     values = settings.model_dump(exclude=set(unused)) | {"model": settings.encoder_name}
     sections = [
         "\n".join(
@@ -189,8 +189,8 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "Generated prompts are harmless ones near the boundary, of earlier rounds. Splits share no prompt.",
         "## Training",
         _markdown_table(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
-        f"{report.of.capitalize()} {report.best_epoch} of {len(report.validation_auroc)} was kept; "
-        f"validation AUROC by {report.of}: "
+        f"{report.unit.capitalize()} {report.best_epoch} of {len(report.validation_auroc)} was kept; "
+        f"validation AUROC by {report.unit}: "
         f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}.",
         "## Intended use and limits",
         "- For filtering and attributing prompts in a search for harmless prompts that this target refuses. "

@@ -52,7 +52,7 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     labels = {"id2label": ID2LABEL, "label2id": {label: i for i, label in ID2LABEL.items()}}
-    with _loading(source):
+    with loading(source):
         config = AutoConfig.from_pretrained(source, revision=revision, num_labels=len(ID2LABEL), **labels)
         config.problem_type = "single_label_classification"
         model = AutoModelForSequenceClassification.from_pretrained(
@@ -122,7 +122,7 @@ def load_tokenizer(source: str, revision: str | None = None) -> Any:
     """The fast tokenizer of a model: attribution needs the character span of each token."""
     from transformers import AutoTokenizer
 
-    with _loading(source):
+    with loading(source):
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
     if not tokenizer.is_fast:
         raise OverbenchError(
@@ -179,7 +179,8 @@ def quiet_and_unseeded() -> Iterator[None]:
 
 
 @contextmanager
-def _loading(source: str) -> Iterator[None]:
+def loading(source: str) -> Iterator[None]:
+    """Whatever transformers raises, while it loads from a hub id or folder, as an OverbenchError."""
     from safetensors import SafetensorError
 
     try:

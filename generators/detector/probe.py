@@ -11,15 +11,21 @@ whose targets may be closed and whose detector is an encoder: this one needs the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
+import jinja2
 import numpy as np
 
 from generators.detector.detector_model import same_lengths
 from generators.detector.detector_settings import DetectorSettings, Example, Split
+from generators.detector.encoder import loading
 from generators.detector.scores import Floats, auroc, labels_of
 from generators.detector.training import example_weights
 from overbench_tasks.errors import OverbenchError
+
+if TYPE_CHECKING:
+    import torch
 
 STRENGTHS: Final = (1e-3, 1e-2)
 """Inverse regularisation strengths that are tried for each layer."""
@@ -43,7 +49,8 @@ def in_chat_template(tokenizer: Any, source: str) -> Any:
     """
     text = ""
     if tokenizer.chat_template:
-        text = tokenizer.apply_chat_template(_asked(_PROMPT), tokenize=False, add_generation_prompt=True)
+        with suppress(jinja2.TemplateError):  # such as one that wants a system prompt
+            text = tokenizer.apply_chat_template(_asked(_PROMPT), tokenize=False, add_generation_prompt=True)
     before, _, after = text.partition(_PROMPT)
     if not after:
         raise OverbenchError(
@@ -52,10 +59,13 @@ def in_chat_template(tokenizer: Any, source: str) -> Any:
         )
     for words in (before, before.rstrip(" ")):  # a space may be part of a prompt's first token
         made = _with_words_around(tokenizer, words, after)
-        if all(made(one)["input_ids"] == _as_asked(tokenizer, one) for one in _SAMPLES):
+        given = [made(one)["input_ids"] for one in _SAMPLES]
+        # The head reads the last token that is no padding.
+        if given == [_as_asked(tokenizer, one) for one in _SAMPLES] and given[0][-1] != made.pad_token_id:
             return made
     raise OverbenchError(
-        f"The chat template of {source!r} is not tokenised apart from the prompt in it, which a probe needs. "
+        f"The chat template of {source!r} is not tokenised apart from the prompt in it, or ends with the "
+        "padding token, and a probe reads the last token of the template. "
         "Set detector.training: fine-tune and name an encoder."
     )
 
@@ -105,8 +115,9 @@ def check_probed(source: str, revision: str | None) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
-    config, kinds = AutoConfig.from_pretrained(source, revision=revision), AutoModelForSequenceClassification
-    make: Any = kinds.from_config
+    with loading(source):
+        config = AutoConfig.from_pretrained(source, revision=revision)
+    make: Any = AutoModelForSequenceClassification.from_config
     try:
         with torch.device("meta"):
             _base(make(config))
@@ -119,6 +130,7 @@ def fit_probe(
     tokenizer: Any,
     splits: Mapping[Split, Sequence[Example]],
     settings: DetectorSettings,
+    device: torch.device,
     *,
     progress: bool,
 ) -> tuple[float, ...]:
@@ -135,7 +147,8 @@ def fit_probe(
         the validation AUROC behind each layer; the classifier has as many layers as the best of them.
 
     Raises:
-        OverbenchError: the model is not built of layers and a norm, as those of Llama's kind are.
+        OverbenchError: the model is not built of layers and a norm, as those of Llama's kind are; or it
+            outgrows the GPU.
     """
     import torch
     from sklearn.linear_model import LogisticRegression
@@ -147,11 +160,11 @@ def fit_probe(
     prompts = [one.prompt for one in (*train, *validation)]
     with tqdm(total=len(prompts), desc="detector", unit="prompt", disable=not progress) as bar:
         try:
-            every = states(model, tokenizer, prompts, bar.update)
+            every = states(model.to(device), tokenizer, prompts, bar.update)
         except torch.cuda.OutOfMemoryError as error:
             raise OverbenchError(
-                f"The GPU's memory does not hold a batch of the probe's prompts: {error} Lower max_length, "
-                "or set device: cpu."
+                "The GPU's memory does not hold the model in float32 and a batch of the probe's prompts: "
+                f"{error} Stop what else is on it, lower max_length, or set device: cpu."
             ) from error
     areas, layers = [], []
     for layer in tqdm(every, desc="detector", unit="layer", disable=not progress):
@@ -162,8 +175,9 @@ def fit_probe(
             line = LogisticRegression(C=strength, fit_intercept=False, tol=1e-3, max_iter=1000)
             direction = line.fit(learnt / scale, refused, sample_weight=weights).coef_[0] / scale
             found.append((auroc(labels_of(validation), held_out @ direction), tuple(direction)))
-        areas.append(max(found)[0])
-        layers.append(max(found)[1])
+        area, chosen = max(found, key=lambda one: one[0])  # of equal ones the more regularised
+        areas.append(area)
+        layers.append(chosen)
     best = areas.index(max(areas))
     _cut(model, best + 1, np.array(layers[best]))
     return tuple(areas)

@@ -12,8 +12,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import zip_longest
-from random import SystemRandom
 from typing import Any, Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -129,6 +127,8 @@ class Target:
             ) from error
 
         watch(lm, ROOM)
+        if self._more_generation.get("do_sample"):
+            _without_seed(lm)
         return lm
 
     @property
@@ -169,12 +169,11 @@ class Target:
         asked = [
             (one.prompt, context, self.generation) for one, context in zip(questions, contexts, strict=True)
         ]
-        replies: dict[int, Any] = {}
         with self._told(contexts, came):
-            for places in self._turns(questions):
-                found = self._sent("generate_until", [asked[one] for one in places])
-                replies |= zip(places, found, strict=True)
-        shown = [with_opening(self._lm, context, replies[place]) for place, context in enumerate(contexts)]
+            replies = self._sent("generate_until", asked)
+        shown = [
+            with_opening(self._lm, context, reply) for context, reply in zip(contexts, replies, strict=True)
+        ]
         look_for_reasoning(self._lm, shown, ROOM)
         return shown
 
@@ -198,22 +197,6 @@ class Target:
             yield
         finally:
             self._lm.cache_hook = hook
-
-    def _turns(self, questions: Sequence[Question]) -> Iterator[Sequence[int]]:
-        """The places of the questions that go to the backend together.
-
-        lm-eval's API models send one seed with every request, to which a server gives the same reply each
-        time: where replies are sampled, equal questions go in turns, each with a seed of its own.
-        """
-        if not (self._more_generation.get("do_sample") and hasattr(self._lm, "_seed")):
-            yield range(len(questions))
-            return
-        places: dict[Question, list[int]] = {}
-        for place, question in enumerate(questions):
-            places.setdefault(question, []).append(place)
-        for turn in zip_longest(*places.values()):
-            self._lm._seed = SystemRandom().getrandbits(31)
-            yield [place for place in turn if place is not None]
 
     def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]:
         """The log-probability (natural, at most 0) that the answer to each question begins with that text.
@@ -260,6 +243,21 @@ class Target:
                 f"Asking {self._flags} failed: {type(error).__name__}: {error} "
                 "Earlier replies are kept: start the same command again."
             ) from error
+
+
+def _without_seed(lm: Any) -> None:
+    """lm-eval's API models send one seed with every request, for which a server draws the same numbers each
+    time, whatever the prompt; without it, sampled replies are independent."""
+    create = getattr(lm, "_create_payload", None)
+    if create is None:
+        return
+
+    def created(*arguments: Any, **settings: Any) -> dict[str, Any]:
+        payload: dict[str, Any] = create(*arguments, **settings)
+        payload.pop("seed", None)
+        return payload
+
+    lm._create_payload = created
 
 
 class _Listening:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_it_ends_behind_the_layer_that_validation_likes_best(
     probed: tuple[Path, Path, DetectorReport],
 ) -> None:
     model, folder, report = probed
-    assert len(report.validation_auroc) == LAYERS and report.of == "layer"
+    assert len(report.validation_auroc) == LAYERS and report.unit == "layer"
     assert report.validation_auroc[report.best_epoch - 1] == max(report.validation_auroc) > 0.9
     assert report.test["all"].detector.auroc.value > 0.9
     plain = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
@@ -112,7 +113,7 @@ def test_the_template_has_no_share_of_a_score(
 ) -> None:
     _, folder, _ = probed
     detector = Detector.load(folder, device="cpu")
-    alike = integrated_gradients._alike
+    read_once = integrated_gradients._read_once
     settings = AttributionSettings(exclude_words=False)
     found = attribute(
         detector.model, detector.tokenizer, [("a", "word1 kill word2"), ("b", "read")], settings
@@ -126,7 +127,12 @@ def test_the_template_has_no_share_of_a_score(
     assert max(found[0].words, key=lambda word: word.raw).word == "kill"
     # What all have before their prompts is read once; to read it each time comes to the same.
     counted = []
-    monkeypatch.setattr(integrated_gradients, "_alike", lambda *given: counted.append(alike(*given)) or 0)
+
+    def not_at_all(*given: Any) -> tuple[int, None]:
+        counted.append(read_once(*given)[0])
+        return 0, None
+
+    monkeypatch.setattr(integrated_gradients, "_read_once", not_at_all)
     again = attribute(
         detector.model, detector.tokenizer, [("a", "word1 kill word2"), ("b", "read")], settings
     )
@@ -138,14 +144,49 @@ def test_the_template_has_no_share_of_a_score(
         attribute(detector.model, detector.tokenizer, [("a", "kill")], AttributionSettings(max_length=5))
 
 
+def test_what_later_tokens_change_is_read_with_them(probed: tuple[Path, Path, DetectorReport]) -> None:
+    _, folder, _ = probed
+    detector = Detector.load(folder, device="cpu")
+    detector.model.config.is_causal = False
+    prompts = ["word1 kill word2", "read"]
+    found = attribute(
+        detector.model, detector.tokenizer, list(zip("ab", prompts, strict=True)), AttributionSettings()
+    )
+    assert [one.log_odds for one in found] == pytest.approx(detector.log_odds(prompts), abs=1e-4)
+    causal = Detector.load(folder, device="cpu").log_odds(prompts)
+    assert detector.log_odds(prompts) != pytest.approx(causal, abs=1e-3)
+
+
+def test_a_cache_that_cannot_be_repeated_is_not_used() -> None:
+    class Recurrent(torch.nn.Module):
+        config = SimpleNamespace()
+
+        def base_model(self, ids: Any, use_cache: bool) -> Any:
+            return SimpleNamespace(past_key_values=SimpleNamespace(layers=[object()]))
+
+        def forward(self, input_ids: Any, past_key_values: Any = None) -> None: ...
+
+    ids = torch.tensor([[1, 2, 3], [1, 2, 4]])
+    assert integrated_gradients._read_once(Recurrent(), ids, ids) == (0, None)
+
+
 def test_what_cannot_be_probed_is_said(tmp_path: Path) -> None:
     def settings(folder: Path) -> Any:
         return DetectorSettings(model=str(folder), training="probe", device="cpu")
 
-    for template in (None, "{% for m in messages %}{{ m.content }}{% endfor %}", "nothing"):
+    refuses = "{{ raise_exception('a system prompt is needed') }}"
+    for template in (None, "{% for m in messages %}{{ m.content }}{% endfor %}", "nothing", refuses):
         mute = chat_model(tmp_path / "mute", template)
         with pytest.raises(OverbenchError, match="no chat template that ends with"):
             check_encoder(settings(mute))
+    padded = chat_model(tmp_path / "padded", TEMPLATE.replace("<start> assistant", "<pad>"))
+    with pytest.raises(OverbenchError, match="ends with the padding token"):
+        check_encoder(settings(padded))
+    (padded / "config.json").unlink()
+    chat_model(tmp_path / "whole").joinpath("tokenizer_config.json").rename(padded / "tokenizer_config.json")
+    (tmp_path / "whole" / "chat_template.jinja").rename(padded / "chat_template.jinja")
+    with pytest.raises(OverbenchError, match="Cannot load the detector's encoder from the folder"):
+        check_encoder(settings(padded))
     bert = build_encoder(tmp_path / "bert", TRIGGERS + HARMLESS + FILLERS)
     tokenizer = transformers.AutoTokenizer.from_pretrained(bert)
     tokenizer.chat_template = TEMPLATE

@@ -105,17 +105,17 @@ def test_what_a_provider_says_of_a_reply_reaches_the_refresh() -> None:
     assert reply is withheld
 
 
-@pytest.mark.parametrize("temperature", [0, 1])
-def test_samples_of_one_question_have_seeds_of_their_own(temperature: int) -> None:
-    """lm-eval's API models send their ``_seed``; a server answers equal requests alike."""
-    lm = ScriptedLM(lambda prompt: f"{prompt} {lm._seed}")
-    lm._seed = 1234  # type: ignore[attr-defined]
-    sampled = {"do_sample": True, "temperature": temperature} if temperature else {}
-    asked = Target(TargetSettings(model_args="model=m"), sampled)
-    asked.__dict__["_lm"] = lm
-    found = asked.answers([Question(one, None) for one in ("a", "b", "a", "a", "b")])
-    assert [one[0] for one in found] == ["a", "b", "a", "a", "b"]
-    assert len(set(found)) == (5 if temperature else 2)
+@pytest.mark.parametrize("backend", ["local-chat-completions", "overbench-local-chat"])
+@pytest.mark.parametrize("sampled", [{}, {"do_sample": True, "temperature": 1}])
+def test_sampled_replies_are_drawn_without_the_seed_of_all(backend: str, sampled: dict[str, Any]) -> None:
+    """A server that heeds lm-eval's one seed draws the same numbers for each prompt and each repeat."""
+    with fault_server(lambda *_: ANSWER) as server:
+        at = f"model=org/m,base_url={server.url}/chat/completions,tokenized_requests=False"
+        made = Target(TargetSettings(model=backend, model_args=at), sampled)
+        assert made.answers([Question(one, None) for one in ("a", "b", "a")]) == [ANSWER] * 3
+        assert [one["messages"][-1]["content"] for one in server.bodies].count("a") == 2
+        assert {"seed" in one for one in server.bodies} == {not sampled}
+        assert [one["temperature"] for one in server.bodies] == [1 if sampled else 0] * 3
 
 
 def test_the_line_break_behind_the_role_is_no_part_of_a_replys_probability() -> None:
