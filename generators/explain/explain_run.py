@@ -32,6 +32,7 @@ from generators.explain.trigger_table import summary
 from generators.targets.naming import name_target, public_arguments
 from generators.targets.reply_file import ReplyFile
 from generators.targets.ways_of_asking import how_asked
+from generators.words import frequency
 from overbench_tasks import __version__
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.errors import OverbenchError
@@ -139,7 +140,9 @@ def explain(
     Raises:
         OverbenchError: the folder can't be used, another process works on it, or the target can't be asked;
             what it answered before is kept.
+        ImportError: wordfreq is missing; before anything is asked.
     """
+    frequency("the")
     with by_name(settings.labeller.by, settings.labeller.by_args) as labeller:
         folder = out or default_cache_file("explain")
         asked = name_target(settings.target.model, settings.target.model_args)

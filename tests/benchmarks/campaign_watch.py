@@ -201,12 +201,15 @@ def watched_on_ray(out: Path, file: Path, cells: int) -> dict[str, Any]:
     from campaign_nodes import KILLS, two_nodes
 
     temporary, record = out.with_name(f"{out.name}.tmp"), read_record(out)
+    attempts = record.setdefault("ray", {"attempts": []})["attempts"]
+    if attempts and attempts[-1]["exit_code"] == 0:
+        return record
     with two_nodes(out, cells, temporary) as nodes:
         words = [*campaign_words(file, out), "--engine", "ray", "--address", nodes.address]
         log = out.with_name(f"{out.name}.log")
         found = attempt(words, out, log, temporary=temporary, meanwhile=nodes.look)
         found["nodes"] = nodes.killed
-    record.setdefault("ray", {"attempts": []})["attempts"].append(found)
+    attempts.append(found)
     _note(out, record, "ray")
     if len(found["nodes"]) < len(KILLS):
         raise SystemExit(f"Killed were {found['nodes']}, of {KILLS}: the campaign is too small.")

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from explain_tables import Record, lines
+from explain_tables import USUAL, Record, lines
 
 from generators.attribution.attribution import Attribution, attribute
 from generators.attribution.attribution_settings import AttributionSettings
@@ -158,7 +158,8 @@ def attribute_records(records: Iterable[dict[str, Any]], name: str, folder: Path
     """Add the words that a detector names, by the raw and by the frequency-adjusted score, to records."""
     texts = {row["id"]: row["prompt"] for row in bundled_prompts("overbench")}
     texts |= {number: row["prompt"] for number, row in of_release_1().items()}
-    pending = [row for row in records if row.get("triggers") and name not in row.get("attributed", (name,))]
+    asked_as_usual = (row for row in records if row.get("way") == USUAL and row["triggers"])
+    pending = [row for row in asked_as_usual if name not in row["attributed"]]
     prompts = {row["id"]: texts[row["id"]] for row in pending}
     loaded = Detector.load(folder, device="cpu")
     every = attribute(loaded.model, loaded.tokenizer, list(prompts.items()), AttributionSettings())
@@ -182,9 +183,9 @@ def _asked_alike(record: Record) -> tuple[Any, ...]:
 
 def keep(records: Iterable[Record]) -> None:
     """The same records give the same bytes."""
-    lines = "".join(json.dumps(one, sort_keys=True) + "\n" for one in records)
+    text = "".join(json.dumps(one, sort_keys=True) + "\n" for one in records)
     with whole_file(RECORDS) as file:
-        file.buffer.write(gzip.compress(lines.encode(), mtime=0))
+        file.buffer.write(gzip.compress(text.encode(), mtime=0))
 
 
 def main() -> None:

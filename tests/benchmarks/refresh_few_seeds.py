@@ -4,6 +4,8 @@
     python tests/benchmarks/refresh_few_seeds.py --sheet READER.csv RUN
     python tests/benchmarks/refresh_few_seeds.py --keep READER.csv RUN
 
+Without RUN, of the records that are kept: one more reader.
+
 RUN is the folder of an ``overbench refresh`` with the settings of ``refresh_real.yaml``, 460 of its seeds and
 the default shares of generation, validation and test. The records (tests/data/refresh_few_seeds.jsonl.gz) are
 of the form that ``refresh_writers.py`` tells of.
@@ -15,7 +17,17 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from refresh_writers import DATA, Record, harmless, keep, made_by, rounds_of, seeds_of, write_sheet
+from refresh_writers import (
+    DATA,
+    Record,
+    harmless,
+    keep,
+    made_by,
+    refused_of,
+    rounds_of,
+    seeds_of,
+    write_sheet,
+)
 from rewrite_real import share
 
 from overbench_tasks.tables import read_table
@@ -37,13 +49,16 @@ def table(rows: Sequence[Record]) -> Iterator[str]:
         accepted = [row for row in made if not row["gate"]]
         lower = [row for row in made if row["reason"] == RANKED_LOW and row["target"]]
         good = [row for row in accepted if harmless(row)]
-        cells = [one["round"], one["auroc"], len(made), len(accepted), _refused(accepted)]
-        cells += [share(len(good), len(accepted)), _refused(good), _refused(lower)]
+        cells = [one["round"], one["auroc"], len(made), len(accepted), refused_of(accepted)]
+        cells += [share(len(good), len(accepted)), refused_of(good), refused_of(lower)]
         yield f"| {' | '.join(map(str, cells))} |"
 
 
-def _refused(rows: Sequence[Record]) -> str:
-    return share(sum(row["target"] == "refused" for row in rows), len(rows))
+def measured(run: Path) -> list[Record]:
+    """All rows of the records, which nobody has read yet."""
+    runs = {"few seeds": run}
+    unread = ({**row, "readings": {}} for row in made_by(runs))
+    return [{"kind": "shared", **seeds_of(run)}, *rounds_of(runs, ()), *unread]
 
 
 def main() -> None:
@@ -52,14 +67,12 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, action="append", default=[], help="a filled sheet; repeated")
     parser.add_argument("run", nargs="?", type=Path)
     given = parser.parse_args()
-    if given.run:
-        runs = {"few seeds": given.run}
-        made = list(made_by(runs))
+    if given.sheet or given.keep:
+        rows = measured(given.run) if given.run else [row for _, row in read_table(RECORDS)]
         if given.sheet:
-            write_sheet(made, given.sheet)
+            write_sheet(rows, given.sheet)
             return
-        shared = {"kind": "shared", **seeds_of(given.run)}
-        keep([shared, *rounds_of(runs, ()), *({**row, "readings": {}} for row in made)], given.keep, RECORDS)
+        keep(rows, given.keep, RECORDS)
     print("\n".join(table([row for _, row in read_table(RECORDS)])))
 
 

@@ -79,12 +79,12 @@ def rounds_table(rows: Sequence[Record]) -> Iterator[str]:
         explored = [row for row in made if row["gate"] and row["target"]]
         cells = [WRITERS[one["run"]], one["round"], one["auroc"], len(made), len(accepted)]
         harmful = sum("harmful" in row["readings"].values() for row in accepted)
-        cells += [_refused(accepted), share(len(good), len(accepted)), harmful]
-        cells += [_refused(good), _refused(explored)]
+        cells += [refused_of(accepted), share(len(good), len(accepted)), harmful]
+        cells += [refused_of(good), refused_of(explored)]
         yield f"| {' | '.join(map(str, cells))} |"
 
 
-def _refused(rows: Sequence[Record]) -> str:
+def refused_of(rows: Sequence[Record]) -> str:
     return share(sum(row["target"] == "refused" for row in rows), len(rows))
 
 

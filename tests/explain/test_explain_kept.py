@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,13 @@ class TestGoingOn:
         [one] = explained(target, PROMPT, out=tmp_path)
         assert found(one) == [["kill"]] and len(lm.asked) == one.calls == 7
         assert type(lm.cache_hook) is type(hook) and "Listening" not in type(hook).__name__
+
+
+def test_a_missing_package_is_told_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = RuledTarget(words("kill"))
+    monkeypatch.setitem(sys.modules, "wordfreq", None)
+    with pytest.raises(ImportError, match="wordfreq"):
+        explained(target, PROMPT, out=tmp_path / "out")
+    assert not target.asked and not (tmp_path / "out").exists()
