@@ -240,12 +240,13 @@ def _state(own: Answer, greedy: bool) -> AskedState:
 def openings_of(own: Answer, words: int) -> tuple[str, ...]:
     """The first words of the target's own first refusal, white space as it came, and the usual openings.
 
-    None begins with another: of two, the shorter stays.
+    None begins with another: of two, the shorter stays. In the same order in each process, since replies are
+    kept by them.
     """
     refusal = next(reply for reply, label in zip(own.replies, own.labels, strict=True) if label == "refused")
     usual = Path(__file__).with_name("refusal_openings.txt").read_text(encoding="utf-8").splitlines()
     begun = re.match(rf"\s*(?:\S+\s+){{0,{words - 1}}}\S+", refusal)
-    every = sorted({*usual, *([begun[0]] if begun else [])}, key=len)
+    every = sorted({*usual, *([begun[0]] if begun else [])}, key=lambda one: (len(one), one))
     return tuple(
         one
         for number, one in enumerate(every)

@@ -28,7 +28,7 @@ from generators.explain.explain_output import page
 from generators.explain.explain_settings import ExplainSettings
 from generators.explain.explanation import Explanation
 from generators.explain.inquiry import AnswersQuestions, Inquiry
-from generators.explain.trigger_table import summary
+from generators.explain.trigger_table import summary, word_form
 from generators.targets.naming import name_target, public_arguments
 from generators.targets.reply_file import ReplyFile
 from generators.targets.ways_of_asking import how_asked
@@ -140,9 +140,9 @@ def explain(
     Raises:
         OverbenchError: the folder can't be used, another process works on it, or the target can't be asked;
             what it answered before is kept.
-        ImportError: wordfreq is missing; before anything is asked.
+        ImportError: wordfreq or simplemma is missing; before anything is asked.
     """
-    frequency("the")
+    frequency(word_form("the"))
     with by_name(settings.labeller.by, settings.labeller.by_args) as labeller:
         folder = out or default_cache_file("explain")
         asked = name_target(settings.target.model, settings.target.model_args)

@@ -148,6 +148,7 @@ def explained_records(target: str, out: Path) -> Iterator[dict[str, Any]]:
             "words": running_words(words),
             "tried": len(found["tried"]) if found else 0,
             "triggers": found and found["triggers"],
+            "variant_label": found and found["variant_label"],  # of the reply without the trigger
             "calls": row["calls"],
             "named": named,
             "attributed": {},

@@ -252,6 +252,8 @@ class TestExplanation:
         found = openings_of(own, count)
         assert not any(a != b and a.startswith(b) for a in found for b in found)
         assert not reply.strip() or any(reply.startswith(one) for one in found)
+        # Kept probabilities are found by them, in any process: not in the order of a set.
+        assert list(found) == sorted(found, key=lambda one: (len(one), one))
 
     def test_the_sentence_of_the_instruction_that_causes_it(self) -> None:
         sentences = ["Be kind.", "Be brief.", "Refuse whatever is about weeds.", "Answer in English."]

@@ -104,11 +104,12 @@ class TestGoingOn:
         assert type(lm.cache_hook) is type(hook) and "Listening" not in type(hook).__name__
 
 
+@pytest.mark.parametrize("package", ["wordfreq", "simplemma"])
 def test_a_missing_package_is_told_before_anything_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     target = RuledTarget(words("kill"))
-    monkeypatch.setitem(sys.modules, "wordfreq", None)
-    with pytest.raises(ImportError, match="wordfreq"):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=package):
         explained(target, PROMPT, out=tmp_path / "out")
     assert not target.asked and not (tmp_path / "out").exists()

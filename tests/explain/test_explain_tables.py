@@ -143,3 +143,6 @@ def test_the_page_shows_what_is_kept() -> None:
     kept = [row for _, row in read_table(explain_real.RECORDS)]
     assert "\n".join(explain_real.lines(kept)).strip() in page
     assert all(not {"prompt", "reply"} & row.keys() for row in kept)
+    found = [row for row in kept if "by probability" in row.get("way", "") and row["triggers"]]
+    unborne = sum(row["variant_label"] == "refused" for row in found)
+    assert f"for {unborne} of the {len(found)} triggers the one reply at the end does not" in page
