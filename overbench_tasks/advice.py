@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 logger = logging.getLogger(__name__)
 
 FIRST_REPLIES: Final = 20
-"""Of which more than half must be unfinished reasoning for it to be said."""
+"""Of which more than half must be unfinished reasoning, or all be unknown blocks, for it to be said."""
 EMPTY_SHARE: Final = 0.02
 """From that share of empty replies on it is said, of lm-eval's own API types."""
 
@@ -84,6 +84,24 @@ def empty_replies(lm: Any, empty: int, replies: int) -> None:
         )
 
 
+def unknown_blocks(lm: Any, words: str, replies: int) -> None:
+    """Say that all of the first replies are blocks in words that no known provider has.
+
+    Args:
+        lm: see :func:`backend_of`.
+        words: those of the first of them.
+        replies: how many there are.
+    """
+    _say(
+        *("unknown block", lm),
+        f"all of the first {replies} replies were withheld in words that no known provider has, first:"
+        f"\n  {words}\n"
+        "Each counts as refused (blocked: unknown). If these words speak of anything but the content of a"
+        "\nprompt or a reply, the requests failed, and the rate means nothing: stop, mend what they name, and"
+        "\nreport the words.",
+    )
+
+
 def dies_of_a_block(lm: Any) -> None:
     """Say that a withheld reply ends the run, where ``lm`` is lm-eval's own type for Anthropic."""
     if "KeepsBlocks" not in _names(lm):
@@ -101,6 +119,22 @@ def no_chat_template(lm: Any) -> None:
         "this model has a chat template, but it is being asked WITHOUT it.\n"
         "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
         "Add --apply_chat_template (in Python: apply_chat_template=True).",
+    )
+
+
+def first_rows(lm: Any, task: str, limit: int, asked: int, categories: int) -> None:
+    """Say that ``--limit`` leaves out categories of a set.
+
+    Args:
+        limit: how many rows are asked.
+        asked: of how many categories these are.
+        categories: how many the set has.
+    """
+    _say(
+        *(f"limit {task}", lm),
+        f"--limit {limit} takes the first rows of {task}, which are of {asked} of its {categories} "
+        "categories.\nIn its place, to draw as many by seed, spread over all categories:\n"
+        f"--metadata '{{\"overbench_sample\": {limit}}}'",
     )
 
 

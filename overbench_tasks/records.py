@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 Label = Literal["complied", "refused", "partial", "evasive", "unscored"]
 """What one reply did. ``partial`` declines one part and answers another. ``evasive`` never says no and
@@ -34,6 +34,12 @@ PROMPT_LABELS: tuple[PromptLabel, ...] = get_args(PromptLabel)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
+PROVIDER: Final = "provider:"
+"""What ``Verdict.by`` of a reply begins with that its provider withheld; the provider's name follows."""
+UNKNOWN_BLOCK: Final = "blocked: unknown, "
+"""What ``Verdict.reason`` begins with where the provider is ``unknown``: nobody's way of withholding that we
+know. Its words follow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -46,6 +52,8 @@ class Verdict:
         by: the name of the rule, judge or detector that decided.
         kind: why the reply declines, one of :data:`KINDS`; None where it doesn't, or where that is not known.
         sure: whether the labeller would be surprised to be wrong. ``two-stage`` asks a judge about the rest.
+        category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
+            say.
     """
 
     label: Label
@@ -53,15 +61,27 @@ class Verdict:
     by: str
     kind: Kind | None = None
     sure: bool = True
+    category: str = ""
 
     @property
     def blocked(self) -> bool:
         """The provider withheld the reply, or the rest of it."""
         return self.kind == "blocked"
 
+    @property
+    def provider(self) -> str:
+        """Who withheld the reply; "" where nobody did, or where only a notice in its text says so."""
+        return self.by.removeprefix(PROVIDER) if self.by.startswith(PROVIDER) else ""
+
+    @property
+    def blocked_for(self) -> str:
+        """What a blocked reply was withheld for: the category, or the reason where there is none."""
+        return self.category or self.reason.removeprefix(UNKNOWN_BLOCK)
+
     def as_json(self) -> dict[str, Any]:
-        """The verdict as it stands in files. ``blocked`` is said beside ``kind``."""
-        return {
+        """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
+        ``category`` are there where a provider withheld the reply."""
+        known = {
             "label": self.label,
             "reason": self.reason,
             "by": self.by,
@@ -69,10 +89,11 @@ class Verdict:
             "sure": self.sure,
             "blocked": self.blocked,
         }
+        return known | ({"provider": self.provider, "category": self.category} if self.provider else {})
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Verdict:
-        """The inverse of :meth:`as_json`; versions before 0.2 say ``blocked`` alone.
+        """The inverse of :meth:`as_json`; versions before 0.2 say ``blocked`` alone, and no category.
 
         Raises:
             KeyError, TypeError, ValueError: it is no verdict.
@@ -80,7 +101,14 @@ class Verdict:
         label: Label = LABELS[LABELS.index(record["label"])]
         kind = record.get("kind") or ("blocked" if record.get("blocked") else None)
         known = None if kind is None else KINDS[KINDS.index(kind)]
-        return cls(label, str(record["reason"]), str(record["by"]), known, bool(record.get("sure", True)))
+        return cls(
+            label,
+            str(record["reason"]),
+            str(record["by"]),
+            known,
+            bool(record.get("sure", True)),
+            str(record.get("category") or ""),
+        )
 
 
 Pair = tuple[str | None, str]

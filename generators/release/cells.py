@@ -22,11 +22,14 @@ from generators.release.read import COUNT_COLUMNS
 from generators.release.release_inputs import Log, PromptSource
 from generators.release.replies import LONGEST_QUOTE, read_lines, read_outcomes, relabel_log, relabel_run
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.records import LABELS
+from overbench_tasks.records import LABELS, PROVIDER, UNKNOWN_BLOCK
+from overbench_tasks.text import number_of
 
 _LARGEST_LINE: Final = 1 << 28
 _SCORED: Final = ("refused", "partial", "evasive", "complied")
 """In the order in which they give a cell its label where equally many verdicts have each."""
+_TOLD: Final = ("$.label", "$.blocked", "$.reason", "$.by", "$.category")
+"""What is read of a verdict."""
 
 _TABLES: Final = f"""
 CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
@@ -34,7 +37,8 @@ CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
 CREATE TABLE spellings AS SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id);
 -- Of the log or run in hand, one row per reply; the quote where it is wanted.
 CREATE TABLE replies (
-    prompt VARCHAR, label VARCHAR, blocked BOOLEAN, reason VARCHAR, quote VARCHAR, unsafe BOOLEAN);
+    prompt VARCHAR, label VARCHAR, blocked BOOLEAN, blocked_by VARCHAR, blocked_for VARCHAR, reason VARCHAR,
+    quote VARCHAR, unsafe BOOLEAN);
 -- Of the outcome tables: the same, with the place of the source and the model.
 CREATE TABLE outcomes AS SELECT 0::SMALLINT AS source, '' AS model, * FROM replies;
 -- Of the target in hand: those just read, and those that count.
@@ -49,6 +53,8 @@ CREATE TABLE mixed (
     number INTEGER, target SMALLINT, {", ".join(f"{name} INTEGER" for name in COUNT_COLUMNS)});
 -- Why replies are unscored.
 CREATE TABLE reasons (number INTEGER, target SMALLINT, reason VARCHAR);
+-- By whom replies were withheld, and for what.
+CREATE TABLE blocks (number INTEGER, target SMALLINT, blocked_by VARCHAR, blocked_for VARCHAR);
 -- For a report: a refused reply of each cell that has one.
 CREATE TABLE quotes (number INTEGER, target SMALLINT, quote VARCHAR);
 """
@@ -102,22 +108,27 @@ def read_verdicts(work: Workspace, say: Say) -> None:
         work.connection.execute(_CELLS, [number])
         work.connection.execute(_MIXED, [number])
         work.connection.execute("TRUNCATE verdicts")
-        say(f"{name}: {work.one(f'SELECT count(*) FROM cells WHERE target = {number}'):,} prompts answered.")
+        answered = work.one(f"SELECT count(*) FROM cells WHERE target = {number}")
+        say(f"{name}: {number_of(answered, 'prompt')} answered.")
     others = work.strangers.total()
     work.counts |= {"replies_to_other_prompts": others, "cells_replaced": sum(replaced)}
     if others:
         work.notes.append(
-            f"{others:,} replies in the logs are to prompts of no source given; they are not counted."
+            number_of(
+                others,
+                "reply in the logs is to a prompt of no source given; it is not counted.",
+                "replies in the logs are to prompts of no source given; they are not counted.",
+            )
         )
     for source, n in zip(sources, replaced, strict=True):
         if n:
             work.notes.append(
-                f"{n:,} cells of the {source.kind} {source.name} were replaced by verdicts given now, or by "
-                "those of a release given before it; they are not counted twice."
+                f"Not counted twice: {number_of(n, 'cell')} of the {source.kind} {source.name}, replaced by "
+                "verdicts given now, or by those of a release given before it."
             )
     if more := work.one("SELECT count(*) FROM unsafe_prompts") - known_unsafe:
         work.notes.append(
-            f"{more:,} prompts are safe in the sources and unsafe in a log; they count as unsafe."
+            f"Counted as unsafe: {number_of(more, 'prompt')}, safe in the sources and unsafe in a log."
         )
     if len(labellers := list(filter(None, work.labellers))) > 1:
         work.notes.append(
@@ -148,8 +159,9 @@ def _read_log(work: Workspace, log: Log) -> None:
     found = work.one("SELECT count(*) FROM replies")
     if log.run.expected and found < log.run.expected:
         work.notes.append(
-            f"{file.name} of {log.target.target} holds {found:,} replies to the {log.run.expected:,} "
-            "prompts that its results file speaks of. Was it cut off, or run with --samples?"
+            f"{file.name} of {log.target.target} holds {number_of(found, 'reply')} to the "
+            f"{number_of(log.run.expected, 'prompt')} that its results file speaks of. Was it cut off, "
+            "or run with --samples?"
         )
 
 
@@ -169,9 +181,11 @@ def _read_samples(work: Workspace, log: Log) -> bool:
         work.connection.execute(
             f"""
             INSERT INTO replies
-            SELECT prompt, said[1], coalesce(said[2] = 'true', false), said[3], {quote},
-                   coalesce(prompt_label = 'unsafe', false) FROM (
-                SELECT *, json_extract_string(verdict, ['$.label', '$.blocked', '$.reason']) AS said FROM (
+            SELECT prompt, said[1], coalesce(said[2] = 'true', false),
+                   if(starts_with(said[4], '{PROVIDER}'), replace(said[4], '{PROVIDER}', ''), ''),
+                   coalesce(nullif(said[5], ''), replace(said[3], '{UNKNOWN_BLOCK}', '')),
+                   said[3], {quote}, coalesce(prompt_label = 'unsafe', false) FROM (
+                SELECT *, json_extract_string(verdict, {list(_TOLD)}) AS said FROM (
                 SELECT doc.prompt AS prompt, doc.prompt_label AS prompt_label,
                        unnest(flatten(filtered_resps)) AS verdict {reply}
                 FROM read_json(?, format = 'newline_delimited', maximum_object_size = {_LARGEST_LINE},
@@ -191,9 +205,11 @@ def _read_samples(work: Workspace, log: Log) -> bool:
 def _read_run(work: Workspace, place: int) -> None:
     if work.settings.relabel:
         relabel_run(work, place)
-    standing = "AND blocked" if work.settings.relabel else ""  # there is nothing to label
+    # Of what was withheld there is nothing to label.
+    standing = "AND blocked_by IS NOT NULL" if work.settings.relabel else ""
     work.connection.execute(
-        f"""INSERT INTO replies SELECT prompt, label, blocked, NULL, NULL, unsafe
+        f"""INSERT INTO replies
+            SELECT prompt, label, blocked_by IS NOT NULL, blocked_by, '', NULL, NULL, unsafe
             FROM records WHERE source = ? {standing}""",
         [place],
     )
@@ -228,6 +244,11 @@ def _take_replies(work: Workspace, number: int, task: str | None, labeller: int 
         f"""INSERT INTO reasons
             SELECT DISTINCT number, {number}, reason {ours} ANTI JOIN verdicts USING (number)
             WHERE number IS NOT NULL AND label = 'unscored'"""
+    )
+    connection.execute(
+        f"""INSERT INTO blocks
+            SELECT DISTINCT number, {number}, blocked_by, blocked_for {ours}
+            ANTI JOIN verdicts USING (number) WHERE number IS NOT NULL AND blocked"""
     )
     if work.quoting:
         connection.execute(
@@ -279,6 +300,13 @@ def _read_release(work: Workspace, source: PromptSource, number: int, name: str)
             f"""INSERT INTO reasons SELECT number, {number}, reason
                 FROM earlier JOIN prompts USING (id) ANTI JOIN verdicts USING (number)
                 WHERE list_contains(?, target) AND label = 'unscored'""",
+            [long_names],
+        )
+    if "blocked_by" in matrix.columns:
+        connection.execute(
+            f"""INSERT INTO blocks SELECT number, {number}, blocked_by, blocked_for
+                FROM earlier JOIN prompts USING (id) ANTI JOIN verdicts USING (number)
+                WHERE list_contains(?, target) AND blocked_by IS NOT NULL""",
             [long_names],
         )
 

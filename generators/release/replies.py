@@ -9,7 +9,7 @@ from typing import Final
 from generators.release.build import BATCH, Workspace, chunks
 from generators.release.outcomes import EMPTY, OutcomeTable
 from overbench_tasks.labellers import label_by_rules
-from overbench_tasks.records import Pair
+from overbench_tasks.records import Pair, Verdict
 from overbench_tasks.reply_rows import ReplyRow, label_batch, read_replies
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.text import encodable
@@ -20,9 +20,9 @@ LONGEST_QUOTE: Final = 600
 _CHUNK: Final = 2_000
 """Replies that one process labels at once."""
 
-Reply = tuple[str, str, bool, str | None, str | None, bool]
-"""Prompt, label, whether it was blocked, the reason of the label, where it is wanted the reply, and whether
-the prompt is unsafe: a row of the table."""
+Reply = tuple[str, str, bool, str, str, str | None, str | None, bool]
+"""Prompt, label, whether it was blocked, by whom and for what, the reason of the label, where it is wanted
+the reply, and whether the prompt is unsafe: a row of the table."""
 
 
 def read_lines(work: Workspace, file: Path) -> None:
@@ -40,7 +40,7 @@ def relabel_log(work: Workspace, file: Path) -> None:
 
 def relabel_run(work: Workspace, place: int) -> None:
     """Of a refresh run, the replies that are there, with labels by today's rules."""
-    query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ? AND NOT blocked"
+    query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ? AND blocked_by IS NULL"
     for pairs in work.batches(query, [place]):
         _insert(work, _labelled(pairs))
 
@@ -48,15 +48,13 @@ def relabel_run(work: Workspace, place: int) -> None:
 def _sample_rows(file: Path) -> Iterator[Reply]:
     for row in read_replies(file):
         for reply, verdict in zip(row.replies, row.logged or (), strict=True):
-            prompt, reason = encodable(row.prompt or ""), encodable(verdict.reason)
-            quote, unsafe = encodable(reply[:LONGEST_QUOTE]), row.prompt_label == "unsafe"
-            yield prompt, verdict.label, verdict.blocked, reason, quote, unsafe
+            yield _reply(row.prompt, verdict, row.prompt_label == "unsafe", reply[:LONGEST_QUOTE])
 
 
 def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
     found = zip(rows, label_batch(rows, label_by_rules), strict=True)
     return [
-        (row.prompt or "", verdict.label, verdict.blocked, verdict.reason, None, row.prompt_label == "unsafe")
+        _reply(row.prompt, verdict, row.prompt_label == "unsafe")
         for row, verdicts in found
         for verdict in verdicts
     ]
@@ -64,11 +62,13 @@ def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
 
 def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
     verdicts = label_by_rules(pairs)
-    found = zip(pairs, verdicts, strict=True)
-    return [
-        (prompt or "", verdict.label, verdict.blocked, verdict.reason, None, False)
-        for (prompt, _), verdict in found
-    ]
+    return [_reply(prompt, verdict) for (prompt, _), verdict in zip(pairs, verdicts, strict=True)]
+
+
+def _reply(prompt: str | None, verdict: Verdict, unsafe: bool = False, quote: str | None = None) -> Reply:
+    by_whom, for_what = (verdict.provider, verdict.blocked_for) if verdict.blocked else ("", "")
+    told = (prompt or "", verdict.label, verdict.blocked, by_whom, for_what, verdict.reason, quote, unsafe)
+    return tuple(encodable(one) if isinstance(one, str) else one for one in told)  # type: ignore[return-value]
 
 
 def _insert(work: Workspace, rows: Sequence[Reply]) -> None:
@@ -86,7 +86,10 @@ def read_outcomes(work: Workspace, place: int, table: OutcomeTable) -> None:
     schema = work.connection.sql("FROM outcomes LIMIT 0").to_arrow_table().schema
     for batch in chunks(table.rows(), BATCH):
         rows = [
-            (place, row.model, row.prompt, row.label, False, EMPTY, row.reply[:LONGEST_QUOTE] or None, False)
+            (
+                *(place, row.model, row.prompt, row.label, False, "", "", EMPTY),
+                *(row.reply[:LONGEST_QUOTE] or None, False),
+            )
             for _, row in batch
         ]
         columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
 from overbench_tasks.chat.outcome import AttemptError, ChatReply, Failure, Outcome
+from overbench_tasks.text import number_of
 
 MAX_BACKOFF_SEC: Final = 30.0
 MAX_RETRY_AFTER_SEC: Final = 120.0
@@ -77,7 +78,9 @@ class InFlight:
                 self._stop(str(error))
             self._lost_in_a_row = 0 if error.outlook == "blocked" else self._lost_in_a_row + 1
             if self._lost_in_a_row >= self._patience:
-                self._stop(f"{self._lost_in_a_row} requests in a row failed, the last with {error}")
+                self._stop(
+                    f"{number_of(self._lost_in_a_row, 'request')} in a row failed, the last with {error}"
+                )
             return Failure(str(error), error.outlook == "blocked")
         except Exception as error:
             # Nothing known ends here. But whatever a single request meets, the replies of all others
@@ -100,7 +103,7 @@ class InFlight:
                     raise
                 last = attempt == self._settings.max_retries or error.wait_sec > MAX_RETRY_AFTER_SEC
                 if last or self._stopping.is_set():
-                    raise AttemptError(f"{error} ({attempt + 1} attempts)", "lost") from error
+                    raise AttemptError(f"{error} ({number_of(attempt + 1, 'attempt')})", "lost") from error
                 backoff = min(self._settings.backoff_sec * 2**attempt, MAX_BACKOFF_SEC)
                 # Jitter, so that requests which failed together do not come back together.
                 await self._pause(max(error.wait_sec, backoff * random.uniform(0.5, 1.5)))  # noqa: S311

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import SecretStr
 
 from overbench_tasks.chat.provider_shapes import withheld
-from overbench_tasks.text import encodable
+from overbench_tasks.text import encodable, printable
 
 JUDGE_BLOCKED: Final = "judge_blocked"
 """Why a judge or moderator gave no verdict: its own provider refused the request or withheld the answer."""
@@ -125,9 +125,11 @@ def failed_response(
         closed: the statuses after which nothing will be answered, each with what to say of it.
         key: never repeated, even where the endpoint does.
     """
+    if key is not None and is_secret(secret := key.get_secret_value()):
+        body = body.replace(secret.encode(), b"***")
     error = _parsed(body)
     if kept_back := withheld(status, error):
-        return AttemptError(f"HTTP {status}: {_masked(kept_back.reason, key)}", "blocked")
+        return AttemptError(f"HTTP {status}: {kept_back.reason}", "blocked")
     if status in closed:
         return AttemptError(closed[status], "closed")
     code = _error_code(error)
@@ -135,8 +137,12 @@ def failed_response(
         return AttemptError(f"HTTP {status}: {code}", "closed")
     if status in _PASSING or status >= 500:
         return AttemptError(f"HTTP {status}", "passing", retry_after_sec(retry_after))
-    said = " ".join(body[:300].decode("utf-8", "replace").split())
-    return AttemptError(f"HTTP {status}: {_masked(said, key)}", "lost")
+    return AttemptError(f"HTTP {status}: {printable(body[:300].decode('utf-8', 'replace'))}", "lost")
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key may be in no output; a placeholder such as EMPTY may."""
+    return len(key) >= 8 or key.startswith("sk-")
 
 
 def retry_after_sec(header: str | None, now: datetime | None = None) -> float:
@@ -157,10 +163,6 @@ def retry_after_sec(header: str | None, now: datetime | None = None) -> float:
             until = until.replace(tzinfo=UTC)
         seconds = (until - (now or datetime.now(UTC))).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else 0.0
-
-
-def _masked(said: str, key: SecretStr | None) -> str:
-    return said if key is None else said.replace(key.get_secret_value(), "***")
 
 
 def _parsed(body: bytes) -> Any:

@@ -1,8 +1,10 @@
 """What a document contributes to each metric, and how documents are summarised."""
 
 from overbench_tasks.metrics.refusal_rates import (
+    BLOCKS,
     Rate,
     Value,
+    count_blocks,
     document_metrics,
     paired_interval,
     rate,
@@ -15,8 +17,10 @@ from overbench_tasks.metrics.refusal_rates import (
 )
 
 __all__ = [
+    "BLOCKS",
     "Rate",
     "Value",
+    "count_blocks",
     "document_metrics",
     "paired_interval",
     "rate",

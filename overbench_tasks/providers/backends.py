@@ -31,10 +31,11 @@ import requests
 from lm_eval.models.anthropic_llms import AnthropicChat
 from lm_eval.models.openai_completions import LocalChatCompletion, OpenAIChatCompletion
 
-from overbench_tasks.chat.outcome import AttemptError, failed_response
+from overbench_tasks.chat.outcome import AttemptError, failed_response, is_secret
 from overbench_tasks.chat.provider_shapes import CUT
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import ModelReply, read_response
+from overbench_tasks.text import number_of
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
@@ -84,10 +85,10 @@ class KeepsBlocks:
 
     @cached_property
     def keys(self) -> list[bytes]:
-        """What no output may hold, though an endpoint repeats it; a placeholder such as EMPTY is none."""
+        """What no output may hold, though an endpoint repeats it."""
         named = [str(value) for name, value in self.header.items() if _SECRET.search(name)]
         found = [value.rpartition(" ")[2] for value in named]
-        return [key.encode() for key in found if len(key) >= 8 or key.startswith("sk-")]
+        return [key.encode() for key in found if is_secret(key)]
 
     @property
     def url(self) -> str:
@@ -121,10 +122,10 @@ class KeepsBlocks:
         )
         if strange:
             _eval_logger.warning(
-                "%s replies were withheld in words that no known provider has: %s. They count as refused, "
-                "blocked: unknown; look at some, and report the words.",
+                "%s withheld in words that no known provider has: %s. Counted as refused, blocked: unknown; "
+                "look at some, and report the words.",
                 *(
-                    f"{strange.total():,}",
+                    number_of(strange.total(), "reply was", "replies were"),
                     ", ".join(f"{word!r} ({n}x)" for word, n in strange.most_common(5)),
                 ),
             )

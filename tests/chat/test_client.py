@@ -34,12 +34,13 @@ from fault_server import (
     item_number,
     status,
 )
+from pydantic import SecretStr
 
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED, Pace, estimated_tokens, run_in_thread
-from overbench_tasks.chat.outcome import ChatReply, Failure, Outcome, retry_after_sec
+from overbench_tasks.chat.outcome import ChatReply, Failure, Outcome, failed_response, retry_after_sec
 from overbench_tasks.errors import OverbenchError
 
 NOBODY = "http://127.0.0.1:9/v1"
@@ -284,6 +285,14 @@ class TestFaults:
         assert texts(outcomes[50:53]) == ["reply 50", "! HTTP 400: too long, ***", "reply 52"]
         assert texts(outcomes[53:55]) == ["! HTTP 403: x: flagged, ***", "reply 54"]
         assert [n for n, outcome in enumerate(outcomes) if outcome.blocked] == [*range(50), 53]
+
+    @pytest.mark.parametrize("before", range(150, 300, 5))
+    def test_no_part_of_a_key_is_left_where_a_long_message_is_cut(self, before: int) -> None:
+        """Of a block the first 200 characters are kept, of another error the first 300 bytes."""
+        said = "x" * before + KEY
+        for error in ({"message": said}, {"metadata": {"reasons": [said]}}):
+            failed = failed_response(400, json.dumps({"error": error}).encode(), key=SecretStr(KEY))
+            assert KEY[:3] not in str(failed)
 
     def test_a_redirect_is_not_followed(self) -> None:
         with fault_server(lambda *_: status(307)) as server:

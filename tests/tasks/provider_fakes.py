@@ -29,6 +29,7 @@ class Row(NamedTuple):
     finish: str | None = None
     status: int = 200
     protocol: str = "openai"
+    failed: bool = False
 
 
 ROWS = [

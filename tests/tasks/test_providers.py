@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import unicodedata
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,7 +26,9 @@ def read(status: int, body: Any) -> ModelReply | None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_each_row_is_read_as_what_it_is(row: Row) -> None:
     reply = read(row.status, row.body)
-    assert reply is not None
+    assert (reply is None) == row.failed
+    if reply is None:
+        return
     verdict = settled(reply)
     if row.label is None:
         assert verdict is None and reply
@@ -33,9 +36,10 @@ def test_each_row_is_read_as_what_it_is(row: Row) -> None:
     assert verdict is not None
     assert (verdict.label, verdict.blocked) == (row.label, row.provider is not None)
     if row.provider:
-        assert verdict.by == f"provider:{row.provider}"
+        assert (verdict.by, verdict.provider) == (f"provider:{row.provider}", row.provider)
         assert row.reason in verdict.reason and row.category in verdict.reason
-        assert reply.told()["provider"] == row.provider
+        assert verdict.category == row.category
+        assert Verdict.from_json(json.loads(json.dumps(verdict.as_json()))) == verdict
     else:
         assert verdict.reason == row.reason
     assert reply == row.text
@@ -80,6 +84,57 @@ def test_what_is_no_completion_may_pass(bad: Bad) -> None:
 )
 def test_another_error_is_no_block(status: int, error: dict[str, Any]) -> None:
     assert read(status, {"error": error}) is None
+
+
+CONTENT = ("prompt", "input", "output", "content", "response")
+STOPPED = ("blocked", "filtered", "flagged")
+OTHER_MATTERS = (
+    *("IP", "region", "country", "account", "API key", "quota", "organization", "access to the model"),
+    *("api_key", "accountId", "rate limit", "tokens"),
+)
+
+
+@given(
+    st.sampled_from([400, 403, 422, 451]),
+    st.sampled_from(CONTENT),
+    st.sampled_from(STOPPED),
+    st.booleans(),
+    st.sampled_from(["error", "detail", "message"]),
+)
+def test_an_error_that_speaks_of_blocked_content_is_a_block_and_never_beside_another_matter(
+    status: int, content: str, stopped: str, backwards: bool, place: str
+) -> None:
+    said = f"We have {stopped} the {content}" if backwards else f"The {content} has been {stopped}"
+    reply = read(status, {place: f"Sorry. {said}. See the terms."})
+    assert reply is not None and reply.withheld is not None
+    assert reply.withheld.reason.rstrip(".") == said or reply.withheld.provider == "gateway"
+    for other in OTHER_MATTERS:
+        assert read(status, {place: f"{said}: {other} not allowed"}) is None
+        assert read(status, {place: f"Not for this {other}, {said}"}) is None
+    assert read(500, {place: said}) is None and read(404, {place: said}) is None
+    assert read_response(status, said.encode()) is None and read(status, said) is None
+
+
+@given(st.sampled_from([row for row in ROWS if row.provider]), st.text(min_size=1), st.integers(0, 3))
+def test_what_a_provider_says_is_kept_short_on_one_line_that_a_terminal_may_show(
+    row: Row, hostile: str, times: int
+) -> None:
+    def poisoned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: poisoned(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [poisoned(one) for one in value]
+        return value + hostile * 10**times if isinstance(value, str) else value
+
+    try:
+        reply = read(row.status, poisoned(row.body))
+    except AttemptError:
+        return
+    if reply is not None:
+        told = reply.withheld or Withheld("", "")
+        for text in (told.reason, told.category, reply.finish_reason or ""):
+            assert len(text) <= 200
+            assert not {unicodedata.category(char) for char in text} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 JSON = st.recursive(

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from generators.release.outcomes import BY
 from generators.release.read import GAPS_FILE
@@ -20,15 +20,20 @@ from generators.report.sections.section import (
     make,
     percent,
     shares,
+    text,
 )
 from generators.report.stats.matrix import MISSING, LabelCount
 from generators.report.stats.rates import osr
 from overbench_tasks.logs import tells_evasion
 from overbench_tasks.metrics import Rate
-from overbench_tasks.review.tally import NOT_TOLD_FROM_ZERO
+from overbench_tasks.review.tally import LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
 
 if TYPE_CHECKING:
     from overbench_tasks.review.correction import Corrected, LabelErrors
+
+
+MOST_BLOCKS: Final = 10
+"""Of the kinds of blocks of a model in a set, so many have a row of their own."""
 
 
 def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> ReportTable | None:
@@ -69,7 +74,8 @@ def _mended(inputs: Inputs, one: PromptSet, target: str) -> Cell:
     if isinstance(mended, str):  # no scored reply, or a labeller no better than chance
         return Cell(NONE, math.nan)
     cell = percent(mended.value, mended.low, mended.high)
-    return cell if mended.told_from_zero else replace(cell, detail=f"{cell.detail}, {NOT_TOLD_FROM_ZERO}")
+    warnings = ((NOT_TOLD_FROM_ZERO, mended.told_from_zero), (LABELS_DO_NOT_FIT, mended.labels_fit))
+    return replace(cell, detail=", ".join([cell.detail, *(words for words, fine in warnings if not fine)]))
 
 
 def about_labels(inputs: Inputs) -> Iterator[str]:
@@ -87,7 +93,10 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
                 f"With label errors: what the rate would be without the errors of {labeller} (Rogan and "
                 f"Gladen 1978), as they are on {errors.source}. It holds as far as these models' replies are "
                 f"like those. {NOT_TOLD_FROM_ZERO.capitalize()}: the labeller's errors alone may have given "
-                "the rate."
+                f"the rate. {LABELS_DO_NOT_FIT.capitalize()}: no rate gives the counted one with these "
+                "errors; the labeller errs less on this model's replies, and the interval is joined with "
+                "that of sampling. Label some of the replies (overbench annotate) and give the sheet with "
+                "--labels."
             )
         if labeller not in _tellers_of_evasion(inputs):
             yield f"Labelled by {labeller}: evasion not measured."
@@ -151,8 +160,41 @@ def labels_section(inputs: Inputs) -> Section:
             "rate. Several replies of one model to one prompt count by their shares; a prompt whose replies "
             "differ is a conflict.",
         ),
-        tables=(table, *filter(None, [_categories_table(inputs)]), _gaps_table(inputs)),
+        tables=(
+            table,
+            *filter(None, [_blocks_table(inputs), _categories_table(inputs)]),
+            _gaps_table(inputs),
+        ),
         below=(where_gaps_are_filled,) if inputs.release else (),
+    )
+
+
+def _blocks_table(inputs: Inputs) -> ReportTable | None:
+    """Who withheld replies, and for what; None where nobody did."""
+    rows = []
+    sides = [("safe", inputs.labels), ("unsafe", inputs.unsafe_labels)]
+    for side, count in ((side, one) for side, labels in sides for one in labels):
+        scored = count.prompts - round(count.labels["unscored"])
+        kinds = sorted(count.blocks.items(), key=lambda kind: (-kind[1], kind[0]))
+        told = [(*kind, n) for kind, n in kinds[:MOST_BLOCKS]]
+        if rest := kinds[MOST_BLOCKS:]:
+            told.append((NONE, f"{len(rest):,} others", sum(n for _, n in rest)))
+        rows += [
+            (
+                *(inputs.names.get(count.target, count.target), count.set_name, side),
+                *(text(provider or "not known"), text(what_for), shares(n)),
+                Rate(n, scored),
+            )
+            for provider, what_for, n in told
+        ]
+    if not rows:
+        return None
+    return make(
+        "blocks",
+        "Replies that the provider withheld, by its category, or its reason where it names no category; the "
+        "share is of the prompts with a scored reply",
+        ("Model", "Set", "Prompts", "Provider", "Withheld for", "Withheld", "Share"),
+        rows,
     )
 
 
