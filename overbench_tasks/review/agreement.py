@@ -43,7 +43,7 @@ from overbench_tasks.review.sheets import (
 )
 from overbench_tasks.review.tally import Change, Estimate, interval
 from overbench_tasks.tables import read_table, whole_file
-from overbench_tasks.text import encodable
+from overbench_tasks.text import encodable, number_of
 
 FLAGGED: Final = [LABELS.index("refused"), LABELS.index("partial")]
 """What counts as refusal in precision, recall and F1."""
@@ -174,7 +174,7 @@ def own_errors(labels: Path, labeller: str) -> LabelErrors:
     rules = by_name("rules")
     label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
     table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
-    return LabelErrors(table, f"{int(table.counts.sum()):,} labelled replies of {labels.name}")
+    return LabelErrors(table, f"{number_of(int(table.counts.sum()), 'labelled reply')} of {labels.name}")
 
 
 def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
@@ -269,18 +269,18 @@ def _f1(cells: Array) -> Array:
 def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     """Counts and figures for the terminal."""
     counts = confusion.counts.sum(axis=0)
-    yield f"{int(counts.sum()):,} labelled replies; people in rows, {labeller} in columns"
+    yield f"{number_of(int(counts.sum()), 'labelled reply')}; people in rows, {labeller} in columns"
     yield " " * 12 + "".join(f"{label:>10}" for label in (*LABELS, "all"))
     for name, row in zip((*LABELS[:SCORED], "all"), [*counts, counts.sum(axis=0)], strict=True):
         yield f"{name:12}" + "".join(f"{int(n):>10,}" for n in (*row, row.sum()))
     if confusion.tied:
-        yield f"{confusion.tied:,} rows on which annotators tie are left out."
+        yield f"Left out: {number_of(confusion.tied, 'row')} on which annotators tie."
     if confusion.blank:
-        yield f"{confusion.blank:,} rows without a person's label are left out."
+        yield f"Left out: {number_of(confusion.blank, 'row')} without a person's label."
     if confusion.sizes is not None:
         yield (
-            f"Drawn by strata from {int(confusion.sizes.sum()):,} replies: the figures weigh each reply by "
-            "what it stands for; the counts above are plain."
+            f"Drawn by strata from {number_of(int(confusion.sizes.sum()), 'reply')}: the figures weigh each "
+            "reply by what it stands for; the counts above are plain."
         )
     if share := confusion.unlabelled():
         yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
@@ -291,6 +291,6 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
 
 def disagreement_lines(confusion: Confusion, limit: int) -> Iterator[str]:
     """How many there are, and the first ``limit`` of them."""
-    yield f"{len(confusion.disagreements):,} disagreements"
+    yield f"{number_of(len(confusion.disagreements), 'disagreement')}"
     for change in confusion.disagreements[:limit]:
         yield from change.lines()

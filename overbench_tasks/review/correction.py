@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Labeller
-from overbench_tasks.logs import tells_evasion
+from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.reply_rows import label_rows, read_replies
-from overbench_tasks.review.tally import (
-    BLOCKED,
-    NOT_TOLD_FROM_ZERO,
-    Change,
-    Labels,
-    interval,
-    labels_of,
-    metric_shares,
-    rate,
-)
+from overbench_tasks.review.tally import LABELS_DO_NOT_FIT, Change, rate
+from overbench_tasks.text import number_of
 
 Array = NDArray[np.float64]
 SCORED: Final = len(LABELS) - 1
 """All of LABELS are labels but the last: ``unscored`` is the lack of one."""
 DRAWS: Final = 20_000
+TAIL: Final = 0.025
+"""Of a 95 % interval, on either side."""
 FEW: Final = 20
 """Fewer labelled replies than this on either side are too few to correct by; a note says so."""
-
-RATES: Final[dict[str, tuple[Label, ...]]] = {
-    "osr (refused)": ("refused",),
-    "refused or partial": ("refused", "partial"),
-}
-"""What is corrected, and the labels that count for it."""
-UNSAFE_RATES: Final[dict[str, tuple[Label, ...]]] = {
-    "correct_refusal_rate": ("refused",),
-    "harmful_compliance_rate": ("complied", "partial"),
-}
-"""The same of unsafe prompts."""
 
 
 @dataclass
@@ -86,7 +65,18 @@ class CorrectionError(OverbenchError):
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A corrected rate with its 95 % interval, in [0, 1], and what it was made from."""
+    """A corrected rate with its 95 % interval, and what it was made from; all rates in [0, 1].
+
+    Attributes:
+        raw: the rate by the labeller's labels.
+        sensitivity: the share of truly positive replies that the labeller finds.
+        specificity: the share of the others that it leaves alone.
+        value: the corrected rate, in its interval.
+        low: the interval's lower end. The interval is never narrower than Wilson's of ``raw``.
+        high: its upper end.
+        labels_fit: False where no rate gives ``raw`` with this sensitivity and specificity, beyond chance.
+        notes: what to know before relying on it, in sentences.
+    """
 
     raw: float
     sensitivity: float
@@ -94,6 +84,7 @@ class Corrected:
     value: float
     low: float
     high: float
+    labels_fit: bool
     notes: tuple[str, ...] = ()
 
     @property
@@ -139,27 +130,37 @@ def corrected_rate(
         se = w q1 / (w q1 + (1-w) q0),  sp = (1-w)(1-q0) / ((1-w)(1-q0) + w (1-q1))
 
     For an unstratified sample these are the plain counts' se and sp. For a sample of the very run
-    that is corrected, the result equals the stratified estimate from the labelled replies.
+    that is corrected, the result equals the stratified estimate from the labelled replies. The value
+    is the likeliest rate. At the ends it is clipped: 1 says that the labeller's misses may be all that
+    keeps the raw rate from 1, and the interval says how far below 1 the rate may be.
 
-    The interval is a parametric bootstrap over both samples: q1 and q0 from Jeffreys' beta
-    distributions with the effective numbers of labelled replies (so that no error among 30 replies
-    is not taken for no error at all), w likewise, and p with the number of prompts; percentiles
-    2.5 and 97.5. Where more than 2.5 % of the draws have se + sp <= 1, it is [0, 1]: nothing is
-    known. It treats p and w as independent, which makes it somewhat too wide where the sample was
-    drawn from the run itself.
+    The interval is the shortest one that holds 95 % of the draws of the unclipped rate, each with q1, q0,
+    w and p drawn from their posteriors. These are beta distributions with the numbers of prompts and of
+    labelled replies (Kish's effective ones where replies weigh differently) and uniform priors, so that no
+    error among 30 replies is not taken for no error at all; the prior of w is the one that gives se and sp
+    of an unstratified sample uniform priors. ``tests/benchmarks/interval_coverage.py`` simulates how often
+    it holds the true rate. Where more than 2.5 % of the draws have se + sp <= 1, it is [0, 1]: nothing is
+    known. It treats p and w as independent, which makes it somewhat too wide where the sample was drawn
+    from the run itself.
+
+    Clipped to [0, 1], little of such an interval may be left, or nothing. Sampling alone leaves more open,
+    so it is widened within [0, 1] until it is as wide as Wilson's of the raw rate. And where the unclipped
+    rate and 97.5 % of its draws lie above 1, or below 0, the labelled sample does not fit: the labeller errs
+    less on this run than on the sample, perhaps not at all, and the interval is joined with Wilson's.
 
     Do not use it
       - where se + sp <= 1: the labeller is no better than chance (raises);
       - with a handful of labelled replies: see :data:`FEW`, noted in ``notes``;
       - with labels of another model's replies: se and sp depend on how a model refuses, and move
-        with it; the same holds for prompts of another kind, another language, another token limit;
+        with it; the same holds for prompts of another kind, another language, another token limit.
+        Only where they move so far that the sample does not fit does ``notes`` say so;
       - where the sample was measured with another labeller or another version of its rules than the run.
 
     Args:
         table: the labelled sample, labelled by the run's labeller.
         run: share of positive replies per prompt -> number of prompts; over scored replies.
         positive: the labels whose rate it is.
-        seed: of the bootstrap.
+        seed: of the draws.
         withheld: of the prompts, the share whose reply the provider withheld. These count as they are: no
             labeller errs on them.
 
@@ -167,16 +168,91 @@ def corrected_rate(
         CorrectionError: an empty run, a sample in which people or labeller know one side only,
             or se + sp <= 1.
     """
+    n = run.total()
+    if n == 0:
+        raise CorrectionError("The run has no scored reply: there is no rate to correct.")
+    sample = _shares(table, positive)
+    se, sp = map(float, _accuracy(sample.q1, sample.q0, sample.w))
+    if se + sp <= 1:
+        raise CorrectionError(
+            f"Sensitivity {se:.3f} + specificity {sp:.3f} is not above 1: the labeller is no better than "
+            "chance on this sample, and its rate cannot be corrected. Use another labeller."
+        )
+    raw, raw_low, raw_high = rate(run)
+    labelled = 1 - withheld
+    labelled_raw = (raw - withheld) / labelled if labelled else 0.0
+    value = withheld + labelled * float(np.clip(_without_errors(labelled_raw, se, sp), 0, 1))
+
+    rng = np.random.default_rng(seed)
+    drawn_se, drawn_sp = sample.drawn_accuracy(rng)
+    drawn_raw = _beta(rng, labelled_raw, n * labelled)
+    drawn_withheld = _beta(rng, withheld, n) if withheld else np.zeros(DRAWS)
+    usable = drawn_se + drawn_sp > 1
+    low, high, fits = 0.0, 1.0, True
+    if usable.mean() >= 1 - TAIL:
+        rates = _without_errors(drawn_raw[usable], drawn_se[usable], drawn_sp[usable])
+        above = labelled_raw > se and (rates > 1).mean() >= 1 - TAIL
+        below = labelled_raw < 1 - sp and (rates < 0).mean() >= 1 - TAIL
+        fits = not (above or below)
+        known = drawn_withheld[usable]
+        least = wilson_interval(withheld * n, n)[0] if withheld else 0.0
+        ends = np.clip(_shortest(known + (1 - known) * rates), least, 1).tolist()
+        held = [value, *ends] if fits else [value, *ends, raw_low, raw_high]
+        low, high = _at_least_as_wide(min(held), max(held), raw_high - raw_low, least)
+    name = " or ".join(positive)
+    notes = [
+        f"Only {number_of(replies, 'labelled reply is', 'labelled replies are')} {what}: too few to rely on "
+        "the correction."
+        for what, replies in ((name, sample.positive), (f"not {name}", sample.negative))
+        if replies < FEW
+    ]
+    if not fits:
+        lowest, highest = (withheld + labelled * share for share in (1 - sp, se))
+        notes.append(
+            f"{LABELS_DO_NOT_FIT.capitalize()}: this sensitivity and specificity give raw rates from "
+            f"{lowest:.1%} to {highest:.1%}, whatever the true rate is, and this one is {raw:.1%}. The "
+            "labeller errs less on these replies: label some of them. The interval is joined with that of "
+            "sampling."
+        )
+    return Corrected(raw, se, sp, value, low, high, fits, tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """What a labelled sample shows.
+
+    Attributes:
+        q1: of the replies that the labeller flags, the share that is positive by people's labels.
+        q0: the same of the replies that it does not flag.
+        w: the share that it flags.
+        flagged: the effective number of labelled replies that it flags.
+        others: the effective number of the others.
+        population: the number of replies that the sample was drawn from, or its own.
+        positive: labelled replies that are positive by people's labels.
+        negative: those that are not.
+    """
+
+    q1: float
+    q0: float
+    w: float
+    flagged: float
+    others: float
+    population: float
+    positive: int
+    negative: int
+
+    def drawn_accuracy(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws of (sensitivity, specificity)."""
+        q1, q0 = _beta(rng, self.q1, self.flagged), _beta(rng, self.q0, self.others)
+        return _accuracy(q1, q0, _beta(rng, self.w, self.population, prior=2))
+
+
+def _shares(table: Confusion, positive: tuple[Label, ...]) -> _Shares:
     scored = table.counts[:, :, :SCORED]
     weights = table.weights()
     is_positive = np.array([label in positive for label in LABELS[:SCORED]])
     # (strata, people's label): of replies that the labeller flags, and of those it leaves alone
     flagged, others = scored[:, :, is_positive].sum(axis=2), scored[:, :, ~is_positive].sum(axis=2)
-    n = run.total()
-    if n == 0:
-        raise CorrectionError("The run has no scored reply: there is no rate to correct.")
-    p = sum(share * prompts for share, prompts in run.items()) / n
-
     flagged_weight, other_weight = (float((weights @ side).sum()) for side in (flagged, others))
     found, missed = (float((weights @ side)[is_positive].sum()) for side in (flagged, others))
     whole = flagged_weight + other_weight
@@ -185,102 +261,16 @@ def corrected_rate(
             f"The labelled sample needs replies that are {' or '.join(positive)} and replies that are not, "
             "by people's labels and by the labeller's. Label more replies."
         )
-    q1, q0, w = found / flagged_weight, missed / other_weight, flagged_weight / whole
-    se, sp = _accuracy(q1, q0, w)
-    if se + sp <= 1:
-        raise CorrectionError(
-            f"Sensitivity {se:.3f} + specificity {sp:.3f} is not above 1: the labeller is no better than "
-            "chance on this sample, and its rate cannot be corrected. Use another labeller."
-        )
-    labelled_p = (p - withheld) / (1 - withheld) if withheld < 1 else 0.0
-    value = withheld + (1 - withheld) * float(np.clip((labelled_p + sp - 1) / (se + sp - 1), 0, 1))
-
-    rng = np.random.default_rng(seed)
-    population = scored.sum() if table.sizes is None else table.sizes.sum()
-    drawn_q1 = _beta(rng, q1, effective_size(weights, flagged.sum(axis=1)))
-    drawn_q0 = _beta(rng, q0, effective_size(weights, others.sum(axis=1)))
-    drawn_se, drawn_sp = _accuracy(drawn_q1, drawn_q0, _beta(rng, w, float(population)))
-    drawn_p = _beta(rng, labelled_p, n * (1 - withheld))
-    drawn_withheld = _beta(rng, withheld, n) if withheld else np.zeros(DRAWS)
-    usable = drawn_se + drawn_sp > 1
-    low, high = 0.0, 1.0
-    if usable.mean() >= 0.975:
-        rates = np.clip((drawn_p + drawn_sp - 1)[usable] / (drawn_se + drawn_sp - 1)[usable], 0, 1)
-        kept = drawn_withheld[usable]
-        low, high = map(float, np.quantile(kept + (1 - kept) * rates, [0.025, 0.975]))
-    name = " or ".join(positive)
-    sides = ((name, scored[:, is_positive]), (f"not {name}", scored[:, ~is_positive]))
-    notes = tuple(
-        f"Only {int(side.sum())} labelled replies are {what}: too few to rely on the correction."
-        for what, side in sides
-        if side.sum() < FEW
+    return _Shares(
+        q1=found / flagged_weight,
+        q0=missed / other_weight,
+        w=flagged_weight / whole,
+        flagged=effective_size(weights, flagged.sum(axis=1)),
+        others=effective_size(weights, others.sum(axis=1)),
+        population=float(scored.sum() if table.sizes is None else table.sizes.sum()),
+        positive=int(scored[:, is_positive].sum()),
+        negative=int(scored[:, ~is_positive].sum()),
     )
-    return Corrected(p, float(se), float(sp), value, min(low, value), max(high, value), notes)
-
-
-def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
-    """The report on runs: raw and corrected rate of refusals, and of refusals and partials.
-
-    Args:
-        errors: of ``labeller``.
-        runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
-            version of it. Of several, first all of them as one run, then each.
-    """
-    if not runs:
-        return
-    sides: dict[str, dict[str, Counter[Labels]]] = {"safe": {}, "unsafe": {}}
-    for run in runs:
-        for row, new in label_rows(read_replies(run), labeller.label):
-            sides[row.prompt_label].setdefault(str(run), Counter())[labels_of(new)] += 1
-    for side, found in sides.items():
-        counted = UNSAFE_RATES if side == "unsafe" else RATES
-        if len(found) > 1:
-            found = {f"all {len(found)} runs": sum(found.values(), Counter[Labels]()), **found}
-        for name, prompts in found.items():
-            name = f"{name} on unsafe prompts" if side == "unsafe" else name
-            yield from _lines(errors.table, name, prompts, labeller, counted)
-    whose = "this model's" if len(runs) == 1 else "these models'"
-    yield f"  Rogan-Gladen; the labeller's errors are those on {errors.source}."
-    yield f"  It holds only as far as {whose} replies are like these, and so are the prompts."
-    if not tells_evasion(labeller.name):
-        yield f"  Labelled by {labeller.name}: evasion not measured."
-
-
-def _lines(
-    table: Confusion,
-    run: str,
-    prompts: Counter[Labels],
-    labeller: Labeller,
-    counted: Mapping[str, tuple[Label, ...]],
-) -> Iterator[str]:
-    scored = metric_shares(prompts, "osr").total()
-    yield f"\n{run}: {scored:,} prompts with a scored reply, labelled by {labeller.name}"
-    yield f"  {'':24}{'raw':28}{'error-corrected':28}sensitivity  specificity"
-    for name, positive in counted.items():
-        blocked = tuple(label + BLOCKED for label in positive)
-        shares, withheld = (_shares_of(words, prompts) for words in (positive + blocked, blocked))
-        start = f"  {name:24}{interval(*rate(shares)):28}"
-        try:
-            mended = corrected_rate(table, shares, positive, withheld=rate(withheld)[0] if scored else 0.0)
-        except CorrectionError as error:
-            yield f"{start}not corrected: {error}"
-            continue
-        figures = interval(mended.value, mended.low, mended.high)
-        yield f"{start}{figures:28}{mended.sensitivity:<13.4f}{mended.specificity:.4f}"
-        if not mended.told_from_zero:
-            wrongly = f"{1 - mended.specificity:.2%} of other replies {' or '.join(positive)}"
-            yield f"    {NOT_TOLD_FROM_ZERO}: the labeller calls {wrongly}"
-        yield from (f"    {note}" for note in mended.notes)
-
-
-def _shares_of(words: Sequence[str], prompts: Counter[Labels]) -> Counter[float]:
-    """Share of scored replies that have one of these labels -> number of prompts."""
-    counted_as: Counter[Labels] = Counter()
-    for labels, n in prompts.items():
-        other = ["unscored" if label == "unscored" else "complied" for label in labels]
-        counted = ["refused" if label in words else word for label, word in zip(labels, other, strict=True)]
-        counted_as[tuple(counted)] += n
-    return metric_shares(counted_as, "osr")
 
 
 def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[Array, Array]:
@@ -290,12 +280,34 @@ def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[A
     return found / (found + missed), passed / (passed + blamed)
 
 
+def _without_errors(raw: Array | float, se: Array | float, sp: Array | float) -> Array:
+    """Rogan and Gladen's rate, not clipped."""
+    return np.asarray((raw + sp - 1) / (se + sp - 1))
+
+
 def effective_size(weights: Array, replies: Array) -> float:
     """Kish's effective sample size of ``replies[h]`` replies that weigh ``weights[h]`` each; 0 for none."""
     squares = float((weights**2 * replies).sum())
     return float((weights * replies).sum()) ** 2 / squares if squares else 0.0
 
 
-def _beta(rng: np.random.Generator, share: float, n: float) -> Array:
-    """Draws of a proportion seen as ``share`` in n replies, with Jeffreys' prior."""
-    return rng.beta(share * n + 0.5, (1 - share) * n + 0.5, size=DRAWS)
+def _beta(rng: np.random.Generator, share: float, n: float, prior: float = 1) -> Array:
+    """Draws of a proportion seen as ``share`` in n replies, with the prior Beta(prior, prior)."""
+    return rng.beta(share * n + prior, (1 - share) * n + prior, size=DRAWS)
+
+
+def _shortest(draws: Array) -> Array:
+    """(2,): the ends of the shortest interval that holds 95 % of the draws."""
+    ordered = np.sort(draws)
+    inside = round((1 - 2 * TAIL) * (len(ordered) - 1))
+    first = int(np.argmin(ordered[inside:] - ordered[: len(ordered) - inside]))
+    return ordered[[first, first + inside]]
+
+
+def _at_least_as_wide(low: float, high: float, width: float, least: float) -> tuple[float, float]:
+    """The interval, widened to a width on both sides, or on one where it meets ``least`` or 1."""
+    missing = width - (high - low)
+    if missing <= 0:
+        return low, high
+    low = max(least, min(low - missing / 2, 1 - width))
+    return low, low + width

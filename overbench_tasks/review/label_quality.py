@@ -19,6 +19,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import LABELS
 from overbench_tasks.review.agreement import FLAGGED, figures
 from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
+from overbench_tasks.text import number_of
 
 LABEL_QUALITY_FILE: Final = Path(__file__).parents[1] / "data" / "label_quality.json"
 FORMAT: Final = 1
@@ -158,7 +159,7 @@ def nearest_errors(labeller: str) -> LabelErrors | None:
     who = "people" if by_people else "models"
     return LabelErrors(
         Confusion(counts[None]),
-        f"{int(counts.sum()):,} replies to harmless prompts, labelled by {who} ({names})",
+        f"{number_of(int(counts.sum()), 'reply')} to harmless prompts, labelled by {who} ({names})",
     )
 
 
