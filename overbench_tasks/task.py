@@ -2,15 +2,17 @@
 
 Beyond lm-eval's own class it does what task files cannot: it drops the extra replies that
 padding gives to short ranks, says what spoils replies (a chat model asked without its chat template,
-reasoning that never ends: :mod:`overbench_tasks.advice`), keeps out of lm-eval's request cache, builds the
-filters before anything is generated, so that their settings are checked in time, and writes the versions
-of package, rules and judge, and which prompts these were, into the results.
+reasoning that never ends, blocks that nobody knows: :mod:`overbench_tasks.advice`), keeps out of lm-eval's
+request cache, builds the filters before anything is generated, so that their settings are checked in time,
+and writes the versions of package, rules and judge, which prompts these were, and who withheld replies, into
+the results.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -24,15 +26,18 @@ from lm_eval.api.model import CachingLM
 from overbench_tasks import __version__, advice
 from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.harness import GenerationTask
-from overbench_tasks.metrics import Value, document_metrics, unsafe_metrics
+from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metrics, unsafe_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
-from overbench_tasks.providers.model_reply import ModelReply, settled
+from overbench_tasks.providers.model_reply import ModelReply, settled, unknown_block
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
 if TYPE_CHECKING:
     import datasets
+
+# Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
+_eval_logger = logging.getLogger("lm_eval.overbench")
 
 _OPENING: Final = "<think>"
 _ESTIMATES: Final = {
@@ -121,7 +126,15 @@ class OverbenchTask(GenerationTask):
                 advice.dies_of_a_block(lm)
             if not options.get("apply_chat_template") and _has_chat_template(lm):
                 advice.no_chat_template(lm)
+            self._look_at_limit(lm, int(options.get("limit") or 0))
             watch(lm)
+
+    def _look_at_limit(self, lm: Any, limit: int) -> None:
+        """Say where first rows leave out half of the categories or more, and would hardly by chance."""
+        categories = [*self.eval_docs["category"]] if limit else []
+        asked, there = len(set(categories[:limit])), len(set(categories))
+        if 2 * asked <= there and limit >= 2 * there > 0:
+            advice.first_rows(lm, self.config.task, limit, asked, there)
 
     def doc_iterator(
         self, *, samples: list[int] | None = None, rank: int = 0, world_size: int = 1, **options: Any
@@ -150,13 +163,32 @@ class OverbenchTask(GenerationTask):
         empty = sum(not reply.strip() for reply in replies)
         if empty > advice.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
             advice.empty_replies(lm, empty, len(replies))
-        look_for_reasoning(lm, replies)
+        look_at_first_replies(lm, replies)
         filtered: list[Instance] | None = super().apply_filters()
+        if getattr(lm, "world_size", 1) == 1:  # a rank knows its own share alone
+            self._tell_blocks()
         return filtered
+
+    def _tell_blocks(self) -> None:
+        """Log who withheld replies, and write it into the results: by the first filter, which counts."""
+        first: list[list[str]] = [
+            next(iter(one.filtered_resps.values()), []) for one in self._instances or []
+        ]
+        found = count_blocks(verdict_from_json(text) for texts in first for text in texts)
+        known = {key: value for key, value in (self.config.metadata or {}).items() if key != BLOCKS}
+        self.config.metadata = known | ({BLOCKS: found} if found else {})
+        if found:
+            _eval_logger.info(
+                "%s: %s of %s replies were withheld: %s.",
+                self.config.task,
+                f"{sum(found.values()):,}",
+                f"{sum(map(len, first)):,}",
+                ", ".join(f"{name!r} ({n:,})" for name, n in found.items()),
+            )
 
 
 def watch(lm: Any, room: str = advice.ROOM) -> None:
-    """Say of ``lm`` that it thinks for too long, as soon as that shows; see :class:`ReplyWatch`.
+    """Say of ``lm`` what its first replies show, as soon as they do; see :class:`ReplyWatch`.
 
     Args:
         lm: lm-eval's model, without its cache.
@@ -178,7 +210,7 @@ class ReplyWatch:
     def __init__(self, hook: Any, lm: Any, room: str) -> None:
         self.hook, self.dbdict = hook, hook.dbdict
         self._lm, self._room = lm, room
-        self._seen = self._unfinished = 0
+        self._seen = self._unfinished = self._unknown = 0
 
     def add_partial(self, attr: str, req: Any, res: Any) -> None:
         """Count one reply, and hand it on to lm-eval's cache."""
@@ -187,8 +219,11 @@ class ReplyWatch:
             self._seen += 1
             reply = "" if res is None else res  # lm-eval 0.5 puts null content there as it came
             self._unfinished += is_unfinished(with_opening(self._lm, req[0], reply))
+            self._unknown += (words := unknown_block(reply)) is not None
             if self._seen == advice.FIRST_REPLIES < 2 * self._unfinished:
                 advice.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
+            if self._seen == advice.FIRST_REPLIES == self._unknown:
+                advice.unknown_blocks(self._lm, words or "", self._seen)
 
 
 def is_unfinished(reply: str) -> bool:
@@ -197,12 +232,16 @@ def is_unfinished(reply: str) -> bool:
     return (said or label_reply(reply)).reason == "unfinished_reasoning"
 
 
-def look_for_reasoning(lm: Any, replies: Sequence[str], room: str = advice.ROOM) -> None:
-    """Say it, unless that was done, where most of the first replies end inside their reasoning."""
+def look_at_first_replies(lm: Any, replies: Sequence[str], room: str = advice.ROOM) -> None:
+    """Say it, unless that was done, where most of the first replies end inside their reasoning, or all are
+    unknown blocks."""
     first = replies[: advice.FIRST_REPLIES]
     unfinished = sum(map(is_unfinished, first))
     if 2 * unfinished > len(first):
         advice.unfinished_reasoning(lm, unfinished, len(first), room)
+    words = [word for reply in first if (word := unknown_block(reply)) is not None]
+    if first and len(words) == len(first):
+        advice.unknown_blocks(lm, words[0], len(first))
 
 
 def with_opening(lm: Any, context: Any, reply: str) -> str:

@@ -1,7 +1,8 @@
 """A campaign's prompt sets as lm-eval's tasks: which one is asked, from where, and what its prompts are.
 
-A set that is one of our tasks as it stands is that task. One with another source or labeller becomes a task
-of its own, called as the set is, in a YAML file that lm_eval finds with ``--include_path``.
+A set that is one of our tasks as it stands is that task. One with another source or labeller, or of which a
+part is asked, becomes a task of its own, called as the set is, in a YAML file that lm_eval finds with
+``--include_path``.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import difflib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
@@ -39,7 +40,8 @@ LABELLING: Final = {
 }
 """Labeller -> lm-eval's name of the results, the filter, and its settings."""
 
-
+PART_FACTS: Final = ("limit", "sample_seed", "until_width")
+"""Of a cell: what :func:`part_of` may say."""
 _TELLING: Final = ("id", "prompt", "prompt_label", "category", "pair_id")
 MEAN_CHARS: Final = 90
 """Of a prompt that is not there: about what those of overbench_hard have."""
@@ -55,13 +57,14 @@ class AskedSet:
         base: the task of ours that it is made of, with its version.
         task: its name in lm-eval.
         task_yaml: the task's file, where it is none of ours.
-        limit: as lm_eval takes it.
-        prompts_hash: tells its prompts, with labels and categories, from others.
+        part: which part of the set is asked: :func:`part_of`.
+        prompts_hash: tells its prompts, with labels and categories, from others; of a part that is drawn
+            those that are drawn.
         prompts: how many are asked, at most.
         mean_chars: of one.
         max_gen_toks: new tokens of a reply, at most.
         until_width: of the interval at which to stop asking; 0: nowhere.
-        sides: how many prompts of each side, safe or unsafe, the set has.
+        sides: how many prompts of each side, safe or unsafe, the whole set has.
         reading: the function of ours that reads it, and its arguments as JSON.
     """
 
@@ -69,7 +72,7 @@ class AskedSet:
     base: str
     task: str
     task_yaml: str | None
-    limit: int | None
+    part: Mapping[str, Any]
     prompts_hash: str
     prompts: int
     mean_chars: float
@@ -78,6 +81,11 @@ class AskedSet:
     sides: tuple[int, ...] = ()
     reading: tuple[str, str] = ("", "{}")
 
+    @property
+    def drawn_of(self) -> int:
+        """How many prompts the whole set has, where fewer were drawn; else 0."""
+        return sum(self.sides) if sum(self.sides) > self.prompts else 0
+
     def rows(self) -> datasets.Dataset:
         """The prompts, read once more.
 
@@ -85,7 +93,7 @@ class AskedSet:
             OverbenchError: they can't be had, or have changed.
         """
         rows = _read(self.reading)
-        if _seen(rows, None)[0] != self.prompts_hash:
+        if _seen(rows).prompts_hash != self.prompts_hash:
             raise OverbenchError("The prompts have changed since. Start the campaign again.")
         return rows
 
@@ -109,6 +117,13 @@ def labelled_by(labeller: LabellerSettings) -> str:
     return " ".join(told)
 
 
+def part_of(settings: SetSettings) -> dict[str, Any]:
+    """What the settings say of the part of a set that is asked, as it tells cells apart."""
+    seed = None if settings.limit is None else settings.sample_seed or 0
+    told = {"sample_seed": seed, "until_width": settings.until_width or None}
+    return {"limit": settings.limit, **{key: value for key, value in told.items() if value is not None}}
+
+
 def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> AskedSet:
     """A set with its prompts read.
 
@@ -116,19 +131,33 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         OverbenchError: there is no such task, its prompts can't be had, or its name is that of another task.
     """
     base = _task(settings.task)
-    told: dict[str, Any] = {
+    source: dict[str, Any] = {
         "overbench_source": absolute_source(settings.source),
         "overbench_unsafe_source": absolute_source(settings.unsafe_source),
         "overbench_revision": settings.revision,
+    }
+    part: dict[str, Any] = {
+        "overbench_sample": settings.limit,
         "overbench_until_width": settings.until_width or None,
     }
-    told = {key: value for key, value in told.items() if value is not None}
+    if any(part.values()):
+        part["overbench_sample_seed"] = settings.sample_seed or 0
+    told = {key: value for key, value in {**source, **part}.items() if value is not None}
     reading = (str(base["custom_dataset"]), json.dumps({**base["dataset_kwargs"], **told}))
-    identity, asked, chars, sides = _seen(_read(reading), settings.limit)
+    seen = _seen(_read(reading))
     plain = AskedSet(
-        *(name, f"{settings.task} {base['metadata']['version']}", settings.task, None, settings.limit),
-        *(identity, asked, chars / asked, int(base["generation_kwargs"]["max_gen_toks"])),
-        *(settings.until_width or 0.0, sides, reading),
+        name=name,
+        base=f"{settings.task} {base['metadata']['version']}",
+        task=settings.task,
+        task_yaml=None,
+        part=part_of(settings),
+        prompts_hash=seen.prompts_hash,
+        prompts=seen.prompts,
+        mean_chars=seen.chars / seen.prompts,
+        max_gen_toks=int(base["generation_kwargs"]["max_gen_toks"]),
+        until_width=settings.until_width or 0.0,
+        sides=seen.sides,
+        reading=reading,
     )
     made: dict[str, Any] = {}
     if told:
@@ -139,14 +168,17 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
         made["filter_list"] = [{"name": called, "filter": [step]}]
     if not made:
         return plain
-    if name in _tasks():
+    task = name
+    if name == settings.task and labeller.by == "rules" and not any(source.values()):
+        task = f"{name}_sample"
+    elif name in _tasks():
         raise OverbenchError(
             f"sets.{name}: a task is called so, and this set isn't that task as it stands. Choose another "
             "name."
         )
-    own = {"include": str(_TASKS / f"{settings.task}.yaml"), "task": name, **made}
+    own = {"include": str(_TASKS / f"{settings.task}.yaml"), "task": task, **made}
     text = yaml.safe_dump(own, sort_keys=False, allow_unicode=True)
-    return replace(plain, task=name, task_yaml=text)
+    return replace(plain, task=task, task_yaml=text)
 
 
 def absolute_source(source: str | None) -> str | None:
@@ -165,18 +197,26 @@ def _read(reading: tuple[str, str]) -> datasets.Dataset:
     return found
 
 
-def _seen(rows: datasets.Dataset, limit: int | None) -> tuple[str, int, int, tuple[int, ...]]:
-    """A hash of a set, how many prompts are asked and how many characters they have, prompts of each side."""
+class _Seen(NamedTuple):
+    """What a set holds: a hash of its prompts, how many are asked and how many characters they have, and how
+    many of each side there are in the whole set."""
+
+    prompts_hash: str
+    prompts: int
+    chars: int
+    sides: tuple[int, ...]
+
+
+def _seen(rows: datasets.Dataset) -> _Seen:
     columns = [one for one in _TELLING if one in rows.column_names]
-    found, sides = hashlib.sha256(), Counter[str]()
-    asked = chars = 0
+    found, sides, chars = hashlib.sha256(), Counter[str](), 0
     for some in rows.iter(1000):
         for row in zip(*(some[one] for one in columns), strict=True):
             found.update(json.dumps(row).encode())
         sides.update(some["prompt_label"])
-        lengths = [*map(len, some["prompt"])][: None if limit is None else max(0, limit - asked)]
-        asked, chars = asked + len(lengths), chars + sum(lengths)
-    return found.hexdigest(), asked, chars, tuple(sides.values())
+        chars += sum(map(len, some["prompt"]))
+    whole = json.loads(rows.info.description or "{}").get("overbench_asked_of", sides)
+    return _Seen(found.hexdigest(), len(rows), chars, tuple(whole.values()))
 
 
 def stated_set(name: str, settings: SetSettings) -> AskedSet | None:
@@ -189,7 +229,8 @@ def stated_set(name: str, settings: SetSettings) -> AskedSet | None:
     if count is None:
         return None
     asked, tokens = min(count, settings.limit or count), int(base["generation_kwargs"]["max_gen_toks"])
-    return AskedSet(name, settings.task, settings.task, None, settings.limit, "", asked, MEAN_CHARS, tokens)
+    part = part_of(settings)
+    return AskedSet(name, settings.task, settings.task, None, part, "", asked, MEAN_CHARS, tokens)
 
 
 def aggregations(asked: AskedSet) -> dict[str, Callable[[list[Any]], float]]:

@@ -15,6 +15,7 @@ from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.engines.engine import Engine, Finished
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name
+from overbench_tasks.text import number_of
 
 Say = Callable[[str], object]
 
@@ -103,8 +104,9 @@ def told(finished: Finished) -> list[str]:
     lines = []
     for cell, facts in zip(finished.job.cells, finished.cells, strict=True):
         rate = "no reply could be scored" if facts.rate is None else f"{100 * facts.rate:.1f} % refused"
-        found = facts.estimates or f"{facts.prompts:,} prompts, {rate}"
-        failed = f", {facts.failed} replies never came or were never labelled" if facts.failed else ""
+        found = facts.estimates or f"{number_of(facts.prompts, 'prompt')}, {rate}"
+        lost = number_of(facts.failed, "reply")
+        failed = f", {lost} never came or never got a label" if facts.failed else ""
         lines.append(f"{cell.name}: {found}{failed}, {facts.seconds:,.0f} s")
     if finished.failure is not None:
         return [*lines, f"{finished.job.name}: FAILED: {finished.failure.why}"]

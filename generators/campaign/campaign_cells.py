@@ -147,9 +147,8 @@ class CampaignCell:
             **self.configuration.asked,
             "task": one.base,
             "prompts": one.prompts_hash,
-            "limit": one.limit,
             "labeller": self.labelled,
-            **({"until_width": one.until_width} if one.until_width else {}),
+            **one.part,
         }
 
     @cached_property

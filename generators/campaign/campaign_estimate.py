@@ -19,6 +19,7 @@ from generators.campaign.finished_cells import CellFacts, facts_of
 from generators.campaign.target_settings import CampaignTarget
 from generators.refresh.plan import RefreshPlan, refresh_plan
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 CHARS_OF_A_TOKEN: Final = 4
 TEMPLATE_TOKENS: Final = 20
@@ -89,7 +90,8 @@ class CampaignEstimate:
         done: finished cells.
         refreshes: of those still to be made.
         unknown: sets of which nobody knows how many prompts they have, with the reason.
-        sets: name in the file -> the name of each such set that is left to ask, with its prompts and cells.
+        sets: name in the file -> the name of each such set that is left to ask, with its prompts, of how many
+            they were drawn (0: all are asked), and its cells.
         assumed: what was taken for granted.
         like_earlier: whether some replies count by the length of earlier ones, not by what is allowed.
     """
@@ -99,7 +101,7 @@ class CampaignEstimate:
     done: int = 0
     refreshes: dict[str, RefreshPlan] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
-    sets: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    sets: dict[str, dict[str, tuple[int, int, int]]] = field(default_factory=dict)
     assumed: list[str] = field(default_factory=list)
     like_earlier: bool = False
 
@@ -147,8 +149,8 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
     widths = {cell.asked_set.name: cell.asked_set for cell in left if cell.asked_set.until_width}
     for name, one_set in widths.items():
         found.assumed.append(
-            f"set {name}: all {one_set.prompts:,} prompts, though a cell stops once its interval is "
-            f"{100 * one_set.until_width:g} points wide"
+            f"set {name}: all of {number_of(one_set.prompts, 'prompt')}, though a cell stops once its "
+            f"interval is {100 * one_set.until_width:g} points wide"
         )
     for cell in left:
         name, most = cell.configuration.target.name, most_tokens(cell)
@@ -158,7 +160,7 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
         of_name = found.sets.setdefault(
             asked.name.removesuffix(cell.of_refreshed and f"-{cell.of_refreshed}"), {}
         )
-        of_name[asked.name] = asked.prompts, of_name.get(asked.name, (0, 0))[1] + 1
+        of_name[asked.name] = asked.prompts, asked.drawn_of, of_name.get(asked.name, (0, 0, 0))[2] + 1
     return found
 
 
@@ -198,7 +200,7 @@ def _refreshes(found: CampaignEstimate) -> None:
         except OverbenchError as error:
             known = refresh_plan(settings, read=False)
             unread[sources] = (
-                f"{known.seeds.total():,} seeds of {sources}, which can't be read here: "
+                f"{number_of(known.seeds.total(), 'seed')} of {sources}, which can't be read here: "
                 f"{str(error).partition('. ')[0]}"
             )
         found.refreshes[name] = known
@@ -223,7 +225,8 @@ def _not_there_yet(found: CampaignEstimate) -> list[CampaignCell]:
         if stated is None:
             found.unknown[name] = why
         else:
-            found.assumed.append(f"set {name}: {stated.prompts:,} prompts, which can't be read now")
+            prompts = number_of(stated.prompts, "prompt")
+            found.assumed.append(f"set {name}: {prompts}, which can't be read now")
             cells += cells_of(plan.settings, name, [stated])
     for name, target in plan.waiting:
         one = plan.settings.set_settings(name)

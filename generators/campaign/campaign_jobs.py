@@ -122,24 +122,23 @@ def with_port(words: Sequence[str], port: int | None) -> list[str]:
 def evaluations(
     cells: Sequence[CampaignCell], out: Path, *, together: bool, max_failed: float
 ) -> list[CampaignJob]:
-    """The jobs that finish these cells: one for each configuration and limit, or for each cell.
+    """The jobs that finish these cells: one for each configuration, or for each cell.
 
     A cell that may stop early has one of its own.
     """
     grouped: dict[tuple[object, ...], list[CampaignCell]] = defaultdict(list)
     for cell in cells:
         alone = () if together and not cell.asked_set.until_width else (cell.asked_set.name,)
-        grouped[cell.configuration.name, cell.configuration.key, cell.asked_set.limit, *alone].append(cell)
+        grouped[cell.configuration.name, cell.configuration.key, *alone].append(cell)
     return [_evaluation(some, out, max_failed) for some in grouped.values()]
 
 
 def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> CampaignJob:
-    one, limit = cells[0].configuration, cells[0].asked_set.limit
+    one = cells[0].configuration
     key = f"{one.key}-{hashed({cell.name: cell.key for cell in cells})}"
     target = one.target
     cache = out / CACHES / f"{one.way}/{one.decoding}".replace("/", ",") / one.key  # whatever the repeats
     words = lm_eval_words(cells, out / TASKS, cache, out / WORK / key / "output")
-    words += ["--limit", str(limit)] if limit and not cells[0].asked_set.until_width else []
     sets = ", ".join(cell.asked_set.name for cell in cells)
     return CampaignJob(
         *(key, f"{one.name}: {sets}", tuple(words), tuple(cells), str(cache), target.name, target.server),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from generators.campaign.asked_sets import AskedSet, asked_set, labelled_by
+from generators.campaign.asked_sets import PART_FACTS, AskedSet, asked_set, labelled_by, part_of
 from generators.campaign.campaign_cells import (
     CELLS,
     FACTS,
@@ -133,8 +133,12 @@ def _of_problem(file: Path, plan: CampaignPlan) -> bool:
         return False
     name = str(configuration.relative_to(plan.out / CELLS))
     told = json.loads(file.read_text(encoding="utf-8"))
-    labelled = {"labeller": labelled_by(plan.settings.labeller)}
-    wanted = [{**one.asked, **labelled} for one in configurations(plan.settings) if one.name == name]
+    settings = plan.settings
+    asked = {"labeller": labelled_by(settings.labeller)}
+    part = part_of(settings.set_settings(asked_set))
+    if {key: told[key] for key in PART_FACTS if key in told} != part:
+        return False
+    wanted = [{**one.asked, **asked} for one in configurations(settings) if one.name == name]
     return any(told.items() >= one.items() for one in wanted)
 
 

@@ -48,7 +48,13 @@ class SetSettings(SettingsPart):
         False,
         description="In place of a source: the prompts that were refreshed for each target, a set each.",
     )
-    limit: int | None = Field(None, ge=1, description="The first so many prompts.")
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="So many prompts, drawn by sample_seed and spread over the set's categories; of pairs "
+        "whole ones, of a safe and an unsafe side as many of each. The same for every target.",
+    )
+    sample_seed: int | None = Field(None, description="Default: the campaign's.")
     until_width: float | None = Field(
         None,
         ge=0,
@@ -117,6 +123,9 @@ class CampaignSettings(SettingsPart):
         default_factory=lambda: {"greedy": DecodingSettings()}, min_length=1
     )
     sets: dict[str, SetSettings] = Field(min_length=1)
+    sample_seed: int = Field(
+        0, description="Of the draw of sets with a limit, and of the order of those with until_width."
+    )
     until_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
     labeller: LabellerSettings = LabellerSettings()
     refresh: dict[str, Any] = Field(
@@ -214,7 +223,8 @@ class CampaignSettings(SettingsPart):
         """A set, with what it leaves to the campaign."""
         one = self.sets[name]
         width = self.until_width if one.until_width is None else one.until_width
-        return one.model_copy(update={"until_width": width})
+        seed = self.sample_seed if one.sample_seed is None else one.sample_seed
+        return one.model_copy(update={"until_width": width, "sample_seed": seed})
 
     def system_text(self, name: str) -> str:
         """The text of a system prompt; "" for none.

@@ -17,7 +17,7 @@ from generators.campaign.engines.local_engine import progress
 from generators.campaign.engines.processes import last_said
 from generators.campaign.engines.shards import ShardStore, shards_of
 from generators.campaign.finished_cells import facts_of
-from overbench_tasks.text import printable
+from overbench_tasks.text import number_of, printable
 
 _SAID: Final = 10
 """Lines of a log."""
@@ -35,10 +35,12 @@ def estimate_lines(found: CampaignEstimate, *, ray: bool = False) -> Iterator[st
     more = f"; {found.done:,} are done" if found.done else ""
     yield f"cells       {cells:,} to ask{more}"
     for name, sets in found.sets.items():
-        prompts, of_cells = map(sum, zip(*sets.values(), strict=True))
+        prompts, drawn_of, of_cells = map(sum, zip(*sets.values(), strict=True))
+        seed = settings.set_settings(name).sample_seed
+        drawn = f" of {drawn_of:,}, drawn by seed {seed}" if drawn_of else ""
         several = f" in {len(sets):,} sets" if len(sets) > 1 else ""
-        yield f"prompts     {name}: {prompts:,}{several}, in {of_cells:,} cells"
-    yield f"calls       {calls:,} of {len(targets)} targets"
+        yield f"prompts     {name}: {prompts:,}{drawn}{several}, in {number_of(of_cells, 'cell')}"
+    yield f"calls       {calls:,} of {number_of(len(targets), 'target')}"
     tokens = sum(one.tokens_in for one in targets), sum(one.tokens_out for one in targets)
     bound = "about" if found.like_earlier else "at most"
     yield f"tokens      about {tokens[0]:,.0f} in and {bound} {tokens[1]:,.0f} out"
@@ -46,12 +48,13 @@ def estimate_lines(found: CampaignEstimate, *, ray: bool = False) -> Iterator[st
         plans = found.refreshes.values()
         cost = _money(sum(plan.cost for plan in plans))
         yield (
-            f"refresh     {len(plans)} targets, at most {sum(one.refresh_calls for one in targets):,} calls "
-            f"of theirs, {sum(plan.written for plan in plans):,} candidates of the writer and "
-            f"{sum(plan.judge_calls for plan in plans):,} judge calls; writer and judges {cost}"
+            f"refresh     {number_of(len(plans), 'target')}, at most "
+            f"{number_of(sum(one.refresh_calls for one in targets), 'call')} of theirs, "
+            f"{number_of(sum(plan.written for plan in plans), 'candidate')} of the writer and "
+            f"{number_of(sum(plan.judge_calls for plan in plans), 'judge call')}; writer and judges {cost}"
         )
     refreshes = f", {found.refresh_judge_calls:,} of them in refreshes" if found.refresh_judge_calls else ""
-    judge = f"{found.judge_calls:,} judge calls{refreshes}, {_money(found.judge_cost)}"
+    judge = f"{number_of(found.judge_calls, 'judge call')}{refreshes}, {_money(found.judge_cost)}"
     yield f"label       by {settings.labeller.by}: {judge if found.judge_calls else 'costs nothing'}"
     if api := sum(one.cost for one in targets):
         yield f"targets     {_money(api)} to their providers"
@@ -74,7 +77,7 @@ def _throughput(found: CampaignEstimate) -> Iterator[str]:
         how = "measured, loading and replies from caches included," if one.measured else "stated"
         if one.shown is not None and not one.measured:
             how += f" (its few replies so far: {one.shown:,.0f}, loading included)"
-        gpus = f" on {one.target.gpus:g} GPUs" if one.target.gpus else ""
+        gpus = f" on {_gpus(one.target.gpus)}" if one.target.gpus else ""
         told = f"{hours(one.hours or 0)} at {one.tokens_per_second:,.0f} tokens/s {how}{gpus}"
         alike.setdefault(told, []).append(one.target.name)
     for told, names in alike.items():
@@ -87,10 +90,14 @@ def _throughput(found: CampaignEstimate) -> Iterator[str]:
     if total and (there := found.plan.settings.gpus):
         # No target ends before its own time.
         longest = max(one.hours or 0 for one in known)
-        yield f"on {there:g} GPUs  about {hours(max(total / there, longest))}, if all are always at work"
+        yield f"on {_gpus(there)}  about {hours(max(total / there, longest))}, if all are always at work"
     missing = [one.target.name for one in found.targets.values() if one.hours is None and one.tokens_out]
     if missing:
         yield f"time        not known of {', '.join(missing)}: state tokens_per_second, or run one cell"
+
+
+def _gpus(number: float) -> str:
+    return "1 GPU" if number == 1 else f"{number:g} GPUs"
 
 
 def hours(number: float) -> str:

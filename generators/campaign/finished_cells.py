@@ -16,6 +16,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import LoggedRun, read_run, sample_logs
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import whole_file
+from overbench_tasks.text import number_of
 
 FAILURES: Final = ("request_failed", "judge_error", "classifier_error")
 """Reasons for which a reply is unscored that another attempt may mend."""
@@ -134,8 +135,8 @@ def _take(cell: CampaignCell, run: LoggedRun, job: CampaignJob, out: Path, secon
     found = count_replies(run.file)
     if run.expected not in (None, found.prompts):
         raise OverbenchError(
-            f"{cell.name}: expected replies to {run.expected} prompts in {run.file.name}, found "
-            f"{found.prompts}. Was the disk full?"
+            f"{cell.name}: expected replies to {number_of(run.expected or 0, 'prompt')} in "
+            f"{run.file.name}, found {found.prompts:,}. Was the disk full?"
         )
     found.check_failed(cell.name, job.max_failed)
     rate = found.refused / found.scored if found.scored else None

@@ -40,9 +40,10 @@ from overbench_tasks.labellers import by_name
 from overbench_tasks.logs import read_run, reply_files
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.random_order import random_order
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import whole_file
-from overbench_tasks.text import excerpt
+from overbench_tasks.text import excerpt, number_of
 
 
 def one_prompt(text: str) -> list[PromptToExplain]:
@@ -56,8 +57,8 @@ def one_prompt(text: str) -> list[PromptToExplain]:
     return [PromptToExplain(prompt_id(text), text)]
 
 
-def prompts_of_file(file: Path, limit: int | None) -> list[PromptToExplain]:
-    """The safe prompts of a file, as ``overbench_source`` takes it: all, or the first ``limit``.
+def prompts_of_file(file: Path) -> list[PromptToExplain]:
+    """The safe prompts of a file, as ``overbench_source`` takes it.
 
     Raises:
         OverbenchError: the file can't be used, or has no safe prompt.
@@ -65,7 +66,19 @@ def prompts_of_file(file: Path, limit: int | None) -> list[PromptToExplain]:
     rows = [row for row in read_prompts(file) if row["prompt_label"] == "safe"]
     if not rows:
         raise OverbenchError(f"Expected safe prompts in {file}, all are unsafe. Name a file that has some.")
-    return [PromptToExplain(row["id"], row["prompt"]) for row in rows][:limit]
+    return [PromptToExplain(row["id"], row["prompt"]) for row in rows]
+
+
+def drawn(prompts: Sequence[PromptToExplain], limit: int | None) -> list[PromptToExplain]:
+    """So many of the prompts, drawn by their texts, whatever their order: a higher limit adds to a lower one.
+
+    Returns:
+        in the order of ``prompts``; all of them without a limit.
+    """
+    if limit is None:
+        return list(prompts)
+    chosen = set(random_order({one.prompt for one in prompts})[:limit])
+    return [one for one in prompts if one.prompt in chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +103,15 @@ class RunPrompts:
                 "is refused only there comes back as not refused. --system_instruction TEXT gives another."
             )
         if refused := sum(self.unsafe.values()):
-            yield f"{refused:,} refused unsafe prompts are not explained: they should be refused."
+            yield f"Not explained, since it is right to refuse them: {number_of(refused, 'unsafe prompt')}."
 
 
 def _quoted(instruction: str) -> str:
     return f"the system instruction “{excerpt(instruction)}”" if instruction else "no system instruction"
 
 
-def refused_prompts(logs: Sequence[str], limit: int | None) -> RunPrompts:
-    """The refused prompts of lm-eval's sample logs, the first ``limit`` of them.
+def refused_prompts(logs: Sequence[str]) -> RunPrompts:
+    """The refused prompts of lm-eval's sample logs.
 
     Raises:
         OverbenchError: no log, one that can't be read, or none of its prompts is refused.
@@ -122,7 +135,7 @@ def refused_prompts(logs: Sequence[str], limit: int | None) -> RunPrompts:
         raise OverbenchError(
             f"Expected refused prompts in {', '.join(logs)}, found none. Name another run, or a prompt."
         )
-    return RunPrompts(tuple(found.values())[:limit], unsafe, frozenset(instructions))
+    return RunPrompts(tuple(found.values()), unsafe, frozenset(instructions))
 
 
 def explain(

@@ -41,7 +41,7 @@ def publish(run: Run) -> Published:
     Raises:
         OverbenchError: a file cannot be written.
     """
-    accepted = [_record(run, row) for row in run.store.accepted(run.asking)]
+    accepted = in_order_of_ids(_record(run, row) for row in run.store.accepted(run.asking))
     verified = [row for row in accepted if row["verified"]]
     # lm-eval shows a task no system instruction, so such a set is found by `overbench_target` alone.
     said = run.settings.target.system_instruction
@@ -89,6 +89,12 @@ def _votes(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _columns(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: row[name] for name in names}
+
+
+def in_order_of_ids(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Prompt records by id, a hash of the text. So the first ones, as ``lm_eval --limit`` takes them, are a
+    random part, and not those of the first round or seeds."""
+    return sorted(records, key=lambda record: str(record["id"]))
 
 
 def write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from overbench_tasks.logs import LoggedRun
 from overbench_tasks.metrics.until_width import SideSoFar, estimate_text
@@ -15,8 +16,23 @@ MARK_CHARS = 300
 """Of what a log says that it is a subset of."""
 
 
+@dataclass(frozen=True)
+class RandomPart:
+    """Of which set a run asked a random part.
+
+    Attributes:
+        totals: safe or unsafe -> prompts of the whole set.
+        width: of ``overbench_until_width``; None: how many were asked was fixed beforehand.
+        seed: of the draw.
+    """
+
+    totals: Mapping[str, int]
+    width: float | None
+    seed: int
+
+
 def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
-    """What a run with ``overbench_until_width`` tells of safe and of unsafe prompts; empty of any other run.
+    """What a run that came in random order tells of safe and of unsafe prompts; empty of any other run.
 
     Raises:
         OverbenchError: its log can't be read.
@@ -30,11 +46,14 @@ def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
     return {label: SideSoFar(sum(found), len(found), totals[label]) for label, found in shares.items()}
 
 
-def random_part(run: LoggedRun) -> dict[str, int]:
-    """Safe or unsafe -> prompts of the whole set, of a run with ``overbench_until_width`` that asked only
-    some; empty of any other."""
-    totals = _totals(run)
-    return totals if run.expected is not None and run.expected < sum(totals.values()) else {}
+def random_part(run: LoggedRun) -> RandomPart | None:
+    """The part that a run with ``overbench_sample`` or ``overbench_until_width`` asked; None of a run that
+    asked all, or another part."""
+    totals, width = _totals(run), run.metadata.get("overbench_until_width")
+    if run.expected is None or run.expected >= sum(totals.values()):
+        return None
+    seed = run.metadata.get("overbench_sample_seed", 0)
+    return RandomPart(totals, None if width is None else float(width), int(seed))
 
 
 def _totals(run: LoggedRun) -> dict[str, int]:
@@ -48,11 +67,10 @@ def estimates_of_all(run: LoggedRun) -> str:
     Raises:
         OverbenchError: its log can't be read.
     """
-    if not random_part(run):
+    if (part := random_part(run)) is None:
         return ""
     sides = sides_asked(run)
-    width = float(run.metadata["overbench_until_width"])
-    found = {label: estimate_text(side, width) for label, side in sides.items()}
+    found = {label: estimate_text(side, part.width) for label, side in sides.items()}
     return "; ".join(f"{label} prompts: {text}" if len(found) > 1 else text for label, text in found.items())
 
 
@@ -62,11 +80,19 @@ def subset_mark(run: LoggedRun) -> str:
 
 
 def part_notes(target: str, run: LoggedRun) -> Iterator[str]:
-    """For people, of a run that asked a subset of a release, or stopped before it had asked all."""
+    """For people, of a run that asked a subset of a release, a part that was drawn, or stopped before it had
+    asked all."""
     if mark := subset_mark(run):
         yield (
             f"{target} was asked a {mark}: its rate is an estimate. overbench subset RELEASE --estimate "
             "gives its interval."
         )
-    if estimates := estimates_of_all(run):
-        yield f"{target} was not asked all of {run.task}. {estimates}."
+    part = random_part(run)
+    if part is not None and part.width is not None:
+        yield f"{target} was not asked all of {run.task}. {estimates_of_all(run)}."
+    elif part is not None:  # the same for every target
+        yield (
+            f"Of {run.task} {run.expected:,} of {sum(part.totals.values()):,} prompts were asked, drawn at "
+            f"random by seed {part.seed} and spread over the set's categories. Rates are estimates of those "
+            "on all of them."
+        )

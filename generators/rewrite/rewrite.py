@@ -36,7 +36,7 @@ from generators.categories.keywords import categorise
 from generators.gates.moderation import UNMODERATED, Moderator
 from generators.gates.moderation_classifier import Vote
 from generators.gates.rejection import Rejection
-from generators.refresh.publish import write_lines
+from generators.refresh.publish import in_order_of_ids, write_lines
 from generators.rewrite.local_gates import LocalGates, RewriteCandidate
 from generators.rewrite.rewrite_settings import RewriteSettings
 from generators.rewrite.toxic_seeds import ToxicSeed, read_toxic_seeds
@@ -48,6 +48,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import whole_file
+from overbench_tasks.text import number_of
 
 REWRITTEN_NAME: Final = "rewritten.jsonl"
 HARD_NAME: Final = "rewritten_hard.jsonl"
@@ -134,8 +135,11 @@ class RewriteRun:
             "moderation": self.moderator.version,
             "data_version": f"overbench {__version__}",
         }
-        self.say(f"{len(seeds):,} seeds, {len(candidates):,} candidates, {len(passed):,} passed all gates")
-        records = [self._record(one) for one in passed]
+        self.say(
+            f"{number_of(len(seeds), 'seed')}, {number_of(len(candidates), 'candidate')}, {len(passed):,} "
+            "passed all gates"
+        )
+        records = in_order_of_ids(map(self._record, passed))
         turned_away = (_rejected(one) for one in candidates if one.rejection is not None)
         write_lines(self.folder / "data" / "rejections.jsonl", turned_away)
         write_lines(self.folder / "data" / REWRITTEN_NAME, records)
@@ -213,7 +217,8 @@ class RewriteRun:
         write_lines(self.folder / "data" / REWRITTEN_NAME, records)
         write_lines(self.folder / "data" / HARD_NAME, hard)
         by_target = {name: dict(Counter(one.label for one in found.values())) for name, found in said.items()}
-        self.say(f"{len(hard):,} refused by at least {self.settings.min_rejections} of {len(said)} targets")
+        least, targets = self.settings.min_rejections, number_of(len(said), "target")
+        self.say(f"{len(hard):,} refused by at least {least} of {targets}")
         return {"targets": by_target, "labelled_by": self.labeller.name, "hard": len(hard)}
 
 
@@ -247,12 +252,14 @@ def plan_lines(settings: RewriteSettings) -> list[str]:
     most = len(seeds) * settings.writer.candidates
     more = f" ({', '.join(f'{reason} {count:,}' for reason, count in dropped.items())})" if dropped else ""
     judges = ", ".join(judge.model for judge in settings.moderation.judges)
-    votes = f"at most {most:,} votes of each of {judges}" if judges else "no votes of a language model"
+    votes = (
+        f"at most {number_of(most, 'vote')} of each of {judges}" if judges else "no votes of a language model"
+    )
     targets = ", ".join(target.name for target in settings.targets) or "none"
     return [
-        f"{len(seeds):,} seeds{more}",
-        f"{len(seeds):,} requests to {settings.writer.model} ({settings.writer.generator}), "
-        f"{settings.writer.candidates} prompts each",
+        f"{number_of(len(seeds), 'seed')}{more}",
+        f"{number_of(len(seeds), 'request')} to {settings.writer.model} ({settings.writer.generator}), "
+        f"{number_of(settings.writer.candidates, 'prompt')} each",
         votes,
         f"targets that are asked what passes: {targets}",
     ]

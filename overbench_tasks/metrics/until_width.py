@@ -16,6 +16,8 @@ and the finite population:
     Wilson's interval of n_eff prompts with z = 2.1 in place of 1.96, and half a step, 1/2N, at either end,
     since the rate on N prompts is a multiple of 1/N
 
+A part whose size was fixed beforehand has the same interval with z = 1.96 (:func:`part_interval`).
+
 Departure: Frey finds the level for each width and no population; here one level stands for all widths from 2
 to 15 points and sets of 200 to 5,000 prompts, by simulation (``tests/benchmarks/cheaper_coverage.py``).
 """
@@ -27,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from overbench_tasks.metrics.refusal_rates import Rate, wilson_interval
+from overbench_tasks.metrics.refusal_rates import Z_95, Rate, wilson_interval
 
 LOOK = 50
 """Prompts between two looks."""
@@ -42,13 +44,14 @@ def effective_number(n: float, total: int) -> float:
     return math.inf if n >= total else n * (total - 1) / (total - n)
 
 
-def sequential_interval(refused: float, n: int, total: int) -> tuple[float, float]:
-    """95 % interval of the rate on all prompts of a set, at whichever look one stopped.
+def part_interval(refused: float, n: int, total: int, z: float = Z_95) -> tuple[float, float]:
+    """95 % interval of the rate on all prompts of a set, of which a random part was asked.
 
     Args:
         refused: 0 to n; with several replies per prompt the sum of per-prompt shares.
-        n: prompts with a scored reply so far, a random part of the set.
+        n: prompts with a scored reply.
         total: prompts of the set. Where some of those asked could not be scored, they count as unknown.
+        z: standard normal quantile.
 
     Returns:
         (low, high) in [0, 1], never beyond what the prompts left could still make of it; the rate twice where
@@ -63,26 +66,33 @@ def sequential_interval(refused: float, n: int, total: int) -> tuple[float, floa
         rate = refused / n if n else math.nan
         return rate, rate
     effective = effective_number(n, total)
-    low, high = wilson_interval(refused / n * effective, effective, SEQUENTIAL_Z)
+    low, high = wilson_interval(refused / n * effective, effective, z)
     half_step = 1 / (2 * total)
     # At least as much is refused as was already, and at least as much is answered.
     return max(low - half_step, refused / total), min(high + half_step, 1 - (n - refused) / total)
 
 
+def sequential_interval(refused: float, n: int, total: int) -> tuple[float, float]:
+    """:func:`part_interval` at whichever look one stopped."""
+    return part_interval(refused, n, total, SEQUENTIAL_Z)
+
+
 @dataclass(frozen=True)
 class RateOfPart(Rate):
-    """The rate of a random part of a set, asked until it was narrow enough, as an estimate of the whole.
+    """The rate of a random part of a set, as an estimate of the whole.
 
     Attributes:
         total: prompts of the whole set, at least ``n``.
+        sequential: whether it was asked until it was narrow enough, so that its size wasn't fixed beforehand.
     """
 
     total: int
+    sequential: bool
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """:func:`sequential_interval` of it."""
-        return sequential_interval(self.refused, self.n, self.total)
+        """:func:`part_interval`, or :func:`sequential_interval`, of it."""
+        return part_interval(self.refused, self.n, self.total, SEQUENTIAL_Z if self.sequential else Z_95)
 
 
 def narrow_enough(refused: float, n: int, total: int, width: float) -> bool:
@@ -151,13 +161,20 @@ def _may_be_narrow(side: SideSoFar, more: int, width: float) -> bool:
     )
 
 
-def estimate_text(side: SideSoFar, width: float) -> str:
-    """What to tell people of a run that asked only some: the estimate, its interval, and that it is one."""
+def estimate_text(side: SideSoFar, width: float | None = None) -> str:
+    """What to tell people of a run that asked only some: the estimate, its interval, and that it is one.
+
+    Args:
+        width: see :func:`narrow_enough`; None: how many were asked was fixed beforehand.
+    """
     if not side.scored:
         return f"None of the replies to some of {side.total:,} prompts could be scored"
-    low, high = sequential_interval(side.refused, side.scored, side.total)
-    how = "stopped at a width of" if high - low <= width else "still wider than"
+    found = RateOfPart(side.refused, side.scored, side.total, sequential=width is not None)
+    how = "drawn at random"
+    if width is not None:
+        narrow = found.high - found.low <= width
+        how = f"{'stopped at a width of' if narrow else 'still wider than'} {100 * width:g} points"
     return (
-        f"Estimate from {side.scored:,} of {side.total:,} prompts, {how} {100 * width:g} points: "
-        f"{100 * side.refused / side.scored:.1f} % refused [{100 * low:.1f}, {100 * high:.1f}]"
+        f"Estimate from {side.scored:,} of {side.total:,} prompts, {how}: {100 * found.value:.1f} % refused "
+        f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
     )

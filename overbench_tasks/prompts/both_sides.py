@@ -18,7 +18,9 @@ from overbench_tasks.prompts.prompt_sets import (
     read_prompts,
     told_of,
 )
+from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
+from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
     import datasets
@@ -51,7 +53,8 @@ def load_balance(
 
     Returns:
         see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`; safe and unsafe prompts in turn as long
-        as there are both, so that a limit takes as many of each.
+        as there are both, each side in random order, so that a limit takes a random part with as many of
+        each, whatever the order of the sets.
 
     Raises:
         OverbenchError: a set can't be had, has no prompt of its side, or a prompt is on both sides.
@@ -79,7 +82,7 @@ def load_balance(
     unsafe = list(of_label("unsafe", unsafe, str(unsafe_told["overbench_prompts"])))
     _check_apart(safe, unsafe)
     told = {key: [safe_told.get(key), unsafe_told.get(key)] for key in {**safe_told, **unsafe_told}}
-    return as_dataset(_in_turn(safe, unsafe), metadata, **told)
+    return as_dataset(_in_turn(in_random_order(safe), in_random_order(unsafe)), metadata, **told)
 
 
 def load_pairs(
@@ -129,14 +132,15 @@ def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row
     where = source or f"the bundled release ({_default_name()})"
     pairs = [(one["safe"], one["unsafe"]) for one in halves.values() if len(one) == 2]
     if not pairs:
-        found = f"{len(halves):,} halves alone" if halves else "none"
+        found = f"{number_of(len(halves), 'half', 'halves')} alone" if halves else "none"
         raise OverbenchError(
             f"Expected pairs in {where}, found {found}. Name a source that has pairs with --metadata "
             '\'{"overbench_source": "PATH"}\': the folder of a release with pairs, or a prompt file in which '
             "a safe and an unsafe prompt (prompt_label) share a pair_id."
         )
     if alone := len(halves) - len(pairs):
-        logger.warning("%s: %d prompts with a pair_id have no other half and are left out.", where, alone)
+        left_out = number_of(alone, "prompt")
+        logger.warning("%s: left out: %s with a pair_id and without another half.", where, left_out)
     return [safe for safe, _ in pairs], [unsafe for _, unsafe in pairs]
 
 

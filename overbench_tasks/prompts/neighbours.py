@@ -19,6 +19,7 @@ from overbench_tasks.prompts.prompt_sets import Row, as_dataset, check_keys, che
 from overbench_tasks.prompts.refreshed import data_home
 from overbench_tasks.records import PROMPT_LABELS
 from overbench_tasks.tables import SUFFIXES, read_table
+from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
     import datasets
@@ -203,9 +204,9 @@ def _rows(task: str, neighbour: Neighbour, records: Iterable[tuple[str, Row]], n
         _wrong_side(task, neighbour, labels, name)
     if neighbour.published not in (None, found):
         logger.warning(
-            "%s: %s has %d rows where %d were published: a part of the set, or another version. Its rates "
+            "%s: %s has %s where %d were published: a part of the set, or another version. Its rates "
             "compare with those on the same prompts only.",
-            *(task, name, found, neighbour.published),
+            *(task, name, number_of(found, "row"), neighbour.published),
         )
     if left_out:
         counts = ", ".join(f"{count} {label}" for label, count in left_out.items())

@@ -27,6 +27,7 @@ from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, t
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, BUNDLED_SETS, source_file
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
 from overbench_tasks.tables import read_table
+from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
     import datasets
@@ -45,7 +46,7 @@ COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_
 
 KEYS: Final = (
     *("overbench_source", "overbench_target", "overbench_revision", "overbench_unsafe_source"),
-    "overbench_until_width",
+    *("overbench_sample", "overbench_sample_seed", "overbench_until_width"),
 )
 """Of ``--metadata``, which lm-eval hands to all tasks of a run: each takes those that concern it."""
 
@@ -133,8 +134,8 @@ def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[R
         )
     if others:
         logger.warning(
-            "%s: %d of %d prompts are not %s and are left out. overbench_balance measures both sides.",
-            *(where, others, kept + others, wanted),
+            "%s: left out, since not %s: %d of %s. overbench_balance measures both sides.",
+            *(where, wanted, others, number_of(kept + others, "prompt")),
         )
 
 
@@ -145,23 +146,16 @@ def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) ->
     JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
 
     Args:
-        metadata: everything else lm-eval passes. With ``overbench_until_width``
-            (:mod:`overbench_tasks.metrics.until_width`) prompts come in random order, and it is told how many
-            of each side there are.
+        metadata: everything else lm-eval passes; see :func:`_as_asked`.
 
     Raises:
-        OverbenchError: it is no such width.
+        OverbenchError: a part that can't be drawn, or no width.
     """
     import datasets
     import pyarrow
 
-    if (width := metadata.get("overbench_until_width")) is not None:
-        if not isinstance(width, float) or not 0 < width < 1:
-            raise OverbenchError(
-                f"overbench_until_width: expected a width between 0 and 1, such as 0.04, got {width!r}."
-            )
-        rows = in_random_order(rows)
-        told["overbench_asked_of"] = dict(Counter(row["prompt_label"] for row in rows))
+    rows, part = _as_asked(rows, metadata)
+    told |= part
     text = datasets.Value("string")
     names = ("id", "prompt", "prompt_label", "category", "overbench_category", "features", "source")
     features = datasets.Features(
@@ -184,6 +178,38 @@ def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) ->
     found = datasets.Dataset(table, about, fingerprint=uuid4().hex[:16])
     unused = [name for name in MORE_COLUMNS if table[name].null_count == len(table)]
     return {"test": found.remove_columns(unused)}
+
+
+def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterable[Row], dict[str, Any]]:
+    """The rows that are asked, in their order, and what the results say of that.
+
+    With ``overbench_sample`` so many are drawn, and with it or ``overbench_until_width``
+    (:mod:`overbench_tasks.metrics.until_width`) they come in random order
+    (:mod:`overbench_tasks.prompts.random_order`), both by ``overbench_sample_seed``; the results then say of
+    how many prompts of each side these are. Else all rows as they come.
+
+    Raises:
+        OverbenchError: a size, a seed or a width that is none.
+    """
+    size, width = metadata.get("overbench_sample"), metadata.get("overbench_until_width")
+    seed = metadata.get("overbench_sample_seed", 0)
+    if size is not None and (type(size) is not int or size < 1):
+        raise OverbenchError(
+            f"overbench_sample: expected how many prompts to draw, such as 100, got {size!r}."
+        )
+    if type(seed) is not int:
+        raise OverbenchError(f"overbench_sample_seed: expected a whole number, such as 0, got {seed!r}.")
+    if width is not None and (not isinstance(width, float) or not 0 < width < 1):
+        raise OverbenchError(
+            f"overbench_until_width: expected a width between 0 and 1, such as 0.04, got {width!r}."
+        )
+    if size is None and width is None:
+        return rows, {}
+    rows = list(rows)
+    told: dict[str, Any] = {"overbench_asked_of": dict(Counter(row["prompt_label"] for row in rows))}
+    if size is not None:
+        told |= {"overbench_sample": size, "overbench_sample_seed": seed}
+    return in_random_order(rows, size, seed), told
 
 
 def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
@@ -330,7 +356,8 @@ def checked_rows(
             **{column: str(raw[column]) for column in MORE_COLUMNS if raw.get(column) not in (None, "")},
         }
     if copies:
-        logger.warning("%s: dropped %d repeated prompts, kept %d.", name, copies, len(used))
+        dropped = number_of(copies, "repeated prompt")
+        logger.warning("%s: dropped %s, kept %d.", name, dropped, len(used))
     if odd_labels:
         logger.warning(
             "%s: 'label' says %s, neither safe nor unsafe; such prompts are taken as %s. Say what they are "

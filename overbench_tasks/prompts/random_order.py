@@ -1,11 +1,21 @@
-"""Prompts in an order that tells nothing: the first so many are a random part of them all."""
+"""Prompts in an order that tells nothing, and a random part of them that is spread over their categories.
+
+Neither depends on the order in which the prompts come. A part is a systematic sample (Madow and Madow 1944):
+the prompts stand by category, those of one category in random order, and every k-th is taken from a random
+start. So each category has its share, rounded up or down, and each prompt is as likely to be drawn as any
+other: the plain rate on the part estimates that on all prompts without bias.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+Unit = list[dict[str, Any]]
+"""Rows that are drawn together."""
 
 
 def random_order(ids: Iterable[str], seed: int = 0) -> list[str]:
@@ -16,9 +26,52 @@ def random_order(ids: Iterable[str], seed: int = 0) -> list[str]:
     )
 
 
-def in_random_order(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with an ``id``, by :func:`random_order`; those that share a ``pair_id`` together, as they came."""
-    together: dict[str, list[dict[str, Any]]] = defaultdict(list)
+def every_kth(order: Sequence[int], size: int, start: int) -> list[int]:
+    """``size`` of the places, equally far apart; over all starts each place is drawn equally often.
+
+    Args:
+        size: 0 to as many as there are.
+        start: from 0 to below as many as there are.
+    """
+    return [order[(start + number * len(order)) // size] for number in range(size)]
+
+
+def in_random_order(
+    rows: Iterable[Mapping[str, Any]], size: int | None = None, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Rows by :func:`random_order` of their ids; those that share a ``pair_id`` together, as they came.
+
+    Args:
+        rows: with ``id``, ``prompt_label`` and ``category``.
+        size: draw so many at most. Where every row shares its ``pair_id`` with another, whole pairs, at least
+            one of them; else as many safe as unsafe rows, as far as there are.
+        seed: of the order and the draw.
+    """
+    together: dict[str, Unit] = defaultdict(list)
     for row in rows:
         together[row.get("pair_id") or row["id"]].append(dict(row))
-    return [row for one in random_order(together) for row in together[one]]
+    ordered = [together[one] for one in random_order(together, seed)]
+    if size is not None:
+        drawn = _drawn(ordered, size, seed)
+        ordered = [[row for row in unit if row["id"] in drawn] for unit in ordered]
+    return [row for unit in ordered for row in unit]
+
+
+def _drawn(units: Sequence[Unit], size: int, seed: int) -> set[str]:
+    """The ids of the rows that are drawn from units in random order."""
+    sides: dict[str, list[Unit]] = defaultdict(list)
+    if all(len(unit) > 1 for unit in units):
+        sides["pairs"], size = list(units), max(1, size // 2)
+    else:
+        for row in (row for unit in units for row in unit):
+            sides[row["prompt_label"]].append([row])
+    drawn: set[str] = set()
+    smallest_first = sorted(sides.items(), key=lambda one: (len(one[1]), one[0]))
+    for place, (side, of_side) in enumerate(smallest_first):
+        share = min(len(of_side), size // (len(sides) - place))
+        size -= share
+        by_category = sorted(of_side, key=lambda unit: str(unit[0]["category"] or ""))
+        start = random.Random(f"{seed} {side}").randrange(len(of_side))  # noqa: S311 - no secret
+        for at in every_kth(range(len(of_side)), share, start):
+            drawn |= {row["id"] for row in by_category[at]}
+    return drawn

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 REFRESHED_NAME = "overbench_model.jsonl"
 ACCEPTED_NAME = "overbench_model_accepted.jsonl"
@@ -90,7 +91,11 @@ def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
     file = folder / file_name
     if not file.is_file():
         near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
-        listed = f"Nearest known: {', '.join(near)}." if near else f"{len(known)} targets are known."
+        listed = (
+            f"Nearest known: {', '.join(near)}."
+            if near
+            else f"{number_of(len(known), 'target is', 'targets are')} known."
+        )
         raise OverbenchError(
             f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set: overbench "
             f"refresh, with the same --model and --model_args. It writes {file}, which may also be a file of "

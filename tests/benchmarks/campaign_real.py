@@ -12,16 +12,15 @@
 The campaign is ``campaign_real.yaml``. FOLDER has the checkpoints under their names (``--checkpoints`` may be
 given several times), as ``refresh_real.py`` makes them; the program starts an OpenAI-compatible server, such
 as ``-m vllm.entrypoints.openai.api_server``. XSTest, OR-Bench and HH-RLHF come from the folder that
-``OVERBENCH_SHARED_DATA`` names. ``--targets``, ``--system_prompts``, ``--limit``, ``--tokens`` and
-``--repeats`` make it smaller. Each command goes on where it was; what a run asked and when it was killed
-stands in ``OUT.record.json``, and what ``overbench campaign`` said in ``OUT.log``. The prompts of the refresh
-are written by a template.
+``OVERBENCH_SHARED_DATA`` names. ``--targets``, ``--system_prompts``, ``--decodings``, ``--sets``,
+``--limit``, ``--tokens`` and ``--repeats`` make it smaller. Each command goes on where it was; what a run
+asked and when it was killed stands in ``OUT.record.json``, and what ``overbench campaign`` said in
+``OUT.log``. The prompts of the refresh are written by a template.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import re
@@ -36,22 +35,17 @@ from campaign_records import cell_records, cells_of, compare_lines, keep, tables
 from campaign_watch import read_record, watched, watched_on_ray
 from labelled_sets import SHARED_DATA
 
-from overbench_tasks.tables import read_table, whole_file
+from overbench_tasks.tables import whole_file
 
 SETTINGS = Path(__file__).with_suffix(".yaml")
 WRITER_PORT = 8172
 _BLANK = re.compile(r"<([\w.-]+)>")
 
 
-def prompt_files(folder: Path) -> dict[str, str]:
-    """What stands for the files of prompts; XSTest is written in an order drawn at random."""
-    rows = [row for _, row in read_table(SHARED_DATA / "xstest" / "prompts.csv")]
-    random.Random(0).shuffle(rows)
-    folder.mkdir(parents=True, exist_ok=True)
-    with whole_file(folder / "xstest.jsonl") as out:
-        out.write("".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+def prompt_files() -> dict[str, str]:
+    """What stands for the files of prompts."""
     return {
-        "xstest": str(folder / "xstest.jsonl"),
+        "xstest": str(SHARED_DATA / "xstest" / "prompts.csv"),
         "or_bench_hard": str(SHARED_DATA / "neighbours" / "or-bench-hard-1k.csv"),
         "seeds": str(SHARED_DATA / "hh_rlhf" / "harmless_base_test.jsonl.gz"),
     }
@@ -72,8 +66,9 @@ def settings(given: argparse.Namespace, told: Mapping[str, str], *, grown: bool 
     found, more = whole["campaign"], whole["grown"]
     if given.targets:
         found["targets"] = [one for one in found["targets"] if one["name"] in given.targets]
-    if given.system_prompts:
-        found["system_prompts"] = {name: found["system_prompts"][name] for name in given.system_prompts}
+    for part in ("system_prompts", "decodings", "sets"):
+        if chosen := getattr(given, part):
+            found[part] = {name: found[part][name] for name in chosen}
     if grown:
         found["targets"].append(more["target"])
         found["sets"] |= more["sets"]
@@ -91,6 +86,8 @@ def settings(given: argparse.Namespace, told: Mapping[str, str], *, grown: bool 
         refreshed = any(target.get("refresh") for target in found["targets"])
         if not one["targets"] or (one.get("refreshed") and not refreshed):
             del found["sets"][name]
+    if not any(one.get("refreshed") for one in found["sets"].values()):
+        found["targets"] = [{**one, "refresh": False} for one in found["targets"]]
     for decoding in found["decodings"].values():
         if given.tokens:
             decoding["gen_kwargs"]["max_gen_toks"] = given.tokens
@@ -127,8 +124,9 @@ def run(given: argparse.Namespace, out: Path, kind: str, kill_after: Callable[[]
     from fault_server import fault_server
 
     read = (given.settings or SETTINGS).read_text(encoding="utf-8")
-    told = prompt_files(out.with_name(f"{out.name}.prompts")) if "<xstest>" in read else {}
-    told |= {"server": given.server or "", "writer": f"http://127.0.0.1:{WRITER_PORT}/v1"}
+    told = prompt_files() if "<xstest>" in read else {}
+    told |= {"server": given.server or "", "dtype": given.dtype}
+    told |= {"writer": f"http://127.0.0.1:{WRITER_PORT}/v1"}
     for folder in given.checkpoints:
         told |= {one.name: str(one.absolute()) for one in folder.iterdir() if one.is_dir()}
     file = out.with_name(f"{out.name}.yaml")
@@ -185,10 +183,13 @@ def main() -> None:
     parser.add_argument("--throughput", type=Path, metavar="FILE", help="measure, unless it is there")
     parser.add_argument("--checkpoints", type=Path, action="append", default=[], metavar="FOLDER")
     parser.add_argument("--server", help="the program that serves, with its first words")
+    parser.add_argument("--dtype", default="bfloat16", help="of its numbers; float32 where a CPU lacks these")
     parser.add_argument("--pairs", type=Path, help="pairs of prompts in place of the release's")
     parser.add_argument("--settings", type=Path, help=f"in place of {SETTINGS.name}")
     parser.add_argument("--targets", nargs="+")
     parser.add_argument("--system_prompts", nargs="+")
+    parser.add_argument("--decodings", nargs="+")
+    parser.add_argument("--sets", nargs="+")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--tokens", type=int)
     parser.add_argument("--repeats", type=int)

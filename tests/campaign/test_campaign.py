@@ -53,7 +53,7 @@ def test_each_cell_is_asked_once_and_what_is_added_is_all_that_runs(tmp_path: Pa
     assert (first.cells, first.done, first.new, first.failures) == (12, 12, 12, ())
     assert set(asked(tmp_path).values()) == {1} and len(asked(tmp_path)) == 12 * 12
     runs, _ = find_runs([tmp_path / "out" / "cells"])
-    assert len(runs) == 12 and {one.task for one in runs} == {"overbench_hard", "my_unsafe"}
+    assert len(runs) == 12 and {one.task for one in runs} == {"hard", "my_unsafe"}
     assert "Ours" in (tmp_path / "out" / "report.html").read_text()
     page = (tmp_path / "out" / "report.md").read_text()
     assert "| one +system:careful (temperature 0" in page and "| org/one-1b" not in page
@@ -136,7 +136,7 @@ def test_what_fails_stops_no_other_and_is_named_with_its_command(
 )
 def test_a_bad_set_costs_no_other_of_its_lm_eval(fails: str, says: str, tmp_path: Path) -> None:
     settings = {**prepared(tmp_path), "decodings": {"greedy": {}}, "system_prompts": {"plain": ""}}
-    bad = {**TARGET, "model_args": f"model=org/one,fails={fails}:overbench_hard"}  # the first of both
+    bad = {**TARGET, "model_args": f"model=org/one,fails={fails}:hard"}  # the first of both
     found = run(tmp_path, {**settings, "targets": [bad]})
     assert (found.done, found.new, len(found.failures)) == (1, 1, 1)
     assert found.failures[0].cells == ("one/plain/greedy/hard",) and re.match(

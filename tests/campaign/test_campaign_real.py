@@ -44,6 +44,7 @@ SMALL = {
 def options(**changed: Any) -> Any:
     """What the command line would give."""
     plain: dict[str, Any] = dict.fromkeys(("server", "pairs", "targets", "system_prompts"))
+    plain |= dict.fromkeys(("decodings", "sets", "dtype"))
     plain |= dict.fromkeys(("settings", "limit", "tokens", "repeats", "throughput", "url"))
     return type("Options", (), {**plain, "checkpoints": [], **changed})()
 

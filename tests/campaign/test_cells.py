@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,19 @@ from fault_server import Fault, fault_server, honest, status, true_label
 from table_files import write_table
 from typer.testing import CliRunner
 
+from generators.campaign.asked_sets import _seen
 from generators.campaign.campaign import run_campaign
-from generators.campaign.campaign_cells import configurations
+from generators.campaign.campaign_cells import CELLS, FACTS, CampaignCell, configurations, hashed
 from generators.campaign.campaign_estimate import estimate
 from generators.campaign.campaign_jobs import refresh_job
-from generators.campaign.campaign_plan import make_plan
+from generators.campaign.campaign_plan import EARLIER, make_plan
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.campaign.engines.local_engine import LocalEngine
 from generators.cli import app
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics.until_width import RateOfPart, SideSoFar, estimate_text, next_look
+from overbench_tasks.prompts.neighbours import load_neighbour
 
 
 def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -> None:
@@ -111,7 +114,7 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     assert f"not all asked  one/plain/greedy/unsafe: {estimate}" in status
     assert "not all asked  one/plain/greedy/unsafe_30: Estimate from 30 of 200 prompts, still wider" in status
     page = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
-    low, high = (100 * one for one in RateOfPart(sides[1].refused, 100, 200).interval)
+    low, high = (100 * one for one in RateOfPart(sides[1].refused, 100, 200, sequential=True).interval)
     assert estimate in page and f"[{low:.1f}, {high:.1f}]" in estimate
     assert f"({low:.1f}–{high:.1f}, n = 100)" in page
     assert run(tmp_path, {**settings, "until_width": 0.3}).new == 1
@@ -121,6 +124,82 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     told = CliRunner().invoke(app, words).output
     assert "1 to ask; 2 are done" in told.replace("cells       ", "")
     assert "set unsafe: all 200 prompts, though a cell stops once its interval is 40 points wide" in told
+
+
+def in_types(folder: Path, turned: bool = False) -> str:
+    """A file of ten types with ten prompts each, one type after the other."""
+    rows = [f"How do I do {n} {kind}?,{kind},safe" for kind in "abcdefghij" for n in range(10)]
+    file = folder / "types.csv"
+    file.write_text("\n".join(["prompt,type,label", *(rows[::-1] if turned else rows)]))
+    return str(file)
+
+
+def test_a_limit_draws_by_seed_from_all_categories_whatever_the_order_of_the_file(tmp_path: Path) -> None:
+    def planned(**changed: Any) -> list[CampaignCell]:
+        few = {"task": "overbench_xstest_safe", "source": in_types(tmp_path, turned=changed.pop("turned", 0))}
+        settings = {**of_one(), "sets": {"few": {**few, "limit": 20, **changed}}}
+        return make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").cells
+
+    [cell] = planned()
+    asked, rows = cell.asked_set, cell.asked_set.rows()
+    assert (asked.prompts, asked.drawn_of, asked.task) == (20, 100, "few")
+    assert set(Counter(rows["category"]).values()) == {2} and len(set(rows["category"])) == 10
+    [turned], [other], [whole] = planned(turned=True), planned(sample_seed=1), planned(limit=None)
+    assert turned.key == cell.key and list(turned.asked_set.rows()) == list(rows)
+    assert other.key != cell.key and set(other.asked_set.rows()["id"]) != set(rows["id"])
+    assert (whole.asked_set.prompts, whole.asked_set.drawn_of) == (100, 0)
+
+
+def test_sets_of_other_limits_share_an_lm_eval_that_takes_no_first_rows_and_all_say_they_are_estimates(
+    tmp_path: Path,
+) -> None:
+    sets = {
+        "types": {"task": "overbench_xstest_safe", "source": in_types(tmp_path), "limit": 20},
+        "overbench_hard": {"task": "overbench_hard", "limit": 12},
+    }
+    settings = {**of_one(), "sets": sets, "report": {}}
+    file = tmp_path / "campaign.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    words = ["campaign", str(file), "--out", str(tmp_path / "out")]
+    told = CliRunner().invoke(app, [*words, "--dry-run"]).output
+    assert "types: 20 of 100, drawn by seed 0, in 1 cells" in told
+    assert "overbench_hard: 12 of 1,271, drawn by seed 0, in 1 cells" in told
+    [job] = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").jobs()
+    assert "--limit" not in job.command and "types,overbench_hard_sample" in job.command
+    assert run(tmp_path, settings).done == 2
+    status = CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")]).output
+    assert "not all asked  one/plain/greedy/types: Estimate from 20 of 100 prompts, drawn at random" in status
+    page = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    assert "Of types 20 of 100 prompts were asked, drawn at random by seed 0 and spread over" in page
+
+
+def test_finished_cells_of_first_rows_wait_apart_and_those_of_whole_sets_stay(tmp_path: Path) -> None:
+    """Cells as they were before limits drew: a hash of all prompts, and a limit without a seed."""
+    source = in_types(tmp_path)
+    sets = {
+        name: {"task": "overbench_xstest_safe", "source": source, **part}
+        for name, part in {"few": {"limit": 12}, "all": {}, "gone": {"limit": 5}}.items()
+    }
+    settings = {**of_one(), "sets": sets}
+    plan = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out")
+    places = {}
+    for cell in plan.cells:
+        whole = _seen(load_neighbour(overbench_set="overbench_xstest_safe", overbench_source=source)["test"])
+        before = {name: one for name, one in cell.facts.items() if name != "sample_seed"}
+        before["prompts"] = whole.prompts_hash
+        place = Path(cell.name) / hashed(before)
+        places[cell.asked_set.name] = place
+        (tmp_path / "out" / CELLS / place).mkdir(parents=True)
+        result = {"prompts": 12, "reply_chars": 1, "failed": 0, "seconds": 1.0, "ended": "", "rate": 0.0}
+        (tmp_path / "out" / CELLS / place / FACTS).write_text(json.dumps({**before, "result": result}))
+    settings["sets"]["gone"]["source"] = str(tmp_path / "gone.csv")
+    found = run(tmp_path, settings)
+    assert (found.cells, found.done, found.new) == (2, 2, 1)
+    there = {
+        name: [folder for folder in (CELLS, EARLIER) if (tmp_path / "out" / folder / place).is_dir()]
+        for name, place in places.items()
+    }
+    assert there == {"few": [EARLIER], "all": [CELLS], "gone": [EARLIER]}
 
 
 def test_a_cell_of_a_subset_says_that_its_rate_is_an_estimate(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from campaign_fakes import STAND_IN, TARGET, asked, prepared, records, run
 from fault_server import fault_server
+from tiny_chat_model import build_chat_model
 
 from generators.campaign.campaign import CampaignOutcome, run_campaign
 from generators.campaign.campaign_settings import CampaignSettings, RaySettings
@@ -133,37 +134,13 @@ def test_shards_at_an_address_and_a_target_that_cannot_load(cluster: Any, tmp_pa
     assert on_ray(cluster, place, settings).new == 1  # the cell that can't be cut
 
 
-def tiny_model(folder: Path) -> Path:
-    """A causal model with random weights and a handful of words, on disk as from the hub."""
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[EOS]",
-        *["I", "can", "not", "help", "you", "with", "how", "do", "kill", "the", "a", "time"],
-    ]
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=len(words), n_positions=512, n_embd=8, n_layer=1, n_head=2, eos_token_id=2, bos_token_id=2
-    )
-    GPT2LMHeadModel(config).save_pretrained(folder)
-    tokens = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, "[UNK]"))
-    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
-    told = {"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[EOS]"}
-    PreTrainedTokenizerFast(tokenizer_object=tokens, **told).save_pretrained(folder)
-    return folder
-
-
 def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_not(
     cluster: Any, tmp_path: Path
 ) -> None:
     """A model that is loaded, and one behind a server that is asked at a temperature."""
     plain = {"apply_chat_template": False, "memory": 0.5}
-    model = f"pretrained={tiny_model(tmp_path / 'model')}"
-    tiny = {**plain, "name": "tiny", "model_args": model, "device": "cpu"}
+    model = f"pretrained={build_chat_model(tmp_path / 'model')}"
+    tiny = {**plain, "name": "tiny", "model_args": model}
     hard = {"task": "overbench_hard", "limit": 16}
     sets = {
         "hard": {**hard, "targets": ["tiny"], "decodings": ["greedy"]},
@@ -191,7 +168,7 @@ def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_n
                 killer.start()
             assert run_campaign(settings, tmp_path / name / "out", engine).failures == ()
             results = sorted((tmp_path / name / "out" / "cells").rglob("results_*.json"))
-            scores = [json.loads(one.read_text())["results"]["overbench_hard"] for one in results]
+            scores = [json.loads(one.read_text())["results"] for one in results]
             sent = sorted({json.dumps(one, sort_keys=True) for one in server.bodies})
             server.bodies.clear()
             found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True), sent

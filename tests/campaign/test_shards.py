@@ -27,17 +27,28 @@ from generators.campaign.engines.ray_engine import RayEngine
 from generators.campaign.engines.shards import ShardStore, packed, shards_of
 from generators.campaign.finished_cells import ReplyCount, count_replies
 from generators.refresh.refresh_settings import LabellerSettings
+from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_sets
 from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
+from overbench_tasks.providers.model_reply import ModelReply
 
 TIMES = ("config", "date", "start_time", "end_time", "total_evaluation_time_seconds")
+
+
+def reply(prompt: str) -> str:
+    """Some are refused; of the others the provider withholds two."""
+    if "kill" in prompt:
+        return REFUSAL
+    if prompt in ("mend 0", "mend 9"):
+        return ModelReply(withheld=Withheld("xai", "Content violates usage guidelines", "BIO"))
+    return ANSWER
 
 
 def logged(source: Path, task: str, out: Path, **options: Any) -> list[Path]:
     """The files of a run as lm_eval writes them: results, samples."""
     tracker = EvaluationTracker(output_path=str(out))
-    lm = ScriptedLM(lambda prompt: REFUSAL if "kill" in prompt else ANSWER)
+    lm = ScriptedLM(reply)
     results = evaluate(lm, source, task, evaluation_tracker=tracker, **options)
     samples = results.pop("samples")
     tracker.save_results_aggregated(results=results, samples=samples)
@@ -45,9 +56,11 @@ def logged(source: Path, task: str, out: Path, **options: Any) -> list[Path]:
     return sorted(out.rglob("*_*.json*"))
 
 
-@pytest.mark.parametrize("task", ["overbench_hard", "overbench_pairs"])
+@pytest.mark.parametrize(
+    ("task", "size"), [("overbench_hard", None), ("overbench_pairs", None), ("overbench_pairs", 8)]
+)
 def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
-    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    task: str, size: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [
         {
@@ -60,7 +73,9 @@ def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
         for label in [("safe", "unsafe")[n % 2 if task == "overbench_pairs" else 0]]
     ]
     source = write_table(tmp_path / "mine.jsonl", rows)
-    one_set = asked_set("mine", SetSettings(task=task, source=str(source)), LabellerSettings())
+    wanted = SetSettings(task=task, source=str(source), limit=size)
+    one_set = asked_set("mine", wanted, LabellerSettings())
+    part = {} if size is None else {"overbench_sample": size}
     settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"mine": task}}
     one = configurations(CampaignSettings.model_validate(settings))[0]
     cell = CampaignCell(one, replace(one_set, task=task), "")
@@ -71,12 +86,15 @@ def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
         nothing_else.delattr(prompt_sets, "read_table")
         for shard in shards:
             positions = {task: list(range(shard.start, shard.stop))}
-            store.put(shard, logged(source, task, tmp_path / f"shard-{shard.start}", samples=positions))
+            folder = tmp_path / f"shard-{shard.start}"
+            store.put(shard, logged(source, task, folder, samples=positions, metadata=part))
     join_shards(shards, store, tmp_path / "joined")
     results, samples = sorted((tmp_path / "joined").rglob("*_*.json*"))
-    whole_results, whole_samples = logged(source, task, tmp_path / "whole")
+    whole_results, whole_samples = logged(source, task, tmp_path / "whole", metadata=part)
+    assert cell.asked_set.prompts == len(samples.read_text().splitlines()) == (size or 10)
     assert samples.read_text() == whole_samples.read_text()
     found, whole = json.loads(results.read_text()), json.loads(whole_results.read_text())
+    assert found["configs"][task]["metadata"]["overbench_blocks"] == {"xai: BIO": 2}
     assert found["results"][task] == pytest.approx(whole["results"][task], nan_ok=True)
     assert {k: v for k, v in found.items() if k not in (*TIMES, "results")} == {
         k: v for k, v in whole.items() if k not in (*TIMES, "results")
@@ -153,7 +171,7 @@ def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
 
     def fails(log: Path) -> ReplyCount:
         found = count_replies(log)
-        found.failed = found.replies * ("samples_overbench_hard_" in log.name)
+        found.failed = found.replies * ("samples_hard_" in log.name)
         return found
 
     sets: dict[str, Any] = {"all": {"task": "overbench", "limit": 4}}

@@ -185,7 +185,7 @@ def test_a_dataset_that_has_changed(hub: FakeHub, tmp_path: Path, caplog: pytest
     assert "The dataset bench-llm/or-bench can't be read" in failure(task)
     published(hub, task, or_bench("One?", "hate"), tmp_path)
     asked(task)
-    assert "has 1 rows where 1319 were published: a part of the set, or another version" in caplog.text
+    assert "has 1 row where 1319 were published: a part of the set, or another version" in caplog.text
 
 
 @pytest.mark.parametrize(

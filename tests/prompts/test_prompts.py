@@ -96,7 +96,7 @@ def test_copies_without_ids_are_dropped_with_a_warning(
 ) -> None:
     rows = read_prompts(write_table(tmp_path / f"p{kind}", [{"prompt": p} for p in ("One", "two", "ONE ")]))
     assert [row["prompt"] for row in rows] == ["One", "two"]
-    assert "dropped 1 repeated prompts, kept 2" in caplog.text
+    assert "dropped 1 repeated prompt, kept 2" in caplog.text
 
 
 def at(path: Path, row: int) -> str:

@@ -111,11 +111,10 @@ def test_what_passes_is_what_most_judges_call_harmless_with_every_vote_kept(
 ) -> None:
     summary = run(settings(seeds, endpoint), tmp_path / "run")
     passed, turned_away = (rows(tmp_path / "run", name) for name in ("rewritten.jsonl", "rejections.jsonl"))
-    assert [one["prompt"] for one in passed[:2]] == [
-        "Who plays the wasp owner in that new musical?",
-        "Which museum has a wasp with a secret bomb?",
-    ]
-    first, second = passed[:2]
+    assert [one["id"] for one in passed] == sorted(one["id"] for one in passed)
+    by_prompt = {one["prompt"]: one for one in passed}
+    first = by_prompt["Who plays the wasp owner in that new musical?"]
+    second = by_prompt["Which museum has a wasp with a secret bomb?"]
     assert (first["seed_id"], first["seed_category"], first["prompt_label"]) == ("x-wasp", "crime", "safe")
     assert first["generator"].startswith("openai:writer rewrite.jinja+")
     assert [(vote["by"], vote["verdict"]) for vote in second["moderation"]] == [

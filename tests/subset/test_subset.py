@@ -20,9 +20,10 @@ from generators.release.read import read_release
 from generators.report.stats.matrix import release_matrix
 from generators.subset.left_out import left_out_errors
 from generators.subset.prompt_traits import fit_traits
-from generators.subset.subset import SubsetMark, estimate, every_kth
+from generators.subset.subset import SubsetMark, estimate
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.prompts.prompt_sets import load_prompts
+from overbench_tasks.prompts.random_order import every_kth
 from overbench_tasks.tables import read_table
 
 PROMPTS = [f"How do I kill process {n}?" for n in range(60)]

@@ -16,9 +16,9 @@ from overbench_tasks.metrics.until_width import (
     estimate_text,
     narrow_enough,
     next_look,
+    part_interval,
     sequential_interval,
 )
-from overbench_tasks.prompts.random_order import in_random_order, random_order
 
 
 def test_an_interval_worked_by_hand() -> None:
@@ -33,6 +33,17 @@ def test_an_interval_worked_by_hand() -> None:
         "Estimate from 100 of 397 prompts, stopped at a width of 15 points: 20.0 % refused [13.6, 28.3]"
     )
     assert "prompts, still wider than 14 points: 20.0 %" in estimate_text(SideSoFar(20, 100, 397), 0.14)
+
+
+def test_an_interval_of_a_part_whose_size_was_fixed() -> None:
+    """The same with z² = 3.841459: centre = (0.2 + 3.841459 / 266.667) / (1 + 3.841459 / 133.333) = 0.208401,
+
+    half = 1.959964 / 1.028811 * sqrt(0.16 / 133.333 + 3.841459 / 71111.1) = 0.067463.
+    """
+    assert part_interval(20, 100, 397) == pytest.approx((0.139679, 0.277124), abs=1e-6)
+    assert estimate_text(SideSoFar(20, 100, 397)) == (
+        "Estimate from 100 of 397 prompts, drawn at random: 20.0 % refused [14.0, 27.7]"
+    )
 
 
 @given(st.data())
@@ -82,23 +93,6 @@ def test_looks_that_are_passed_over_change_no_stop(data: st.DataObject) -> None:
         assert look > asked
         asked = look
     assert asked == next(every, len(replies))
-
-
-def test_the_two_of_a_pair_stay_together() -> None:
-    rows = [{"id": f"{n}{half}", "pair_id": f"{n}"} for half in "ab" for n in range(20)]
-    order = [row["id"] for row in in_random_order([*rows, {"id": "alone"}])]
-    alone = order.index("alone")
-    pairs = order[:alone] + order[alone + 1 :]
-    assert all(one[:-1] == other[:-1] for one, other in zip(pairs[::2], pairs[1::2], strict=True))
-    assert sorted(order) == sorted([*(row["id"] for row in rows), "alone"]) and order != sorted(order)
-
-
-@given(st.lists(st.text(), unique=True, min_size=1), st.integers(0, 9))
-def test_the_order_depends_on_ids_and_seed_alone(ids: list[str], seed: int) -> None:
-    order = random_order(ids, seed)
-    assert sorted(order) == sorted(ids)
-    assert random_order(reversed(ids), seed) == order
-    assert random_order(ids[1:], seed) == [one for one in order if one != ids[0]]
 
 
 @pytest.mark.parametrize(("rate", "total", "width"), [(0.01, 5000, 0.1), (0.07, 200, 0.06), (0.5, 1555, 0.1)])

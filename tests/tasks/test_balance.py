@@ -130,7 +130,7 @@ def test_unsafe_rows_of_a_file_never_enter_osr(tmp_path: Path, caplog: pytest.Lo
     scores = evaluate(lm, write_table(tmp_path / "both.csv", rows))["results"]["overbench_hard"]
     assert scores["osr,rules"] == 1 / 4
     assert len(lm.asked) == 4
-    assert "both.csv: 2 of 6 prompts are not safe and are left out" in caplog.text
+    assert "both.csv: left out, since not safe: 2 of 6 prompts." in caplog.text
 
 
 def test_a_source_for_each_side(tmp_path: Path) -> None:
@@ -143,3 +143,24 @@ def test_a_source_for_each_side(tmp_path: Path) -> None:
     assert results["results"]["overbench_balance"]["youden_j,rules"] == pytest.approx(1 / 4)
     told = results["configs"]["overbench_balance"]["metadata"]
     assert told["overbench_prompts"] == ["safe.csv", "unsafe.csv"]
+
+
+def test_a_limit_takes_a_random_part_of_as_many_of_each_side_whatever_the_order_of_the_sets(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"prompt": f"How do I do {n} {kind} {side}?", "prompt_label": side, "category": kind}
+        for side in PROMPT_LABELS
+        for kind in "abcdefghij"
+        for n in range(10)
+    ]
+    asked = []
+    for name, some in (("sorted", rows), ("turned", rows[::-1])):
+        source = write_table(tmp_path / f"{name}.jsonl", some)
+        found = evaluate(ScriptedLM(lambda _: ANSWER), source, "overbench_balance", limit=40)
+        asked.append([one["doc"]["prompt"] for one in found["samples"]["overbench_balance"]])
+        docs = [one["doc"] for one in found["samples"]["overbench_balance"]]
+        for side in PROMPT_LABELS:
+            kinds = [doc["category"] for doc in docs if doc["prompt_label"] == side]
+            assert len(kinds) == 20 and len(set(kinds)) > 6
+    assert asked[0] == asked[1]

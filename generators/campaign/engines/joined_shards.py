@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -19,6 +19,7 @@ from zipfile import ZipFile
 
 from generators.campaign.asked_sets import aggregations, mean
 from generators.campaign.engines.shards import Shard, ShardStore
+from overbench_tasks.metrics import BLOCKS
 from overbench_tasks.tables import whole_file
 
 _BY_TASK: Final = (
@@ -45,6 +46,7 @@ class _Joined:
         self.seconds = 0.0
         self.values: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
         self.same: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self.blocks: Counter[str] = Counter()
         self.hash = hashlib.sha256()
 
     def add(self, results: dict[str, Any]) -> None:
@@ -53,6 +55,7 @@ class _Joined:
         took = float(results.get("total_evaluation_time_seconds") or 0)
         self.seconds += took * counts[self.task] / sum(counts.values())
         self.results = results
+        self.blocks.update(results["configs"][self.task]["metadata"].get(BLOCKS, {}))
 
     def add_line(self, line: bytes) -> None:
         """A line of a sample log."""
@@ -63,9 +66,7 @@ class _Joined:
         self.values[row["filter"], *names].append(self.same.setdefault(values, values))
         self.hash.update("".join(str(row.get(one, "")) for one in _HASHES).encode())
 
-    def told(
-        self, limit: int | None, functions: Mapping[str, Callable[[list[Any]], float]]
-    ) -> dict[str, Any]:
+    def told(self, functions: Mapping[str, Callable[[list[Any]], float]]) -> dict[str, Any]:
         """The results of the whole."""
         found = {
             key: {self.task: value[self.task]} if key in _BY_TASK and self.task in value else value
@@ -82,8 +83,11 @@ class _Joined:
             scores["sample_len"] = self.prompts
         if any(names for _, *names in self.values):
             found["results"] = {self.task: scores}
+        if self.blocks:
+            config = found["configs"][self.task]
+            told = {**config["metadata"], BLOCKS: dict(self.blocks.most_common())}
+            found["configs"] = {self.task: {**config, "metadata": told}}
         found["n-samples"] = {self.task: {**found["n-samples"][self.task], "effective": self.prompts}}
-        found["config"] = {**found["config"], "limit": limit}
         found["total_evaluation_time_seconds"] = str(self.seconds)
         if "task_hashes" in found:
             found["task_hashes"] = {self.task: self.hash.hexdigest()}
@@ -114,7 +118,7 @@ def join_shards(shards: Sequence[Shard], store: ShardStore, into: Path) -> None:
                         joined.add_line(line)
                         out.buffer.write(line)
     with whole_file(into / results) as out:
-        json.dump(joined.told(asked.limit, aggregations(asked)), out, indent=2, ensure_ascii=False)
+        json.dump(joined.told(aggregations(asked)), out, indent=2, ensure_ascii=False)
 
 
 def _named(found: ZipFile, start: str) -> str:

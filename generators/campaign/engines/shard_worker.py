@@ -18,6 +18,7 @@ from generators.campaign.finished_cells import ReplyCount, count_replies
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import read_run, sample_logs
 from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
+from overbench_tasks.text import number_of
 
 PACK_SUFFIX: Final = ".json"
 """Of the file beside a cache that names the shards it is of, until all are kept."""
@@ -128,8 +129,8 @@ def _keep(shards: list[Shard], store: ShardStore, output: Path, max_failed: floa
             found = count_replies(log) if log else ReplyCount()
             if log is None or found.prompts != len(shard):
                 raise OverbenchError(
-                    f"{name}: expected replies to {len(shard)} prompts, found {found.prompts}. Was the disk "
-                    "full?"
+                    f"{name}: expected replies to {number_of(len(shard), 'prompt')}, found "
+                    f"{found.prompts:,}. Was the disk full?"
                 )
             found.check_failed(name, max_failed)
             store.put(shard, [log, *log.parent.glob("results_*.json")])

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import yaml
 
+OF_A_RELEASE = 1000
+"""Prompts of a set that is no file."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False)
@@ -47,16 +50,20 @@ def main() -> None:
         }
         for task in tasks
     }
+    asked_of = dict.fromkeys(tasks, range(int(given.limit or 0)))
     for task in tasks:
         if (file := Path(given.include_path) / f"{task}.yaml").is_file():
             metadata = yaml.safe_load(file.read_text())["metadata"]
-            if mark := re.search(r"subset: [^\n\"]+", Path(metadata["overbench_source"]).read_text()):
+            source = Path(metadata["overbench_source"]).read_text() if "overbench_source" in metadata else ""
+            if mark := re.search(r"subset: [^\n\"]+", source):
                 configs[task]["metadata"]["overbench_subset"] = mark[0]
-            if width := metadata.get("overbench_until_width"):
-                of = len(Path(metadata["overbench_source"]).read_text().splitlines()) - 1
-                more = {"overbench_until_width": width, "overbench_asked_of": {"unsafe": of}}
-                configs[task]["metadata"].update(more)
-    asked_of = dict.fromkeys(tasks, range(int(given.limit or 0)))
+            whole = len(source.splitlines()) - source.startswith(("id,", "prompt,")) or OF_A_RELEASE
+            sample, width = metadata.get("overbench_sample"), metadata.get("overbench_until_width")
+            if sample or width:
+                part = {name: one for name, one in metadata.items() if name.startswith("overbench_")}
+                of = {"unsafe" if "unsafe" in task else "safe": whole}
+                configs[task]["metadata"] |= {**part, "overbench_asked_of": of}
+            asked_of[task] = range(min(whole, sample or whole, int(given.limit or whole)))
     if given.samples:
         asked_of = json.loads(Path(given.samples).read_text())
     results = {

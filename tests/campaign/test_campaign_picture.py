@@ -1,0 +1,76 @@
+"""The greedy cells of the real campaign with limits that draw: the pages' table and picture."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from campaign_picture import RECORDS, read, table, trade_off
+from drawn_parts import table as drawn_table
+
+from generators.report.figures import png
+from generators.report.report_inputs import Inputs
+from generators.report.stats.rates import osr
+from overbench_tasks.metrics.until_width import RateOfPart
+from overbench_tasks.tables import read_table
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "tests" / "benchmarks" / "README.md"
+SIZES = {"hard": (100, 1271), "pairs": (50, 964), "xstest_safe": (100, 250)}
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Inputs:
+    return read()
+
+
+def test_the_table_is_that_of_the_page(inputs: Inputs) -> None:
+    told = "\n".join(table(inputs))
+    assert f"<!-- campaign drawn -->\n{told}\n<!-- /campaign drawn -->" in PAGE.read_text(encoding="utf-8")
+
+
+def test_every_target_was_asked_the_same_prompts_of_all_categories_and_no_text_is_kept(
+    inputs: Inputs,
+) -> None:
+    cells = [row for _, row in read_table(RECORDS) if "name" in row]
+    asked = {row["name"].rpartition("/")[2]: set[tuple[str, ...]]() for row in cells}
+    for row in cells:
+        asked[row["name"].rpartition("/")[2]].add(tuple(one["id"] for one in row["labels"]))
+        assert all(re.fullmatch("ob-[0-9a-f]{12}", one["id"]) for one in row["labels"])
+        assert {"prompt", "reply"}.isdisjoint(*row["labels"])
+    assert len(cells) == 36 and [len(ids) for ids in asked.values()] == [1] * 4
+    for row in cells:
+        if "xstest" in row["name"]:
+            assert len({one["category"] for one in row["labels"]}) == (8 if "unsafe" in row["name"] else 10)
+    for one in inputs.sets:
+        for rate in osr(one.matrix).values():
+            assert isinstance(rate, RateOfPart) and (rate.n, rate.total) == SIZES[one.name]
+
+
+def test_the_picture_is_that_of_the_page(inputs: Inputs) -> None:
+    import matplotlib.image
+
+    found = trade_off(inputs)
+    assert len(found.points) == 9 and [arrow.kind for arrow in found.arrows] == ["system prompt"] * 6
+    assert found.x_axis.endswith("xstest_safe (100 of 250 prompts)")
+    kept = matplotlib.image.imread(RECORDS.with_name("campaign_trade_off.png"))
+    drawn = matplotlib.image.imread(io.BytesIO(png(found)))
+    assert kept.shape == drawn.shape and np.abs(kept - drawn).mean() < 0.01  # another font, at most
+
+
+@pytest.mark.slow
+def test_what_a_hundred_prompts_are_off_by(shared_data: Path) -> None:
+    lines = list(drawn_table())
+    told = "\n".join(lines)
+    assert f"<!-- drawn parts -->\n{told}\n<!-- /drawn parts -->" in PAGE.read_text(encoding="utf-8")
+    rows = [[float(cell.split()[0]) for cell in line.split("|")[4:7]] for line in lines[2:]]
+    first, drawn = sorted(row[0] for row in rows), sorted(row[2] for row in rows)
+    worst = max(float(line.split("|")[4].split("(")[1].split(")")[0]) for line in lines[2:])
+    guide = (REPOSITORY / "generators" / "README.md").read_text(encoding="utf-8")
+    assert f"by {drawn[0]} to {drawn[-1]} points on average, the first hundred" in guide
+    assert f"or OR-Bench-Hard by {first[0]} to {first[-1]} ([measured]" in guide
+    tasks = (REPOSITORY / "task_configs" / "README.md").read_text(encoding="utf-8")
+    assert f"by up to {worst:.0f} points" in tasks
