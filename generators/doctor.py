@@ -19,7 +19,7 @@ from generators.targets.target import TargetSettings
 from overbench_tasks import autoload
 from overbench_tasks.chat.endpoint import EndpointSettings
 from overbench_tasks.prompts import prompt_sets, refreshed, sources
-from overbench_tasks.text import printable
+from overbench_tasks.text import number_of, printable
 
 TASKS = (
     "overbench",
@@ -214,9 +214,9 @@ def _data() -> Iterator[Check]:
         except ValueError as error:
             yield Check(f"data {name}", Status.FAIL, str(error), "Reinstall overbench.")
         else:
-            yield Check(f"data {name}", Status.OK, f"{count} bundled prompts")
+            yield Check(f"data {name}", Status.OK, f"{number_of(count, 'bundled prompt')}")
     targets = refreshed.refreshed_targets()
-    found = f"{len(targets)} refreshed targets in {refreshed.refreshed_home()}"
+    found = f"{number_of(len(targets), 'refreshed target')} in {refreshed.refreshed_home()}"
     yield Check("data overbench_model", Status.OK, "\n        ".join([found, *targets]))
     fetched = [model.name for model in MODELS if cached(model)]
     yield Check("models", Status.OK, f"{', '.join(fetched) or 'none'} fetched in {models_dir()}")

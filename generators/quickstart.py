@@ -12,9 +12,10 @@ from typing import Any
 import typer
 
 from generators.models import models
+from generators.targets.target import default_device
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict
-from overbench_tasks.text import printable
+from overbench_tasks.text import number_of, printable
 
 MODEL = "qwen2.5-coder-0.5b"
 TASK = "overbench_hard"
@@ -23,7 +24,13 @@ SHOWN = 5
 
 
 def run(
-    model: str, model_args: str | None, *, limit: int, batch_size: str, device: str, output_path: Path | None
+    model: str,
+    model_args: str | None,
+    *,
+    limit: int,
+    batch_size: str,
+    device: str | None,
+    output_path: Path | None,
 ) -> None:
     """Score a model on ``overbench_hard``; print lm-eval's table, refused prompts and the command.
 
@@ -32,7 +39,7 @@ def run(
         model_args: lm-eval's model arguments, or None to fetch and use :data:`MODEL`.
         limit: the number of prompts, at least 1.
         batch_size: an integer or ``auto``.
-        device: a torch device name.
+        device: a torch device name; None: as :func:`~generators.targets.target.default_device` says.
         output_path: where lm-eval's result and sample files go, or None for nowhere.
 
     Raises:
@@ -44,8 +51,9 @@ def run(
         named = models.find(MODEL)
         model_args = models.model_args(named, models.fetch(named))
     asked: dict[str, Any] = {"model": model, "model_args": model_args, "tasks": TASK}
-    asked |= {"limit": limit, "batch_size": batch_size, "device": device}
-    typer.echo(f"Asking {limit} harmless prompts of {TASK} on {device} ...", err=True)
+    asked |= {"limit": limit, "batch_size": batch_size}
+    asked |= {"device": device} if device else {}
+    typer.echo(f"Asking {number_of(limit, 'harmless prompt')} of {TASK} ...", err=True)
     results = _evaluate(asked, output_path)
 
     from lm_eval.utils import make_table
@@ -77,7 +85,10 @@ def _evaluate(asked: Mapping[str, Any], output_path: Path | None) -> dict[str, A
 
     tracker = EvaluationTracker(output_path=str(output_path)) if output_path else None
     results: dict[str, Any] = simple_evaluate(
-        **{**asked, "tasks": [TASK]}, apply_chat_template=True, log_samples=True, evaluation_tracker=tracker
+        **{"device": default_device(), **asked, "tasks": [TASK]},
+        apply_chat_template=True,
+        log_samples=True,
+        evaluation_tracker=tracker,
     )
     if tracker:
         tracker.save_results_aggregated(results=results, samples=results["samples"])

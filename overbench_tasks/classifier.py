@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Label, Pair, Verdict
 from overbench_tasks.refusal import label_reply
+from overbench_tasks.text import number_of
 
 REPLY: Final = "{reply}"
 PAIR: Final = "pair"
@@ -192,8 +193,8 @@ class Classifier:
             raise
         except (RuntimeError, ValueError, IndexError) as error:
             raise OverbenchError(
-                f"The classifier {self.settings.model!r} failed on {len(texts)} replies: {error} If memory "
-                "ran out, set a smaller batch_size or device=cpu."
+                f"The classifier {self.settings.model!r} failed on {number_of(len(texts), 'reply')}: {error} "
+                "If memory ran out, set a smaller batch_size or device=cpu."
             ) from error
         return [verdict or self._verdict(next(probabilities)) for verdict in verdicts]
 

@@ -36,7 +36,7 @@ from overbench_tasks.chat.template import PromptTemplate
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import label_reply
-from overbench_tasks.text import neutralise, shorten, without_reasoning
+from overbench_tasks.text import neutralise, number_of, shorten, without_reasoning
 
 logger = logging.getLogger(__name__)
 
@@ -161,8 +161,8 @@ class Judge:
         """What the last :meth:`label` asked and spent, in one line."""
         tokens = self.tokens
         return (
-            f"Judge {self.settings.model}: {self.asked:,} replies asked now, {self.cached:,} judged earlier. "
-            f"Tokens now: {tokens['prompt']:,} in, {tokens['completion']:,} out; "
+            f"Judge {self.settings.model}: {number_of(self.asked, 'reply')} asked now, {self.cached:,} "
+            f"judged earlier. Tokens now: {tokens['prompt']:,} in, {tokens['completion']:,} out; "
             f"earlier: {tokens['cached_prompt']:,} in, {tokens['cached_completion']:,} out."
         )
 
@@ -259,9 +259,9 @@ class Judge:
             lines.insert(0, f"  Asking stopped early: {self._client.stopped_because}.")
         rule = "!" * 88
         logger.warning(
-            "\n%s\nOVERBENCH: %s of %s replies have no verdict from the judge and are unscored.\n%s\n"
+            "\n%s\nOVERBENCH: without a verdict from the judge, and unscored: %s of %s.\n%s\n"
             "Verdicts so far are kept. Run again to ask for the missing ones only.\n%s",
-            *(rule, f"{sum(reasons.values()):,}", f"{len(outcomes):,}", "\n".join(lines), rule),
+            *(rule, f"{sum(reasons.values()):,}", number_of(len(outcomes), "reply"), "\n".join(lines), rule),
         )
 
 

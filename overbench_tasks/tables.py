@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NoReturn, TextIO, cast
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 SUFFIXES: Final = (".jsonl", ".csv", ".parquet")
 
@@ -254,7 +255,7 @@ def csv_records(
             if len(fields) == width:
                 yield reader.line_num, fields
             elif fields:
-                counts = f"{len(fields)} fields, but the header has {width}"
+                counts = f"{number_of(len(fields), 'field')}, but the header has {width}"
                 bad(OverbenchError(f"{path}, line {reader.line_num}: {counts}. Mend the row."))
     finally:
         if not stream.closed:

@@ -68,6 +68,18 @@ def printable(text: str) -> str:
     return "".join(kept)
 
 
+def number_of(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 reply``, ``2 replies``, ``0 prompts``, ``1,000 prompts``: a number with its noun.
+
+    Args:
+        noun: as it is with 1; it may have words before it, and a verb behind it where ``plural`` does, too.
+        plural: as it is with other numbers; None: with the regular ending.
+    """
+    if plural is None:
+        plural = f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def excerpt(text: str) -> str:
     """The beginning of a text, printable in one line."""
     return printable(text[:EXCERPT_CHARS])

@@ -26,10 +26,13 @@ REASONS = {"refused": "I'm sorry, but", "partial": "I won't", "unscored": "empty
 
 
 def verdict(label: str) -> str:
-    """As a log holds it; ``blocked`` is a refusal by the provider."""
+    """As a log holds it; ``blocked`` is a refusal by the provider, ``blocked@xai/bio`` one by xai for bio."""
+    label, _, block = label.partition("@")
     blocked = label == "blocked"
     said = {"label": "refused" if blocked else label, "reason": REASONS.get(label, ""), "by": "made_up"}
-    return json.dumps(said | {"blocked": blocked})
+    provider, _, category = block.partition("/")
+    withheld = {"by": f"provider:{provider}", "provider": provider, "category": category} if block else {}
+    return json.dumps(said | withheld | {"blocked": blocked})
 
 
 def sample(
@@ -83,7 +86,11 @@ def write_log(
             doc = {"id": f"row-{number}", **{key: row.get(key) for key in ("prompt", "category", "features")}}
             doc |= {key: row[key] for key in ("id", "prompt_label", "pair_id", "subset") if key in row}
             said = labels if name == filters[0] else ["complied"] * len(labels)
-            rows.append(sample(doc, [REPLIES[one] for one in labels], said, number=number, filter=name))
+            rows.append(
+                sample(
+                    doc, [REPLIES[one.partition("@")[0]] for one in labels], said, number=number, filter=name
+                )
+            )
     log = write_table(folder / f"samples_{task}_{date}.jsonl", rows)
     file = folder / f"results_{date}.json"
     earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}

@@ -28,7 +28,7 @@ from overbench_tasks.chat.outcome import (
 )
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
-from overbench_tasks.text import encodable
+from overbench_tasks.text import encodable, number_of
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +45,9 @@ class BatchPending(OverbenchError):  # noqa: N818  (no error: the run waits)
 
     def __init__(self, folder: Path, files: Sequence[Path], missing: int, found: int, notes: str) -> None:
         super().__init__(
-            f"Waiting for {missing:,} of {missing + found:,} replies. Expected result files in {folder}, "
-            f"any name but {_PREFIX}*.jsonl. Send these as OpenAI batches (endpoint {URL}) and put their "
-            "output and error files there, or have them filled in, one line "
+            f"Waiting for {missing:,} of {number_of(missing + found, 'reply')}. Expected result files in "
+            f"{folder}, any name but {_PREFIX}*.jsonl. Send these as OpenAI batches (endpoint {URL}) and put "
+            "their output and error files there, or have them filled in, one line "
             f'{{"custom_id": ..., "text": ...}} a request: {", ".join(file.name for file in files)}. '
             "Then run again; only what is missing is asked for. Delete a file that will never be answered, "
             f"and its requests are written anew.{notes}"
@@ -82,15 +82,15 @@ class Results:
                 self.final.add(key)
             return
         if reply is None:
-            self.problems["malformed lines"] += 1
+            self.problems["malformed line"] += 1
         elif key in self.replies:
-            self.problems["duplicates"] += 1
+            self.problems["duplicate"] += 1
         else:
             self.replies[key] = reply
 
     def notes(self) -> str:
         """The trouble in the result files in one sentence, or ""."""
-        parts = [f"{count:,} {reason}" for reason, count in sorted(self.problems.items())]
+        parts = [number_of(count, reason) for reason, count in sorted(self.problems.items())]
         lost = Counter(detail for key, detail in self.failures.items() if key not in self.replies)
         parts += [f"{count:,} failed with {detail}" for detail, count in lost.most_common(3)]
         return f" In the result files: {'; '.join(parts)}." if parts else ""
@@ -181,7 +181,7 @@ class BatchFiles:
                 if key in known:
                     results.add(key, row)
                 else:
-                    results.problems["unknown custom ids"] += 1
+                    results.problems["unknown custom id"] += 1
         return results
 
 
@@ -246,4 +246,4 @@ def _lines(file: Path, problems: Counter[str]) -> Iterator[tuple[str, dict[str, 
         if isinstance(row, dict) and isinstance(row.get("custom_id"), str):
             yield row["custom_id"], row
         else:
-            problems["malformed lines"] += 1
+            problems["malformed line"] += 1

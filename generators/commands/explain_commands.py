@@ -12,6 +12,7 @@ import typer
 from generators.commands.options import Given, offers, validated
 from generators.explain.explain_settings import ExplainSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 SHOWN = 10
 """Explanations of a set in the terminal; the page has all of them."""
@@ -49,7 +50,8 @@ def explain(
         Path | None, typer.Option("--prompts", help="Instead of a prompt: a file of prompts.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-L", min=1, help="So many prompts of the run or file.")
+        int | None,
+        typer.Option("--limit", "-L", min=1, help="So many prompts of the run or file, drawn at random."),
     ] = None,
     given: Given,
     labeller: Annotated[
@@ -77,12 +79,15 @@ def explain(
     if prompt is not None:
         asked = explain_run.one_prompt(prompt)
     elif prompts is not None:
-        asked = explain_run.prompts_of_file(prompts, limit)
+        asked = explain_run.prompts_of_file(prompts)
     else:
-        of_run = explain_run.refused_prompts(run or [], limit)
+        of_run = explain_run.refused_prompts(run or [])
         asked, unsafe = list(of_run.refused), of_run.unsafe
         for note in of_run.notes(settings.target.system_instruction):
             typer.echo(note, err=True)
+    if len(few := explain_run.drawn(asked, limit)) < len(asked):
+        typer.echo(f"{len(few):,} of {len(asked):,} prompts, drawn at random.", err=True)
+        asked = few
     target = Target(settings.target, settings.generation)
     found = []
     try:
@@ -98,4 +103,4 @@ def explain(
     if len(found) > 1 and not json_output:
         typer.echo("\n".join(summary_lines(found, unsafe)))
     if out is not None and not json_output:
-        typer.echo(f"{out / 'explain.html'}: {len(found):,} prompts")
+        typer.echo(f"{out / 'explain.html'}: {number_of(len(found), 'prompt')}")

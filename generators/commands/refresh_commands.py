@@ -21,6 +21,7 @@ from generators.refresh.run import Run, settings_of
 from generators.refresh.status import attributed_prompts, status_lines
 from generators.refresh.store import Store
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 Where = Annotated[
     Path | None,
@@ -125,8 +126,8 @@ def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:
         )
         return
     typer.echo(
-        f"{folder}: {exported.accepted:,} prompts passed all gates, {exported.verified:,} of them are "
-        f"refused by the target. In {exported.folder}"
+        f"{folder}: {number_of(exported.accepted, 'prompt')} passed all gates, and the target refuses "
+        f"{exported.verified:,}. In {exported.folder}"
     )
     if exported.verified:
         typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings, exported.folder)}")
@@ -183,7 +184,7 @@ def attribute(
         typer.echo(view.ansi(prompt, attribution, score=score) + "\n")
     if html is not None:
         html.write_text(view.html(prompts, score=score), encoding="utf-8")
-        typer.echo(f"{html}: {len(prompts):,} prompts")
+        typer.echo(f"{html}: {number_of(len(prompts), 'prompt')}")
 
 
 def status(run: RunDirectory) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from generators.commands.options import Given, offers, validated
 from generators.release.release_settings import AggregateSettings, EngineSettings
+from overbench_tasks.text import number_of
 
 Outcomes = Annotated[
     list[Path] | None,
@@ -175,4 +176,5 @@ def report(
         families=families,
         title=title,
     )
-    typer.echo(f"{files[0]}: one file, for any browser; {files[1]} and {len(files) - 2} pictures beside it.")
+    pictures = number_of(len(files) - 2, "picture")
+    typer.echo(f"{files[0]}: one file, for any browser; {files[1]} and {pictures} beside it.")

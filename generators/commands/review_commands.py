@@ -17,6 +17,7 @@ from overbench_tasks.records import Label
 from overbench_tasks.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
+from overbench_tasks.text import number_of
 
 By = Annotated[str, typer.Option("--by", help="Who labels: rules, judge, classifier, two-stage or keywords.")]
 ByArgs = Annotated[
@@ -171,7 +172,7 @@ def annotate(
                     blind=not show_labels,
                     annotators=who,
                 )
-        typer.echo(f"{shown}: {drawn} {'prompts' if prompts else 'replies'}. Labels: {words}.")
+        typer.echo(f"{shown}: {number_of(drawn, 'prompt' if prompts else 'reply')}. Labels: {words}.")
     elif not interactive:
         there = "is there already" if len(sheets) == 1 else "are there already"
         typer.echo(f"{shown} {there}. Go on with --interactive, or name another file.", err=True)
@@ -217,7 +218,14 @@ def agreement(
 
     Also how far several annotators agree; with --run, correct the rate of runs for the labeller's errors.
     """
-    from overbench_tasks.review import agreement, annotators, correction, label_quality, moderators
+    from overbench_tasks.review import (
+        agreement,
+        annotators,
+        corrected_runs,
+        correction,
+        label_quality,
+        moderators,
+    )
 
     paths = matching_files(files or ())
     # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
@@ -251,12 +259,14 @@ def agreement(
             for line in agreement.disagreement_lines(found, limit):
                 typer.echo(line)
             names = ", ".join(map(str, labels))
-            errors = correction.LabelErrors(found, f"{int(found.counts.sum()):,} labelled replies of {names}")
+            errors = correction.LabelErrors(
+                found, f"{number_of(int(found.counts.sum()), 'labelled reply')} of {names}"
+            )
         if errors is None:
             raise typer.BadParameter(
                 f"no labelled set that comes with the package tells the errors of {labeller.name}. Label "
                 "some replies (overbench annotate), and name them.",
                 param_hint="LABELS",
             )
-        for line in correction.correction_lines(errors, runs, labeller):
+        for line in corrected_runs.correction_lines(errors, runs, labeller):
             typer.echo(line)

@@ -15,6 +15,7 @@ from generators.rewrite.rewrite import HARD_NAME, REWRITTEN_NAME, RewriteRun, pl
 from generators.rewrite.rewrite_settings import RewriteSettings, load_rewrite, target_from_words
 from overbench_tasks.chat.endpoint import settings_from_words
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 
 @offers(
@@ -115,7 +116,7 @@ def _work(settings: RewriteSettings, folder: Path) -> None:
     for judge, said in summary["votes"].items():
         typer.echo(f"  {judge}: {', '.join(f'{verdict} {count:,}' for verdict, count in said.items())}")
     file = folder / "data" / (HARD_NAME if summary.get("hard") else REWRITTEN_NAME)
-    typer.echo(f"{folder}: {summary['passed']:,} prompts in {folder / 'data' / REWRITTEN_NAME}")
+    typer.echo(f"{folder}: {number_of(summary['passed'], 'prompt')} in {folder / 'data' / REWRITTEN_NAME}")
     if summary["passed"]:
         source = shlex.quote(json.dumps({"overbench_source": str(file)}))
         typer.echo(f"Now: lm_eval --tasks overbench --metadata {source}")

@@ -58,7 +58,9 @@ def quickstart(
     model: Annotated[str, typer.Option("--model", help="lm-eval's model type.")] = "hf",
     limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many prompts to ask.")] = 40,
     batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "20",
-    device: Annotated[str, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps.")] = "cpu",
+    device: Annotated[
+        str | None, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps. Default: lm_eval's choice.")
+    ] = None,
     output_path: Annotated[
         Path | None, typer.Option("--output_path", "-o", help="Keep results and samples here.")
     ] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 
 def subset(
@@ -51,12 +52,14 @@ def subset(
     given = read_release(folder)
     if estimate:
         from generators.subset.subset_logs import estimate_from_logs
+        from generators.targets.short_names import short_names
         from overbench_tasks.text import printable
 
         mark, found, notes = estimate_from_logs(given, estimate)
-        typer.echo(f"Rates on all {mark.total:,} prompts of {mark.release}, estimated ({mark}):")
+        typer.echo(f"Rates on all {number_of(mark.total, 'prompt')} of {mark.release}, estimated ({mark}):")
+        shown = short_names(found)
         for target, one in sorted(found.items()):
-            typer.echo(f"{printable(target)}: {one}")
+            typer.echo(f"{printable(shown[target])}: {one}")
         for note in notes:
             typer.echo(note)
     elif out is not None:

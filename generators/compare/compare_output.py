@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from generators.compare.changes import GroupChange, MeasuredChange, PromptPair, RepeatNoise
 from generators.compare.decision import Decision, TargetComparison
 from overbench_tasks.metrics import Rate
-from overbench_tasks.text import escaped, printable
+from overbench_tasks.text import escaped, number_of, printable
 
 MOST_GROUPS: Final = 10
 """Of each kind, in the tables for people; JSON has all."""
@@ -52,8 +52,9 @@ def markdown_page(found: TargetComparison) -> str:
 
 
 def _lines(found: TargetComparison, disarm: Disarm, bullet: str) -> Iterator[str]:
-    yield f"{bullet}BASE: {disarm(found.base)}"
-    yield f"{bullet}NEW: {disarm(found.new)}"
+    base, new = found.shown
+    yield f"{bullet}BASE: {disarm(base)}"
+    yield f"{bullet}NEW: {disarm(new)}"
     yield ""
     measured = [one for one in found.decisions if one.overall.n]
     if measured:
@@ -76,7 +77,7 @@ def _sentence(one: Decision) -> str:
 
 def _noise(one: Decision, name: str, noise: RepeatNoise) -> str:
     return (
-        f"{name} against itself, from {noise.prompts:,} prompts with several replies: of two "
+        f"{name} against itself, from {number_of(noise.prompts, 'prompt')} with several replies: of two "
         f"replies only one is {one.found.measure.verb} on {noise.disagreement:.4f} of them; 95 % of the "
         f"differences between two such runs lie within ±{noise.difference:.4f}."
     )
@@ -205,7 +206,7 @@ def junit_xml(found: TargetComparison) -> str:
     states = [one.state for one in found.decisions]
     suite = ElementTree.Element(
         "testsuite",
-        name=xml_text(f"overbench compare: {found.base} -> {found.new}"),
+        name=xml_text(f"overbench compare: {' -> '.join(found.shown)}"),
         tests=str(len(states)),
         failures=str(states.count("worse")),
         errors=str(states.count("cannot_tell")),

@@ -20,8 +20,10 @@ from typing import Final, Literal
 from generators.compare.changes import MEASURES, GroupChange, MeasuredChange, corrected, measured_change
 from generators.compare.compare_settings import CompareSettings
 from generators.compare.sides import Side
+from generators.targets.short_names import short_names
 from generators.targets.ways_of_asking import described, differing
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 State = Literal["worse", "not_worse", "not_shown_worse", "cannot_tell", "not_measured"]
 """``not_worse``: the interval rules out a rise of more than allowed; ``not_shown_worse``: it doesn't."""
@@ -61,6 +63,12 @@ class TargetComparison:
     settings: CompareSettings
     decisions: tuple[Decision, ...]
     notes: tuple[str, ...]
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The two targets by short names, for people."""
+        shown = short_names((self.base, self.new))
+        return shown[self.base], shown[self.new]
 
     @property
     def exit_code(self) -> int:
@@ -162,7 +170,7 @@ def _notes(base: Side, new: Side) -> Iterator[str]:
         yield from (f"{name}: {note}" for note in side.notes)
         others = len(side.answers.keys() - (new if side is base else base).answers.keys())
         if others:
-            yield f"{others:,} prompts of {name} were not asked of the other side; they are in no figure."
+            yield f"In no figure: {number_of(others, 'prompt')} of {name} that the other side was not asked."
     if told := differing([base.target, new.target]):
         yield f"The two were asked in different ways: {described(told)}."
     if base.target.checkpoint == new.target.checkpoint and base.name != new.name:

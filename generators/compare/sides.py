@@ -12,6 +12,7 @@ from typing import Any, Final
 from generators.release.read import Release, is_release, read_release
 from generators.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from generators.targets.naming import Aliases, TargetRecord
+from generators.targets.short_names import short_names
 from generators.targets.ways_of_asking import joined
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
@@ -77,7 +78,7 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
 
     Args:
         place: an lm-eval output folder or a release; where it holds several targets, with the one that is
-            meant behind a colon: ``responses:org/model``.
+            meant behind a colon, by its name or as reports have it: ``responses:org/model``.
         more: further output folders of the same target: its repetitions, or its other tasks.
         relabel: label all replies anew, by today's rules.
 
@@ -117,17 +118,19 @@ def _parsed(place: str) -> tuple[Path, str | None]:
 
 
 def _chosen(names: Iterable[str], wanted: str | None, place: str) -> str:
-    known = sorted(set(names))
+    """The name that is meant, by itself or by its short form."""
+    by_shown = {shown: name for name, shown in short_names(sorted(set(names))).items()}
+    known = {**by_shown, **{name: name for name in by_shown.values()}}
     if wanted in known:
-        return str(wanted)
-    if wanted is None and len(known) == 1:
-        return known[0]
-    listed = ", ".join(map(repr, known)) or "none"
+        return known[wanted]
+    if wanted is None and len(by_shown) == 1:
+        return next(iter(by_shown.values()))
+    listed = ", ".join(map(repr, by_shown)) or "none"
     if wanted is None:
         raise OverbenchError(
-            f"Expected one target in {place}, found {len(known)}: {listed}. Say which: '{place}:TARGET'."
+            f"Expected one target in {place}, found {len(by_shown)}: {listed}. Say which: '{place}:TARGET'."
         )
-    near = difflib.get_close_matches(wanted, known, n=1)
+    near = difflib.get_close_matches(wanted, by_shown, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {listed}."
     raise OverbenchError(f"{place.removesuffix(f':{wanted}')} has no target {wanted!r}. {hint}")
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, model_validator
 from generators.detector.detector_settings import DetectorSettings, Split
 from generators.detector.scores import BaselineComparison
 from generators.detector.tuning import Calibration
+from overbench_tasks.text import number_of
 
 _BASELINE: Final = "TF-IDF + logistic regression"
 _FIGURES: Final = {"auroc": "AUROC", "f1": "F1", "precision": "precision", "recall": "recall"}
@@ -121,7 +122,8 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             f"expected calibration error {self.ece_uncalibrated:.3f} -> {ours.ece:.3f}"
         )
         if self.truncated:
-            yield f"  {self.truncated:,} prompts are longer than the detector reads (max_length)"
+            longer = number_of(self.truncated, "prompt is", "prompts are")
+            yield f"  {longer} longer than the detector reads (max_length)"
         yield from (f"  note: {note}" for note in self.notes)
         for name in self.lost_to_baseline():
             found = self.test[name]

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.text import number_of
 
 Split = Literal["train", "validation", "test"]
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
@@ -170,7 +171,7 @@ def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
     for split, found in splits.items():
         refused = sum(example.refused for example in found)
         if refused in (0, len(found)):
-            what = f"has {len(found):,} prompts, {'all' if refused else 'none'} of them refused"
+            what = f"has {number_of(len(found), 'prompt')}, {'all' if refused else 'none'} of them refused"
             raise OverbenchError(
                 f"Expected refused and accepted prompts in the {split} split, but it "
                 f"{what if found else 'is empty'}. Use more seeds, or give the {split} split a larger share."
@@ -181,8 +182,8 @@ def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
     if shared := {text: found for text, found in where.items() if len(found) > 1}:
         names = [split for split in SPLITS if any(split in found for found in shared.values())]
         raise OverbenchError(
-            f"{len(shared):,} prompts are in more than one split ({', '.join(names)}), such as "
-            f"{prompt_id(next(iter(shared)))}: the test would measure memory. Keep each prompt in the split "
-            "it was first in."
+            f"{number_of(len(shared), 'prompt is', 'prompts are')} in more than one split "
+            f"({', '.join(names)}), such as {prompt_id(next(iter(shared)))}: the test would measure memory. "
+            "Keep each prompt in the split it was first in."
         )
     return splits

@@ -29,7 +29,7 @@ from generators.near_duplicates import near_duplicates
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, read_prompts
 from overbench_tasks.prompts.sources import source_file
-from overbench_tasks.text import markdown_cell, printable
+from overbench_tasks.text import markdown_cell, number_of, printable
 
 THRESHOLD: Final = 0.8
 """From this similarity on, two prompts are near duplicates, as for ``overbench aggregate``."""
@@ -131,7 +131,9 @@ class DiversityReport:
         shown = [one.figures() for one in self.sets]
         rows += [[name, *(figures[name] for figures in shown)] for name in shown[0]]
         if others:
-            across = (f"{_number(one.nearest_of_first)} ({one.shared:,} texts in both)" for one in others)
+            across = (
+                f"{_number(one.nearest_of_first)} ({number_of(one.shared, 'text')} in both)" for one in others
+            )
             rows.append([f"nearest neighbour of {first.name} in it", NONE, *across])
         cells = [[markdown_cell(printable(cell)) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

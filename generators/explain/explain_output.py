@@ -8,7 +8,7 @@ from typing import Any, Final
 from generators.explain.explanation import Explanation, FoundTriggers
 from generators.explain.trigger_table import gain, summary, trigger_counts, word_form
 from generators.report.sections.section import Cell, Piece, Report, ReportTable, Section, make
-from overbench_tasks.text import excerpt, printable, visible
+from overbench_tasks.text import excerpt, number_of, printable, visible
 
 IN_TRIGGER, IN_ANOTHER, NEEDED_WITH_OTHERS = 5, 3, 4
 MOST_ROWS: Final = 10
@@ -51,7 +51,8 @@ def terminal_lines(one: Explanation, instruction: str | None) -> Iterator[str]:
         yield from (f"  {line}" for line in told(one.sentences, "sentence", one))
     if one.words is not None:
         yield from (f"  {line}" for line in told(one.words, "word", one))
-    yield f"  {one.calls:,} calls{f' ({one.requests:,} requests)' if one.requests > one.calls else ''}"
+    requests = f" ({number_of(one.requests, 'request')})" if one.requests > one.calls else ""
+    yield f"  {number_of(one.calls, 'call')}{requests}"
 
 
 def told_state(one: Explanation) -> str:
@@ -121,7 +122,8 @@ def summary_lines(
             cost = f"; {row.unsafe_refused:,} of {row.unsafe:,} unsafe ones with it are refused, too"
             yield (
                 f"  {row.alone:>5,} hinge on “{printable(row.text)}” alone, {row.together:,} on it and others"
-                f" ({row.prompts:,} refused prompts have it{cost if row.unsafe else ''})"
+                f" ({number_of(row.prompts, 'refused prompt has', 'refused prompts have')} it"
+                f"{cost if row.unsafe else ''})"
             )
 
 
@@ -140,7 +142,8 @@ def count_lines(explained: Sequence[Explanation]) -> Iterator[str]:
                 ends.append(f"{told['not_borne_out']:,} by probability, not borne out by a reply")
             yield "; ".join([f"{unit}s of the minimal trigger: {sizes or 'none found'}", *ends])
     if found["calls_median"] is not None:
-        yield f"{found['calls']:,} calls, a median of {found['calls_median']:g} for a refused prompt"
+        calls = number_of(found["calls"], "call")
+        yield f"{calls}, a median of {found['calls_median']:g} for a refused prompt"
 
 
 def _searches(explained: Sequence[Explanation], unit: str) -> list[FoundTriggers]:

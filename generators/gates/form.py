@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from generators.gates.rejection import Rejection
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
-from overbench_tasks.text import excerpt
+from overbench_tasks.text import excerpt, number_of
 
 
 class FormSettings(BaseModel, frozen=True, extra="forbid"):
@@ -82,16 +82,18 @@ def form_problem(prompt: str, settings: FormSettings) -> Rejection | None:
 
 def _too_long(prompt: str, settings: FormSettings) -> str | None:
     if len(prompt) > settings.max_chars:  # what follows, and all later checks, see a short text
-        return f"{len(prompt):,} characters, at most {settings.max_chars:,} expected"
-    words = len(prompt.split())
-    return f"{words} words, at most {settings.max_words} expected" if words > settings.max_words else None
+        return f"{number_of(len(prompt), 'character')}, at most {settings.max_chars:,} expected"
+    if (words := len(prompt.split())) > settings.max_words:
+        return f"{number_of(words, 'word')}, at most {settings.max_words:,} expected"
+    return None
 
 
 def _too_short(prompt: str, settings: FormSettings) -> str | None:
-    chars, words = len(prompt.strip()), len(prompt.split())
-    if chars < settings.min_chars:
-        return f"{chars} characters, at least {settings.min_chars} expected"
-    return f"{words} words, at least {settings.min_words} expected" if words < settings.min_words else None
+    if (chars := len(prompt.strip())) < settings.min_chars:
+        return f"{number_of(chars, 'character')}, at least {settings.min_chars:,} expected"
+    if (words := len(prompt.split())) < settings.min_words:
+        return f"{number_of(words, 'word')}, at least {settings.min_words:,} expected"
+    return None
 
 
 _LINE_BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from overbench_tasks.classifier import Classifier, ClassifierSettings
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.text import encodable
+from overbench_tasks.text import encodable, number_of
 
 VoteWord = Literal["benign", "harmful", "unscored"]
 
@@ -92,8 +92,9 @@ class ModerationClassifier:
             found = model.probabilities([(encodable(prompt),) for prompt in prompts])
         except (RuntimeError, IndexError) as error:
             raise OverbenchError(
-                f"The moderation model {self._settings.model} failed on {len(prompts):,} prompts: {error} If "
-                "memory ran out, set a smaller batch_size or device: cpu."
+                f"The moderation model {self._settings.model} failed on "
+                f"{number_of(len(prompts), 'prompt')}: {error} If memory ran out, set a smaller "
+                "batch_size or device: cpu."
             ) from error
         return [self._vote(1 - p if inverted else p) for p in found]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.seeds.seeds import SPLITS, read_seeds, split, split_sizes
+from overbench_tasks.text import number_of
 
 REQUEST_TOKENS = 400
 """Of the adversary's prompt without the seed; of a judge's, :data:`JUDGE_TOKENS`."""
@@ -88,17 +89,18 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     sizes = ", ".join(f"{name} {plan.seeds[name]:,}" for name in SPLITS)
     moderation = "nobody: records will say unmoderated" if settings.moderation.none else "by a classifier"
     if plan.judge_calls:
-        moderation = f"{plan.judge_calls:,} judge calls at most"
+        moderation = f"{number_of(plan.judge_calls, 'judge call')} at most"
     lines = [
         f"target      {settings.target.name}",
-        f"seeds       {plan.seeds.total():,} prompts: {sizes}",
-        f"label       {plan.seed_calls:,} target calls, labelled by {settings.labeller.by}",
+        f"seeds       {number_of(plan.seeds.total(), 'prompt')}: {sizes}",
+        f"label       {number_of(plan.seed_calls, 'target call')}, labelled by {settings.labeller.by}",
         f"detector    {settings.detector.model}, trained {rounds + 1} times",
-        f"generate    {rounds} rounds of {plan.jobs:,} requests to {settings.adversary.model}, "
-        f"{settings.adversary.candidates} candidates each: {plan.written:,} candidates at most",
+        f"generate    {number_of(rounds, 'round')} of {number_of(plan.jobs, 'request')} to "
+        f"{settings.adversary.model}, {number_of(settings.adversary.candidates, 'candidate')} each: "
+        f"{number_of(plan.written, 'candidate')} at most",
         f"moderate    {moderation}",
-        f"verify      {plan.through:,} target calls at most, and about {settings.rounds.explore:.0%} of what "
-        "the detector alone turns away",
+        f"verify      {number_of(plan.through, 'target call')} at most, and about "
+        f"{settings.rounds.explore:.0%} of what the detector alone turns away",
         f"tokens      about {plan.prompt_tokens:,} in and {plan.completion_tokens:,} out, to adversary "
         "and judges",
         f"cost        about {plan.cost:,.2f} US dollars at {prices.prompt} and {prices.completion} per "

@@ -1,6 +1,7 @@
-"""``--preset paper``: where our defaults depart from Pu et al. 2025, and what turns each departure back.
+"""``--preset paper``: how our defaults depart from Pu et al. 2025; what the preset undoes, and what it keeps.
 
-:data:`DEPARTURES` is the one place: the preset, the table of the documentation and its test are made of it.
+:data:`DEPARTURES` and :data:`KEPT` are the one place: the preset, the tables of the documentation and their
+test are made of them.
 """
 
 from __future__ import annotations
@@ -66,6 +67,56 @@ DEPARTURES: Final = (
     Departure("gates.presence.enabled", False, "a prompt without its word says nothing of the word"),
 )
 
+
+class KeptDeparture(NamedTuple):
+    """What is otherwise than in the paper, whatever the settings.
+
+    Attributes:
+        what: the subject.
+        here: what this package does.
+        paper: what the paper does.
+    """
+
+    what: str
+    here: str
+    paper: str
+
+
+KEPT: Final = (
+    KeptDeparture(
+        "partial refusals",
+        "a reply that declines one part and answers another counts as accepted",
+        "replies are refusals or not",
+    ),
+    KeptDeparture(
+        "features",
+        "words: the attributions of a word's tokens are summed, and divided by the word's frequency, by the "
+        "package wordfreq",
+        "tokens, each divided by its own frequency",
+    ),
+    KeptDeparture(
+        "order of features",
+        "the first feature of every seed, then the second of every seed",
+        "all features of one seed, then those of the next",
+    ),
+    KeptDeparture(
+        "batches",
+        "requests are drawn in batches, from the seeds and counts of two batches earlier",
+        "one request after the other, each from all that came before it",
+    ),
+    KeptDeparture(
+        "moderation",
+        "judges or a classifier vote on each new prompt, or nobody does (`moderation.none`)",
+        "a detector filters harmful prompts out",
+    ),
+    KeptDeparture(
+        "turned away",
+        "parts of a writer's reply that are no prompts, and copies of known prompts",
+        "not described",
+    ),
+)
+"""The departures from the paper that no setting changes."""
+
 AS_IN_THE_PAPER: Final[Mapping[str, Any]] = {
     "seeds.sources": ("hh-rlhf", "toxigen"),
     "seeds.limit": None,
@@ -121,6 +172,12 @@ def departures_table(defaults: BaseModel) -> list[str]:
         default = attrgetter(setting)(defaults)
         lines.append(f"| `{setting}` | {_shown(default)} | {_shown(paper)} | {why} |")
     return lines
+
+
+def kept_table() -> list[str]:
+    """:data:`KEPT` as a Markdown table."""
+    lines = ["| what | here | in the paper |", "| --- | --- | --- |"]
+    return lines + [f"| {what} | {here} | {paper} |" for what, here, paper in KEPT]
 
 
 def _shown(value: Any) -> str:

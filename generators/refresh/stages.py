@@ -19,6 +19,7 @@ from generators.seeds.seeds import SPLITS, read_seeds, split
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LABELS, Label
+from overbench_tasks.text import number_of
 
 VALIDATION_SHARE_OF_NEW = 0.25
 """Of the prompts answered in a round, the share that goes into the validation split, by seed."""
@@ -50,9 +51,9 @@ def label_seeds(run: Run, round_number: int) -> Summary:
     counts = _counts(_ask_and_label(run, prompts, "label"), prompts)
     if not counts["refused"]:
         raise OverbenchError(
-            f"The target refused none of {len(prompts):,} seed prompts: there is nothing to attribute. Try "
-            "seeds that ask for harm (built-in: hh-rlhf, toxigen), more of them, or --system_instruction; "
-            f"{counts['unscored']:,} replies were unscored."
+            f"The target refused none of {number_of(len(prompts), 'seed prompt')}: there is nothing to "
+            "attribute. Try seeds that ask for harm (built-in: hh-rlhf, toxigen), more of them, or "
+            f"--system_instruction; {number_of(counts['unscored'], 'reply was', 'replies were')} unscored."
         )
     if counts["refused"] + counts["unscored"] == len(prompts):
         raise OverbenchError(

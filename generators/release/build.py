@@ -28,6 +28,7 @@ from generators.release.release_settings import AggregateSettings, EngineSetting
 from generators.targets.naming import Aliases, TargetRecord
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -148,7 +149,7 @@ def read_prompts(work: Workspace, say: Say) -> None:
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
-            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, label VARCHAR, blocked BOOLEAN,
+            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, label VARCHAR, blocked_by VARCHAR,
             reply VARCHAR, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
@@ -186,11 +187,12 @@ def read_prompts(work: Workspace, say: Say) -> None:
         SELECT count(*) FROM (
             SELECT id FROM records GROUP BY id HAVING bool_or(unsafe) AND NOT bool_and(unsafe))"""):
         work.notes.append(
-            f"{both:,} prompts are safe in one row and unsafe in another; they count as unsafe."
+            f"Counted as unsafe: {number_of(both, 'prompt')}, safe in one row and unsafe in another."
         )
     distinct = work.one("SELECT count(*) FROM prompts")
     work.counts |= {"read": position, "exact_duplicates": position - distinct}
-    say(f"{position:,} prompts read from {len(work.sources)} sources, {distinct:,} different ones.")
+    read = f"{number_of(position, 'prompt')} read from {number_of(len(work.sources), 'source')}"
+    say(f"{read}, {number_of(distinct, 'different one')}.")
 
 
 def keep_all(work: Workspace) -> None:
@@ -210,11 +212,11 @@ def drop_near_duplicates(work: Workspace, say: Say) -> None:
     """
     found, kept = _without_near_duplicates(work, "kept")
     work.counts |= {"near_duplicates": found, "kept": kept}
-    say(f"{found:,} near duplicates dropped, {kept:,} prompts kept.")
+    say(f"{number_of(found, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
     found, kept = _without_near_duplicates(work, "kept_unsafe")
     if found + kept:
         work.counts |= {"unsafe_near_duplicates": found, "unsafe": kept}
-        say(f"{found:,} near duplicates of unsafe prompts dropped, {kept:,} of these kept beside.")
+        say(f"{number_of(found, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept beside.")
 
 
 def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:

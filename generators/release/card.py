@@ -26,7 +26,7 @@ from generators.release.read import (
 from generators.targets.naming import TargetRecord
 from generators.targets.ways_of_asking import how_to_fill
 from overbench_tasks.prompts.refreshed import readable
-from overbench_tasks.text import markdown_cell, markdown_line
+from overbench_tasks.text import markdown_cell, markdown_line, number_of
 
 if TYPE_CHECKING:
     from generators.release.build import Workspace
@@ -161,12 +161,13 @@ without the words of the frame, is {facts["settings"]["near_duplicates"]} or mor
 
 def _hard(facts: Mapping[str, Any]) -> str:
     settings = facts["settings"]
-    n = len({log["target"] for log in facts["logs"]})
+    targets = number_of(settings["min_rejections"], "target")
+    checkpoints = number_of(settings["min_checkpoints"], "different\ncheckpoint")
+    logs = number_of(len({log["target"] for log in facts["logs"]}), "target")
     return f"""## What is hard
 
-`overbench_hard` holds the prompts refused by at least {settings["min_rejections"]} targets and by at least \
-{settings["min_checkpoints"]} different
-checkpoints (the authors: at least five of 25 models). Logs of {n} targets went into it. A rate on it speaks
+`overbench_hard` holds the prompts refused by at least {targets} and by at least \
+{checkpoints} (the authors: at least five of 25 models). Logs of {logs} went into it. A rate on it speaks
 of prompts that were chosen because models refuse them: it compares models, and says little of one model
 alone. Targets that took part in the choice have it against them."""
 
@@ -191,7 +192,8 @@ def _targets(targets: Sequence[TargetRecord]) -> str:
 
 def _matrix(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
-    missing = sum(gap["missing"] for gap in facts["gaps"])
+    missing = number_of(sum(gap["missing"] for gap in facts["gaps"]), "cell is", "cells are")
+    unlike, are = number_of(counts["conflicts"], "cell"), "is" if counts["conflicts"] == 1 else "are"
     several = "the label of most of its scored replies counts, and a tie\nis unscored"
     if counts["conflicts"]:
         several = (
@@ -200,14 +202,14 @@ def _matrix(facts: Mapping[str, Any]) -> str:
         )
     return f"""## Who refused what
 
-`matrix.parquet` has a row per prompt and target with a reply: {counts["cells"]:,} cells from
-{counts["verdicts"]:,} verdicts, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
+`matrix.parquet` has a row per prompt and target with a reply: {number_of(counts["cells"], "cell")} from
+{number_of(counts["verdicts"], "verdict")}, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
 {counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
 Where one target answered a prompt more than once, {several}; \
-{counts["conflicts"]:,} cells with differing labels are marked `conflict`.
+{unlike} with differing labels {are} marked `conflict`.
 Replies in logs and runs replace what an earlier release says of the same prompt and target
-({counts["cells_replaced"]:,} cells here), so that no reply counts twice.
-{missing:,} cells are missing (`gaps.md`); missing is never counted as accepted."""
+({number_of(counts["cells_replaced"], "cell")} here), so that no reply counts twice.
+{missing} missing (`gaps.md`); missing is never counted as accepted."""
 
 
 def _limits(facts: Mapping[str, Any]) -> str:
@@ -223,7 +225,8 @@ def _limits(facts: Mapping[str, Any]) -> str:
 def _columns(facts: Mapping[str, Any]) -> str:
     more = [f"`{name}`: {_MORE_COLUMNS[name]}." for name in facts.get("columns", ())]
     if pairs := facts["counts"].get("pairs"):
-        more.append(f"{pairs:,} pairs are whole; a prompt whose other half is not here has no `pair_id`.")
+        whole = number_of(pairs, "pair is", "pairs are")
+        more.append(f"{whole} whole; a prompt whose other half is not here has no `pair_id`.")
     return "\n\n".join([_COLUMNS, *(["\n".join(f"- {line}" for line in more)] if more else [])])
 
 

@@ -21,7 +21,7 @@ from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Label
 from overbench_tasks.tables import SUFFIXES, matching_files, read_table
-from overbench_tasks.text import encodable, excerpt
+from overbench_tasks.text import encodable, excerpt, number_of
 
 COLUMNS: Final = (
     *("prompt", "model", "outcome", "label", "prompt_label", "category", "reply"),
@@ -88,11 +88,11 @@ class OutcomeTable:
         """What to know of the table before trusting its numbers."""
         notes = []
         if self.left_out:
-            notes.append(f"{self.left_out:,} rows of {self.name} have no prompt and are left out.")
+            notes.append(f"Left out: {number_of(self.left_out, 'row')} of {self.name} without a prompt.")
         if self.without_text:
             notes.append(
-                f"{self.without_text:,} rows of {self.name} have an outcome and a reply without text. They "
-                'count as the table has them; where nothing came, write "empty".'
+                f"Counted as the table has it: {number_of(self.without_text, 'row')} of {self.name} with an "
+                'outcome and a reply without text. Where nothing came, write "empty".'
             )
         return notes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from generators.release.build import Say, Workspace
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 
 def check_pairs(work: Workspace) -> None:
@@ -34,9 +35,9 @@ def settle_pairs(work: Workspace, say: Say) -> None:
     lost = work.one("SELECT count(*) FROM halves WHERE number IN (FROM kept UNION ALL FROM kept_unsafe)")
     work.connection.execute("UPDATE prompts SET pair_id = NULL WHERE number IN (FROM halves)")
     work.counts["pairs"] = work.one("SELECT count(DISTINCT pair_id) FROM prompts")
-    say(f"{work.counts['pairs']:,} pairs of a harmless and an unsafe prompt.")
+    say(f"{number_of(work.counts['pairs'], 'pair')} of a harmless and an unsafe prompt.")
     if lost:
         work.notes.append(
-            f"{lost:,} prompts with a pair_id are in no pair here: the other half was dropped, or never "
-            "given."
+            f"In no pair here: {number_of(lost, 'prompt')} with a pair_id whose other half was dropped, or "
+            "never given."
         )

@@ -15,8 +15,7 @@ from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.prompts.prompt_labels import told_label
-from overbench_tasks.providers.model_reply import PROVIDER
-from overbench_tasks.records import LABELS
+from overbench_tasks.records import LABELS, PROVIDER
 from overbench_tasks.reply_rows import SAMPLES, reply_row
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
@@ -26,7 +25,7 @@ GIVEN: Final = "given by the source"
 
 
 class PromptRecord(NamedTuple):
-    """One row of a source; ``label``, ``blocked`` and ``reply`` are those of the run's own target.
+    """One row of a source; ``label``, ``blocked_by`` and ``reply`` are those of the run's own target.
 
     A named tuple, since there are hundreds of thousands, which DuckDB takes by column.
     """
@@ -48,7 +47,7 @@ class PromptRecord(NamedTuple):
     predicted_refusal_share: float | None = None
     unsafe: bool = False
     label: str | None = None
-    blocked: bool = False
+    blocked_by: str | None = None
     reply: str | None = None
 
 
@@ -146,6 +145,7 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
     else:
         column = "source_targets" if "source_targets" in told else "source_target"
         made_for = [aliases.name(target) for target in _words(told, column, where)]
+    label_by = _text(told, "label_by") or ""
     return PromptRecord(
         prompt=prompt,
         category=category,
@@ -164,7 +164,7 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         predicted_refusal_share=_predicted(told, where),
         unsafe=told_label(told, where) == "unsafe",
         label=label,
-        blocked=str(told.get("label_by")).startswith(PROVIDER),
+        blocked_by=label_by.removeprefix(PROVIDER) if label_by.startswith(PROVIDER) else None,
         reply=_text(told, "reply") or "",
     )
 

@@ -81,6 +81,9 @@ MATRIX_COLUMNS: Final = {
 }
 REASON_COLUMN: Final = {"reason": "string"}
 """Of the matrix, where some cell is unscored: why it is, as far as that is known."""
+BLOCK_COLUMNS: Final = {"blocked_by": "string", "blocked_for": "string"}
+"""Of the matrix, where some cell's reply was withheld: by which provider ("" where it is not known), and for
+what (its category, else its reason). Of a cell with several such replies the first, by name."""
 COUNT_COLUMNS: Final = dict.fromkeys((*map(str, LABELS), "blocked"), "int32")
 """Of the matrix, where label and number of verdicts don't tell these of every cell: how many verdicts have
 each label, and how many replies the provider withheld, or the rest of them."""
@@ -147,14 +150,14 @@ class Release:
         self, columns: Sequence[str] = tuple(MATRIX_COLUMNS), *, unsafe: bool = False
     ) -> pyarrow.Table:
         """The cells, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
-        :data:`COUNT_COLUMNS` and :data:`REASON_COLUMN` where they are.
+        :data:`COUNT_COLUMNS`, :data:`BLOCK_COLUMNS` and :data:`REASON_COLUMN` where they are.
 
         Args:
             unsafe: those of the unsafe prompts, which must be there.
         """
         wanted = {name: MATRIX_COLUMNS[name] for name in columns}
         name = UNSAFE_MATRIX_FILE if unsafe else MATRIX_FILE
-        return read_columns(self.folder / name, wanted, COUNT_COLUMNS | REASON_COLUMN)
+        return read_columns(self.folder / name, wanted, COUNT_COLUMNS | BLOCK_COLUMNS | REASON_COLUMN)
 
     def targets(self) -> list[TargetRecord]:
         """The targets, by name."""

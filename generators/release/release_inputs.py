@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from generators.release.asked_parts import PART_KEYS, part_notes, random_part
 from generators.release.outcomes import BY, OutcomeTable
@@ -122,26 +122,45 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], lis
 
 
 def notes_on_parts(logs: Sequence[Log]) -> list[str]:
-    """For people, of each run that asked only a part of a set."""
-    return [note for log in _parts(logs) for note in part_notes(log.target.target, log.run)]
+    """For people, of each run that asked only a part of a set; what holds for several is there once."""
+    notes = (note for log in _parts(logs) for note in part_notes(log.target.target, log.run))
+    return list(dict.fromkeys(notes))
 
 
-def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict[str, int]:
-    """Target -> how many prompts it was not asked, or gave no scored reply to, of sets of which its runs
-    asked a random part that has some of ``prompts``.
+class NotAsked(NamedTuple):
+    """Of sets of which a target was asked a random part.
+
+    Attributes:
+        prompts: how many it was not asked, or gave no scored reply to.
+        sequential: whether a part was asked until its interval was narrow enough.
+    """
+
+    prompts: int
+    sequential: bool
+
+
+def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict[str, NotAsked]:
+    """Target -> what it was not asked, of sets of which its runs asked a random part that has some of
+    ``prompts``.
 
     Args:
         label: ``safe`` or ``unsafe``: the side of these sets.
     """
-    found: dict[str, dict[str, int]] = defaultdict(dict)
+    found: dict[str, dict[str, NotAsked]] = defaultdict(dict)
     for log in _parts(logs):
         run, of_target = log.run, found[log.target.target]
-        if total := random_part(run).get(label):
+        part = random_part(run)
+        if part is not None and (total := part.totals.get(label)):
             rows = (row for row in read_replies(run.file) if row.prompt_label == label)
             scored = {row.prompt for row in rows if any(one.label != "unscored" for one in row.logged or ())}
             if not scored.isdisjoint(prompts):  # repeats have the same prompts first
-                of_target[run.task] = min(total - len(scored), of_target.get(run.task, total))
-    return {target: sum(tasks.values()) for target, tasks in found.items() if tasks}
+                left = NotAsked(total - len(scored), part.width is not None)
+                of_target[run.task] = min(left, of_target.get(run.task, left))
+    return {
+        target: NotAsked(sum(one.prompts for one in some), any(one.sequential for one in some))
+        for target, tasks in found.items()
+        if (some := tasks.values())
+    }
 
 
 def _parts(logs: Sequence[Log]) -> list[Log]:

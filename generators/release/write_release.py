@@ -16,6 +16,7 @@ from generators.categories.keywords import Categorised, categorise
 from generators.release.build import choose_hard, matrix_counts, more_columns
 from generators.release.card import card, find_gaps, write_gaps
 from generators.release.read import (
+    BLOCK_COLUMNS,
     CARD_FILE,
     COUNT_COLUMNS,
     DECODING_COLUMN,
@@ -35,6 +36,7 @@ from generators.release.read import (
 from generators.targets.naming import public_arguments
 from overbench_tasks import __version__
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,7 +61,8 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     write_matrix(work, folder)
     if unreadable := work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0):
         work.notes.append(
-            f"{unreadable:,} answers of the category judge were none; these prompts went by keywords."
+            f"Filed by keywords: {number_of(unreadable, 'prompt')} on which the category judge did not "
+            "answer."
         )
     missing = find_gaps(work)
     write_gaps(work, folder, missing)
@@ -89,7 +92,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     }
     _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
     _write_text(folder / CARD_FILE, card(facts, list(work.targets.values()), work.settings.about))
-    say(f"{work.counts['hard']:,} prompts in overbench_hard. Release: {out}")
+    say(f"{number_of(work.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
     for note in work.notes:
         say(f"Note: {note}")
     open_cells = sum(gap.missing + gap.unscored for gap in missing)
@@ -250,7 +253,9 @@ def _write_cells(work: Workspace, file: Path, kept: str) -> None:
     counts = COUNT_COLUMNS if work.one(f"SELECT count(*) FROM mixed SEMI JOIN {kept} USING (number)") else {}
     unscored = f"SELECT count(*) FROM cells SEMI JOIN {kept} USING (number) WHERE label = 'unscored'"
     reason = REASON_COLUMN if work.one(unscored) else {}
-    schema = arrow_schema(MATRIX_COLUMNS | counts | reason)
+    withheld = f"SELECT count(*) FROM blocks SEMI JOIN {kept} USING (number)"
+    blocks = BLOCK_COLUMNS if work.one(withheld) else {}
+    schema = arrow_schema(MATRIX_COLUMNS | counts | blocks | reason)
     # Small numbers are sorted, not texts; those are put in their place batch by batch.
     ids = connection.sql("SELECT id FROM prompts ORDER BY number").to_arrow_table()["id"].combine_chunks()
     names = pyarrow.array(list(work.targets), pyarrow.string())
@@ -259,12 +264,16 @@ def _write_cells(work: Workspace, file: Path, kept: str) -> None:
     told = "".join(f", coalesce({name}, {told}) AS {name}" for name, told in alike.items())
     if reason:
         told += ", if(label = 'unscored', reason, NULL) AS reason"
+    if blocks:
+        told += ", block.blocked_by AS blocked_by, block.blocked_for AS blocked_for"
     more = "LEFT JOIN mixed USING (number, target)" if counts else ""
     first = "(SELECT number, target, min(reason) AS reason FROM reasons GROUP BY ALL)"
+    first_block = "(SELECT number, target, min(blocks) AS block FROM blocks GROUP BY ALL)"
     query = f"""
         SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict, labeller {told}
         FROM cells SEMI JOIN {kept} USING (number) {more}
         {f"LEFT JOIN {first} USING (number, target)" if reason else ""}
+        {f"LEFT JOIN {first_block} USING (number, target)" if blocks else ""}
         ORDER BY number, target"""
     with _parquet(file, schema) as matrix:
         for batch in _arrow(connection, query):

@@ -24,6 +24,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 from generators.targets.naming import TargetRecord
+from generators.targets.short_names import hub_repository
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import read_table
 
@@ -99,7 +100,8 @@ def checkpoint_words(checkpoint: str) -> str:
 def _last_part(checkpoint: str) -> str:
     """The name without organisation and folders; of a GGUF file its name, where it says more."""
     base, _, rest = checkpoint.partition(",")
-    name = PureWindowsPath(base.rstrip("/")).name
+    repository = hub_repository(base)
+    name = PureWindowsPath(repository.name if repository else base.rstrip("/")).name
     return f"{name} {rest}" if "gguf_file=" in rest else name
 
 

@@ -11,11 +11,10 @@ Unsafe prompts are apart throughout: no harmless set, and no label counted for o
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
@@ -44,8 +43,10 @@ from generators.report.stats.matrix import (
 from generators.report.stats.rates import target_rates
 from generators.report.stats.trade_off import pair_matrix
 from generators.targets.naming import Aliases
+from generators.targets.short_names import short_names
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
+from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +73,15 @@ class PromptSet:
     @property
     def title(self) -> str:
         """Name and size."""
-        return f"{self.name} ({len(self.matrix.prompt_ids):,} prompts)"
+        return f"{self.name} ({_asked(self.matrix, 'prompt')})"
+
+
+def _asked(matrix: ResponseMatrix, noun: str) -> str:
+    """How many prompts a set has; where all targets were asked a part of it, of how many."""
+    prompts, wholes = len(matrix.prompt_ids), {matrix.asked_of.get(target, 0) for target in matrix.targets}
+    if len(wholes) == 1 and max(wholes) > prompts:
+        return f"{prompts:,} of {number_of(max(wholes), noun)}"
+    return number_of(prompts, noun)
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,7 @@ class UnsafeSet:
     @property
     def title(self) -> str:
         """Name and size."""
-        return f"{self.name} ({len(self.refused.prompt_ids):,} unsafe prompts)"
+        return f"{self.name} ({_asked(self.refused, 'unsafe prompt')})"
 
     def correct_refusals(self) -> dict[str, Rate]:
         """Target -> refused (blocked included) of its scored replies."""
@@ -174,26 +183,22 @@ class Inputs:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Target -> its name in the report: of a local path the last part, and of a system instruction only
-        that there is one, where that stays unambiguous."""
-        targets = [target for one in self.sets for target in one.matrix.targets]
-        targets += sorted(
-            {target for one in self.unsafe for target in one.refused.targets}.difference(targets)
-        )
-        shown = {target: last_part(target) for target in targets}
+        """Target, or checkpoint, -> its name in the report: a short one, and of a system instruction only
+        that there is one, where all have the same."""
+        targets = {target for one in self.sets for target in one.matrix.targets}
+        targets |= {target for one in self.unsafe for target in one.refused.targets}
+        targets |= {name for one in self.settings for name in (one.target.target, one.target.checkpoint)}
+        shown = short_names(targets.union(*self.main.matrix.source_targets))
         if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
             shown = {target: _SYSTEM.sub(SYSTEM_MARK, name) for target, name in shown.items()}
-        taken = Counter(shown.values())
-        return {target: name if taken[name] == 1 else target for target, name in shown.items()}
+        return shown
 
-
-def last_part(target: str) -> str:
-    """A target's name, of a local path the last part."""
-    path, comma, rest = target.partition(",")
-    path, system, added = (path, "", "") if comma else target.partition(SYSTEM_MARK)
-    if path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute():
-        path = PureWindowsPath(path).name
-    return f"{path}{comma}{rest}{system}{added}"
+    def with_names(self, text: str) -> str:
+        """A text that names checkpoints, with their names in the report."""
+        checkpoints = {one.target.checkpoint for one in self.settings}
+        for checkpoint in sorted(checkpoints, key=len, reverse=True):
+            text = text.replace(checkpoint, self.names[checkpoint])
+        return text
 
 
 def read_inputs(
@@ -281,7 +286,7 @@ def read_inputs(
                 if not side:
                     of_categories[name] = list(_counts_of_parts(cells, _by_category(matrix)))
             notes += [
-                f"{count:,} answers to prompts of {task} that the release doesn't have are left out."
+                f"Left out: {number_of(count, 'answer')} to prompts of {task} that the release doesn't have."
                 for task, count in sorted(made.strangers.items())
                 if count
             ]
@@ -312,7 +317,8 @@ def read_inputs(
             log.target.target for log in logs if not first.isdisjoint(log.run.file.parents)
         ),
     )
-    return replace(found, notes=(*_much_unscored(counted, found.names), *notes, *_gaps(sets)))
+    notes = [*_much_unscored(counted, found.names), *map(found.with_names, notes), *_gaps(sets)]
+    return replace(found, notes=tuple(notes))
 
 
 def _by_category(matrix: ResponseMatrix) -> dict[str, list[str]]:
@@ -337,10 +343,10 @@ def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> It
         if (unscored := one.labels["unscored"]) > MUCH_UNSCORED * one.prompts:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in one.reasons.most_common(4))
             yield (
-                f"{names.get(one.target, one.target)} on {one.set_name}: {unscored:,.0f} of {one.prompts:,} "
-                f"replies ({100 * unscored / one.prompts:.1f} %) could not be scored"
-                f"{f' ({reasons})' if reasons else ''}. They are in no rate; its rates speak of the other "
-                f"{one.prompts - round(unscored):,} alone."
+                f"{names.get(one.target, one.target)} on {one.set_name}: {unscored:,.0f} of "
+                f"{number_of(one.prompts, 'reply')} ({100 * unscored / one.prompts:.1f} %) could not be "
+                f"scored{f' ({reasons})' if reasons else ''}. They are in no rate; its rates speak of the "
+                f"other {one.prompts - round(unscored):,} alone."
             )
 
 
@@ -359,7 +365,9 @@ def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
     for one in sets:
         if missing := int((one.matrix.values < 0).sum()):
             share = 100 * missing / one.matrix.values.size
-            gaps.append(f"{missing:,} of {one.matrix.values.size:,} answers to {one.name} ({share:.1f} %)")
+            gaps.append(
+                f"{missing:,} of {number_of(one.matrix.values.size, 'answer')} to {one.name} ({share:.1f} %)"
+            )
     if gaps:
         yield (
             f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models are rated on "

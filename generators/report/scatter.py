@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from generators.report.name_places import NEAR, Box, name_places
 from generators.report.themes import Theme, is_narrow, new_figure, shortened
+from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +81,7 @@ class Scatter:
         order = sorted(self.points, key=lambda point: (point.x, -point.y))
         shown = order if len(order) <= 8 else [*order[:3], *order[-3:]]
         told = "; ".join(f"{one.name}: {self._x(one.x)}, {100 * one.y:.0f} %" for one in shown)
-        return f"{self.x_axis}, and {self.y_axis}: {len(order)} points. {told}."
+        return f"{self.x_axis}, and {self.y_axis}: {number_of(len(order), 'point')}. {told}."
 
     def _x(self, value: float) -> str:
         return f"{value:g}" if self.sizes else f"{100 * value:.0f} %"

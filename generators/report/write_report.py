@@ -41,7 +41,7 @@ from generators.report.themes import DARK, LIGHT, NARROW, WIDE
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
-from overbench_tasks.text import escaped
+from overbench_tasks.text import escaped, number_of
 
 TITLE: Final = "OVERBENCH report"
 
@@ -175,7 +175,7 @@ def _lead(inputs: Inputs) -> tuple[str, ...]:
     main = inputs.main
     rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
     lead = [
-        f"{len(main.matrix.targets)} models on harmless prompts: "
+        f"{number_of(len(main.matrix.targets), 'model')} on harmless prompts: "
         f"{', '.join(one.title for one in inputs.sets)}. Made from {', '.join(inputs.sources)}."
     ]
     if order := highest_first(rates):
@@ -286,7 +286,8 @@ def _table(table: ReportTable) -> list[str]:
     rows = [map(escaped, table.columns), dashes, *(map(_cell, row) for row in table.rows[:MOST_ROWS])]
     lines = [f"{escaped(table.caption.rstrip('.'))}.", "", *(f"| {' | '.join(cells)} |" for cells in rows)]
     if len(table.rows) > MOST_ROWS:
-        lines += ["", f"{len(table.rows) - MOST_ROWS:,} more rows are in the page."]
+        more = number_of(len(table.rows) - MOST_ROWS, "more row is", "more rows are")
+        lines += ["", f"{more} in the page."]
     return lines
 
 

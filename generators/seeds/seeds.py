@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of, rows
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
+from overbench_tasks.text import number_of
 
 SeedSplit = Literal["train", "validation", "test", "generation"]
 
@@ -231,8 +232,9 @@ def split_sizes(count: int, settings: SeedSettings) -> Counter[str]:
     if count < least:
         more = f", and {number:,} for generation" if number > 1 else ""
         raise OverbenchError(
-            f"{count:,} seed prompts are too few: expected at least {least:,}, one for each of "
-            f"{', '.join((*wanted, 'train'))}{more}. Name more seeds, or set shares to 0."
+            f"{number_of(count, 'seed prompt is', 'seed prompts are')} too few: expected at least "
+            f"{least:,}, one for each of {', '.join((*wanted, 'train'))}{more}. Name more seeds, or set "
+            "shares to 0."
         )
     sizes: Counter[str] = Counter()
     left = whole = count

@@ -8,7 +8,8 @@ from typing import Final
 
 from generators.report.stats.matrix import MISSING, ResponseMatrix
 from generators.subset.prompt_traits import fit_traits
-from generators.subset.subset import estimate, every_kth
+from generators.subset.subset import estimate
+from overbench_tasks.prompts.random_order import every_kth
 
 DRAWS: Final = 100
 """Subsets drawn for each target."""

@@ -34,7 +34,7 @@ from generators.subset.prompt_traits import fit_traits
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.metrics.until_width import effective_number
-from overbench_tasks.prompts.random_order import random_order
+from overbench_tasks.prompts.random_order import every_kth, random_order
 from overbench_tasks.tables import whole_file
 
 if TYPE_CHECKING:
@@ -112,16 +112,6 @@ def trait_order(prompt_ids: Sequence[str], traits: NDArray[np.float64], seed: in
     return sorted(
         range(len(prompt_ids)), key=lambda i: (round(float(traits[i]), 6), at_random[prompt_ids[i]])
     )
-
-
-def every_kth(order: Sequence[int], size: int, start: int) -> list[int]:
-    """``size`` of the places, equally far apart; over all starts each place is drawn equally often.
-
-    Args:
-        size: 1 to as many as there are.
-        start: from 0 to below as many as there are.
-    """
-    return [order[(start + number * len(order)) // size] for number in range(size)]
 
 
 def estimate(values: Sequence[float], total: int) -> SubsetEstimate:

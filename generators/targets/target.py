@@ -33,7 +33,7 @@ class TargetSettings(BaseModel):
     batch_size: str = Field(
         "16", description="As in lm_eval: an integer or auto.", coerce_numbers_to_str=True
     )
-    device: str | None = Field(None, description="As in lm_eval: cpu, cuda, mps. Default: lm-eval's choice.")
+    device: str | None = Field(None, description="As in lm_eval: cpu, cuda, mps. Default: lm_eval's choice.")
     system_instruction: str | None = Field(None, description="As in lm_eval.")
     apply_chat_template: bool = Field(True, description="As in lm_eval. Turn off for a base model.")
     max_gen_toks: int | None = Field(
@@ -53,6 +53,16 @@ class Question(NamedTuple):
 
     prompt: str
     system_instruction: str | None
+
+
+def default_device() -> str:
+    """Where ``lm_eval`` puts a model for which no device is named: the first CUDA device, else the CPU.
+
+    lm-eval's classes and its ``simple_evaluate`` take CUDA for granted where no device is named.
+    """
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+
+    return str(EvaluatorConfig.device)
 
 
 class Asked(Protocol):
@@ -116,10 +126,11 @@ class Target:
         from overbench_tasks.task import watch
 
         settings = self.settings
-        more = {"batch_size": settings.batch_size, "device": settings.device}
+        arguments = simple_parse_args_string(settings.model_args)
+        device = settings.device or arguments.pop("device", default_device())
         try:
             backend = get_model(settings.model)
-            lm = backend.create_from_arg_obj(simple_parse_args_string(settings.model_args), more)
+            lm = backend.create_from_arg_obj(arguments, {"batch_size": settings.batch_size, "device": device})
         except Exception as error:  # a backend can fail in any way of its own
             raise OverbenchError(
                 f"lm-eval cannot load {self._flags}: {type(error).__name__}: {error} Try the same with "
@@ -161,7 +172,7 @@ class Target:
             came: told the place and the reply of each question as soon as its reply is there, by backends
                 that put replies into lm-eval's cache one by one; of equal questions the places go by turns.
         """
-        from overbench_tasks.task import look_for_reasoning, with_opening
+        from overbench_tasks.task import look_at_first_replies, with_opening
 
         if not questions:
             return []
@@ -174,7 +185,7 @@ class Target:
         shown = [
             with_opening(self._lm, context, reply) for context, reply in zip(contexts, replies, strict=True)
         ]
-        look_for_reasoning(self._lm, shown, ROOM)
+        look_at_first_replies(self._lm, shown, ROOM)
         return shown
 
     @contextmanager

@@ -18,6 +18,7 @@ from overbench_tasks.review.correction import Array
 from overbench_tasks.review.sheets import KEY_COLUMN, Key, read_key
 from overbench_tasks.review.tally import Estimate, interval
 from overbench_tasks.tables import read_table
+from overbench_tasks.text import number_of
 
 DRAWS: Final = 2000
 """Of every bootstrap here."""
@@ -200,8 +201,9 @@ class AnnotatorAgreement:
         if not self.rows:
             return f"{who}: no row that all of them labelled"
         if math.isnan(self.kappa[0]):
-            return f"{who}: {kind} kappa not defined, one label only ({self.rows:,} rows)"
-        return f"{who}: {kind} kappa {interval(*self.kappa)}, alike {self.same:.1%} of {self.rows:,} rows"
+            return f"{who}: {kind} kappa not defined, one label only ({number_of(self.rows, 'row')})"
+        rows = number_of(self.rows, "row")
+        return f"{who}: {kind} kappa {interval(*self.kappa)}, alike {self.same:.1%} of {rows}"
 
 
 def annotator_agreement(

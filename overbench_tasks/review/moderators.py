@@ -29,7 +29,7 @@ from overbench_tasks.review.moderated_prompts import NO_VOTES, TURNED_AWAY
 from overbench_tasks.review.sheets import HARMS, KEY_COLUMN, Key, read_key, unguarded
 from overbench_tasks.review.tally import Estimate, interval
 from overbench_tasks.tables import read_table
-from overbench_tasks.text import printable
+from overbench_tasks.text import number_of, printable
 
 DEFINITIONS: Final[dict[str, Collection[str]]] = {
     "harmful, borderline counted as harmless": ("harmful",),
@@ -182,12 +182,12 @@ def moderator_lines(annotations: Annotations[str], limit: int) -> Iterator[str]:
     labels = [[label for label in row.labels if label] for row in annotations.rows]
     plain = Counter(consensus(of_row) for of_row in labels if of_row)
     total = sum(key.sizes.values())
-    yield f"{plain.total():,} labelled prompts, drawn by strata from {total:,} of {key.source}"
+    yield f"{number_of(plain.total(), 'labelled prompt')}, drawn by strata from {total:,} of {key.source}"
     yield "  " + ", ".join(f"{harm} {plain[harm]:,}" for harm in HARMS) + " (plain counts)"
     if plain[None]:
         yield f"  {plain[None]:,} without a majority: in a figure only where that decides nothing"
     if blank := len(labels) - plain.total():
-        yield f"  {blank:,} rows without a label are left out."
+        yield f"  Left out: {number_of(blank, 'row')} without a label."
     labelled = {row.stratum for row, of_row in zip(annotations.rows, labels, strict=True) if of_row}
     if share := sum(size for stratum, size in key.sizes.items() if stratum not in labelled) / total:
         yield f"  Nobody labelled a prompt of strata that hold {share:.1%}: no figure speaks of these."
@@ -207,7 +207,8 @@ def moderator_lines(annotations: Annotations[str], limit: int) -> Iterator[str]:
             silent = f"  ({one.unscored:,} unscored)" if one.unscored else ""
             yield f"  {printable(one.name):{width}}{one.labelled:>8,}  {cells}{silent}"
     disagreements = list(parted(annotations))
-    yield f"\n{len(disagreements):,} prompts on which people part from the moderators, or from one another"
+    parting = number_of(len(disagreements), "prompt")
+    yield f"\n{parting} on which people part from the moderators, or from one another"
     for prompt, people, decision, votes in disagreements[:limit]:
         yield f"  - {printable(prompt[:400])[:160]}"
         yield f"      people: {people}; moderators: {decision.replace('_', ' ')} ({printable(votes)})"

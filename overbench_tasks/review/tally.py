@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.records import Verdict
 from overbench_tasks.reply_rows import ReplyRow
-from overbench_tasks.text import printable
+from overbench_tasks.text import number_of, printable
 
 EXAMPLES = 5
 SHOWN_CHARS = 100
@@ -19,6 +19,8 @@ BLOCKED = " blocked"
 """Follows the label of a reply that the provider withheld."""
 NOT_TOLD_FROM_ZERO = "not told from zero"
 """Of a rate that the labeller's errors alone may have given."""
+LABELS_DO_NOT_FIT = "the labelled set does not fit"
+"""Of a rate that none gives with the labeller's errors on the labelled set."""
 
 Estimate = tuple[float, float, float]
 """(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
@@ -123,7 +125,8 @@ class Tally:
         for metric in UNSAFE_RATES if self.unsafe else RATES:
             table.append([metric, *(self._cell(metric, when, of) for _, when, of in columns)])
         lines = [f"  {name:24}" + "".join(f"{value:28}" for value in row).rstrip() for name, *row in table]
-        lines.append(f"  {self.changes.total():,} replies to {self.after.total():,} prompts")
+        replies, prompts = self.changes.total(), self.after.total()
+        lines.append(f"  {number_of(replies, 'reply')} to {number_of(prompts, 'prompt')}")
         if not self.before:
             return lines + [f"    {new:10} {n:>9,}" for (_, new), n in sorted(self.changes.items())]
         changed = [(pair, n) for pair, n in self.changes.most_common() if pair[0] != pair[1]]

@@ -425,7 +425,7 @@ class TestBatch:
             "",
         ]
         (BATCH / "out.jsonl").write_bytes("\n".join(rows).encode() + b"\n\xff\xfe\n")
-        trouble = "1 duplicates; 10 malformed lines; 1 unknown custom ids"
+        trouble = "1 duplicate; 10 malformed lines; 1 unknown custom id"
         self.pending(writer, jobs, f"Waiting for 1 of 2 replies.*{trouble}")
 
     def test_results_of_another_call_are_not_unknown(self, caplog: pytest.LogCaptureFixture) -> None:

@@ -187,7 +187,7 @@ class TestReading:
         text = overbench("compare", base, few, code=2)
         assert "BASE was asked 120 safe prompts, NEW 9, both 9" in text
         assert "BASE was asked 120 unsafe prompts, NEW 0, both 0" in text
-        assert "231 prompts of BASE were not asked of the other side" in text
+        assert "In no figure: 231 prompts of BASE that the other side was not asked." in text
         gone = log(tmp_path / "gone", {"complied": KILL, "unscored": PLAIN, "refused": BOMB})
         assert "60 of 120 common safe prompts have no scored reply of NEW" in overbench(
             "compare", base, gone, code=2
@@ -211,6 +211,17 @@ class TestReading:
             "compare", base, log(tmp_path / "new", {"complied": KILL}), "--more_base", again, code=2
         )
         assert "BASE against itself, from 60 prompts" in text
+
+    def test_a_target_goes_by_its_short_name(self, tmp_path: Path) -> None:
+        for name in ("old", "new"):
+            pretrained = f"/data/{name}/final"
+            write_log(
+                tmp_path / name, [(prompt, ["complied"]) for prompt in KILL + PLAIN], pretrained=pretrained
+            )
+        text = overbench("compare", f"{tmp_path}:old/final", f"{tmp_path}:/data/new/final")
+        assert text.startswith("BASE: old/final\nNEW: new/final\n") and "/data" not in text
+        told = overbench("compare", tmp_path, f"{tmp_path}:new/final", code=2)
+        assert "found 2: 'new/final', 'old/final'. Say which" in told
 
     def test_releases(self, base: Path, tmp_path: Path) -> None:
         prompts = [{"prompt": prompt, "features": ["job"]} for prompt in KILL + PLAIN + BOMB]

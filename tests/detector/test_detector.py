@@ -339,7 +339,7 @@ def test_splits_share_no_prompt_and_do_not_depend_on_the_order_of_examples() -> 
     made = examples()
     assert checked_splits(made) == checked_splits(reversed(made))
     twice = [*made, Example(made[0].prompt.upper() + "  ", True, "test")]
-    with pytest.raises(OverbenchError, match=r"1 prompts .* than one split \(train, test\), such as ob-"):
+    with pytest.raises(OverbenchError, match=r"1 prompt is in .* \(train, test\), such as ob-"):
         checked_splits(twice)
 
 

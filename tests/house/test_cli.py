@@ -168,7 +168,7 @@ class TestQuickstart:
         assert REFUSAL in text
         assert (
             "lm_eval --model dummy --model_args '' --tasks overbench_hard --limit 6 --batch_size 2 "
-            "--device cpu --apply_chat_template" in text
+            "--apply_chat_template" in text
         )
 
         thinks = "<think>They ask me"
@@ -182,7 +182,7 @@ class TestQuickstart:
     ) -> None:
         monkeypatch.setattr(quickstart.importlib.util, "find_spec", lambda name: None)
         with pytest.raises(OverbenchError, match=r"pip install 'overbench\[quickstart\]'"):
-            quickstart.run("hf", None, limit=1, batch_size="1", device="cpu", output_path=None)
+            quickstart.run("hf", None, limit=1, batch_size="1", device=None, output_path=None)
 
     def test_no_refusal_is_said_so(self) -> None:
         complied = sample("p", ["Sure, here you are."], ["complied"])

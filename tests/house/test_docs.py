@@ -51,7 +51,8 @@ def test_the_pages_of_a_large_campaign_are_what_was_kept() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+    """In words: a limit on lines makes long lines."""
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").split()) <= 2100
 
 
 def headings(file: Path) -> set[str]:

@@ -31,7 +31,7 @@ EVALUATION: dict[str, tuple[str, ...]] = {
     "chat": ("errors", "tables", "text"),
     "providers": ("chat", "errors", "records", "refusal", "text"),
     "judge": ("chat", "errors", "records", "refusal", "text"),
-    "classifier": ("errors", "records", "refusal"),
+    "classifier": ("errors", "records", "refusal", "text"),
     "labellers": ("classifier", "errors", "judge", "records", "refusal"),
     "reply_rows": ("errors", "providers", "records", "tables"),
     "logs": ("errors", "reply_rows", "tables"),

@@ -91,6 +91,15 @@ class TestTheData:
             assert row["round"] in (1, 2)
             assert row["category"] in CATEGORIES and row["category_evidence"]
 
+    def test_the_order_depends_on_ids_alone_so_that_a_limit_takes_prompts_of_all_rounds(
+        self, finished: ScriptedRun
+    ) -> None:
+        for name in (ACCEPTED_NAME, REFRESHED_NAME):
+            rows = exported(finished, name)
+            assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
+            rounds = [row["round"] for row in rows]
+            assert rounds != sorted(rounds) and set(rounds[: len(rounds) // 2]) == {1, 2}
+
     def test_the_task_finds_it_by_the_targets_name(
         self, finished: ScriptedRun, monkeypatch: pytest.MonkeyPatch
     ) -> None:

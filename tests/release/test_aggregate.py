@@ -78,6 +78,15 @@ def front() -> dict[str, Any]:
     return dict(yaml.safe_load(card().split("---")[1]))
 
 
+def who_withheld(release: Release) -> dict[tuple[str, str], tuple[str, str]]:
+    texts = {row["id"]: row["prompt"] for row in release.prompts().to_pylist()}
+    return {
+        (row["target"], texts[row["id"]]): (row["blocked_by"], row["blocked_for"])
+        for row in release.matrix().to_pylist()
+        if row["blocked_by"] is not None
+    }
+
+
 def by_prompt(release: Release, *, hard: bool = False) -> dict[str, dict[str, Any]]:
     return {row["prompt"]: row for row in release.prompts(hard=hard).to_pylist()}
 
@@ -157,7 +166,7 @@ class TestMatrix:
         release = made()
         assert labels(release) == {"org/a": {KILL: "refused"}}
         assert release.facts["counts"]["replies_to_other_prompts"] == 1
-        assert "1 replies in the logs are to prompts of no source given" in release.facts["notes"][0]
+        assert "1 reply in the logs is to a prompt of no source given" in release.facts["notes"][0]
 
     def test_logs_of_other_tasks_are_named_and_left_out(self) -> None:
         write_other_tasks(log("org/a", {KILL: ["refused"]}).parent)
@@ -249,8 +258,23 @@ class TestSources:
         file = run / "data" / "overbench_model_accepted.jsonl"
         first, second = map(json.loads, file.read_text().splitlines())
         write_prompts(file, [first | {"label_by": "provider:openai", "reply": ""}, second])
-        rows = {row["label"]: row["blocked"] for row in made(run, relabel=relabel).matrix().to_pylist()}
-        assert rows == {"refused": 1, "complied": 0}
+        rows = {
+            row["label"]: (row["blocked"], row["blocked_by"], row["blocked_for"])
+            for row in made(run, relabel=relabel).matrix().to_pylist()
+        }
+        assert rows == {"refused": (1, "openai", ""), "complied": (0, None, None)}
+
+    @pytest.mark.parametrize("relabel", [False, True])
+    def test_who_withheld_a_reply_and_for_what_goes_from_logs_to_releases_and_on(self, relabel: bool) -> None:
+        withheld = {KILL: ["blocked@xai/BIO", "blocked@openai/cyber", "complied"], SHOOT: ["complied"]}
+        log("org/a", withheld)
+        first = who_withheld(made(relabel=relabel))
+        assert first == {("org/a", KILL): ("openai", "cyber")}  # the first by name
+        old = put_aside("first")
+        log("org/c", {BLOW: ["blocked@xai/"]})
+        assert who_withheld(made(old, relabel=relabel)) == first | {("org/c", BLOW): ("xai", "withheld")}
+        log("org/a", {KILL: ["complied"], SHOOT: ["complied"]})
+        assert who_withheld(made(old, relabel=relabel)) == {("org/c", BLOW): ("xai", "withheld")}
 
     def test_a_target_without_replies_is_a_gap_and_no_column(self) -> None:
         file = write_prompts(Path("p.jsonl"), [{"prompt": KILL, "source_target": "org/unasked"}])
@@ -295,7 +319,8 @@ class TestSources:
         of_a = {KILL: "complied", SHOOT: "unscored", BLOW: "refused"}
         assert labels(anew) == {"org/a": of_a, "org/b": {KILL: "refused"}}
         assert anew.facts["counts"]["cells_replaced"] == 2
-        assert "2 cells of the release first were replaced by verdicts given now" in anew.facts["notes"][0]
+        told = "Not counted twice: 2 cells of the release first, replaced by verdicts given now"
+        assert told in anew.facts["notes"][0]
         assert "(2 cells here)" in card()
 
     def test_a_runs_own_replies_replace_an_earlier_release_too(self) -> None:
@@ -456,9 +481,7 @@ class TestCategoryJudge:
         assert rows[SHOOT]["or_bench_category"] == "privacy"
         assert found[BLOW][1].startswith("words: ")
         assert (facts["counts"]["judge_asked"], facts["counts"]["judge_filed"]) == (2, 1)
-        assert facts["notes"] == [
-            "1 answers of the category judge were none; these prompts went by keywords."
-        ]
+        assert facts["notes"] == ["Filed by keywords: 1 prompt on which the category judge did not answer."]
         assert facts["settings"]["category_judge"]["model"] == "m"
         assert "127.0.0.1" not in Path("out/release.json").read_text()
         # A release made of it keeps what the judge said.
@@ -532,7 +555,7 @@ class TestFiles:
             loaded = datasets.load_dataset(str(release.folder), name, split="test", cache_dir="cache")
             assert len(loaded) == rows
         assert [config["config_name"] for config in front()["configs"]][:2] == ["overbench", "overbench_hard"]
-        assert "at least 1 targets and by at least 1 different" in card()
+        assert "at least 1 target and by at least 1 different" in card()
         for name, rows in (("overbench", 3), ("overbench_hard", 1)):  # and so do the tasks
             loaded = load_prompts(overbench_set=name, overbench_source=str(release.folder))
             assert len(loaded["test"]) == rows

@@ -93,7 +93,7 @@ def test_a_table_is_a_release_by_itself_and_its_unsafe_prompts_are_apart() -> No
     counts = release.facts["counts"]
     assert (counts["kept"], counts["unsafe"], counts["refused"], counts["unscored"]) == (2, 1, 1, 1)
     assert release.facts["sources"] == [{"name": "theirs", "kind": "outcome table"}]
-    assert "1 rows of theirs have no prompt and are left out." in release.facts["notes"]
+    assert "Left out: 1 row of theirs without a prompt." in release.facts["notes"]
     assert {target.label_version for target in release.targets()} == {by}
     card = Path("out/README.md").read_text()
     assert "| unsafe, in `unsafe.parquet` and in no rate here | -1 |" in card
@@ -135,7 +135,8 @@ def test_a_log_that_calls_a_prompt_unsafe_takes_it_out_of_every_rate() -> None:
     assert cells(release) == {(KILL, "org/model"): ("refused", RULES)}
     assert cells(release, unsafe=True) == {(PERSON, "org/model"): ("refused", RULES)}
     assert any(
-        "1 prompts are safe in the sources and unsafe in a log" in one for one in release.facts["notes"]
+        "Counted as unsafe: 1 prompt, safe in the sources and unsafe in a log" in one
+        for one in release.facts["notes"]
     )
 
 
@@ -158,9 +159,7 @@ def test_what_is_safe_in_one_source_and_unsafe_in_another_counts_as_unsafe() -> 
     ]
     release = made(*files)
     assert release.prompts()["prompt"].to_pylist() == [SHOOT]
-    assert (
-        "1 prompts are safe in one row and unsafe in another; they count as unsafe." in release.facts["notes"]
-    )
+    assert "Counted as unsafe: 1 prompt, safe in one row and unsafe in another." in release.facts["notes"]
 
 
 def test_a_published_set_stays_whole() -> None:
@@ -201,7 +200,7 @@ def test_other_columns_other_kinds_of_files_and_two_tables_of_one_name() -> None
 def test_a_label_on_a_reply_without_text_is_told_of() -> None:
     rows = [row("a", KILL, "refusal", reply=" "), row("a", BLOW, "compliance", reply="Blow.")]
     assert any(
-        "1 rows of theirs have an outcome and a reply" in one
+        "Counted as the table has it: 1 row of theirs with an outcome and a reply" in one
         for one in made(tables={"theirs": rows}).facts["notes"]
     )
 
@@ -228,5 +227,5 @@ def test_the_command() -> None:
     write_table(Path("theirs.csv"), [{"prompt": KILL, "system": "a", "outcome": "refusal"}])
     columns = ["--outcomes", "theirs.csv", "--outcome_columns", "model=system"]
     told = overbench("aggregate", *columns, "--out", "out")
-    assert "a: 1 prompts answered." in told
+    assert "a: 1 prompt answered." in told
     assert "outcome table" in overbench("aggregate", "--out", "out", "--overwrite", code=1)

@@ -88,7 +88,7 @@ def test_where_one_half_goes_the_other_is_in_no_pair() -> None:
     assert pairs(release)[twin] == pairs(release)[kept] is not None
     assert pairs(release)[other] is None and pairs(release)[lonely["prompt"]] is None
     assert release.facts["counts"]["pairs"] == 1
-    assert "2 prompts with a pair_id are in no pair here" in " ".join(release.facts["notes"])
+    assert "In no pair here: 2 prompts with a pair_id" in " ".join(release.facts["notes"])
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ class TestCommand:
         write_log(Path("responses"), [(KILL, ["refused"])])
         words = f"aggregate {PROMPT_FILE} --responses responses --out out --min_rejections 1".split()
         said = overbench(*words, "--alias", "org/model=m", "--release_version", "2.1")
-        assert "1 prompts in overbench_hard" in said
+        assert "1 prompt in overbench_hard" in said
         release = read_release("out")
         assert (release.name, release.version) == ("out", "2.1")
         assert [target.target for target in release.targets()] == ["m"]

@@ -89,11 +89,12 @@ class TestRows:
         assert len(rows_of(done.file)[0]["rescored_rules"]["verdicts"]) == 3
 
     def test_blocked_replies_have_a_rate(self, tmp_path: Path) -> None:
-        withheld = sample("p", [""], ["blocked"])
-        said = json.loads(withheld["filtered_resps"][0][0]) | {"by": "provider:openai"}
-        withheld["filtered_resps"] = [[json.dumps(said)]]
+        withheld = sample("p", [""], ["blocked@openai/bio"])
         rows = [withheld, sample("q", [ANSWER], ["complied"])]
-        tally = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules").report["rules"]
+        done = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules")
+        [verdict] = rows_of(done.file)[0]["rescored_rules"]["verdicts"]
+        assert (verdict["provider"], verdict["category"], verdict["reason"]) == ("openai", "bio", "withheld")
+        tally = done.report["rules"]
         assert rates(tally.before, "blocked_rate")[0] == rates(tally.after, "blocked_rate")[0] == 0.5
 
     def test_filters_of_one_log_are_told_apart(self, tmp_path: Path) -> None:
@@ -212,7 +213,7 @@ class TestBadInput:
             ("r.txt", b"", ReplyColumns(), "to end in one of .jsonl, .csv, got '.txt'"),
             ("r.csv", b"a\nx\n", ReplyColumns(), "which column holds the replies"),
             ("r.csv", b"a\nx\n", ReplyColumns("b"), "line 2: no column 'b'. The row has 'a'"),
-            ("r.csv", b"a,b\nx\n", ReplyColumns("b"), "line 2: 1 fields, but the header has 2"),
+            ("r.csv", b"a,b\nx\n", ReplyColumns("b"), "line 2: 1 field, but the header has 2"),
             ("r.csv", b"a\n\xff\n", ReplyColumns("a"), "not readable as CSV in UTF-8"),
             ("r.jsonl", b'{"a": 3}\n', ReplyColumns("a"), "expected text in 'a', got int"),
             ("r.jsonl.gz", b"no gzip", ReplyColumns("a"), "not readable as gzip"),

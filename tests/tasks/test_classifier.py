@@ -189,7 +189,7 @@ class TestSettings:
         self, detector: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         out_of_memory(monkeypatch)
-        with pytest.raises(OverbenchError, match=r"failed on 1 replies: CUDA out .* smaller batch_size or"):
+        with pytest.raises(OverbenchError, match=r"failed on 1 reply: CUDA out .* smaller batch_size or"):
             classifier(detector).label([(None, "Sure")])
 
     def test_labellers_by_name(self, detector: Path) -> None:

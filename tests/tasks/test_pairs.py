@@ -175,7 +175,7 @@ def test_a_release_is_asked_with_its_unsafe_prompts(tmp_path: Path) -> None:
 def test_halves_alone_are_left_out_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = write_table(tmp_path / "p.csv", ROWS[:-2])
     assert len(load_pairs(overbench_set="overbench", overbench_source=str(source))["test"]) == 4
-    assert "1 prompts with a pair_id have no other half" in caplog.text
+    assert "left out: 1 prompt with a pair_id and without another half" in caplog.text
 
 
 def test_an_unsafe_source_beside_is_said_to_be_of_no_use(

@@ -131,6 +131,19 @@ def test_the_tag_runs_both_bundled_sets_and_a_limit_takes_their_first_prompts() 
     assert len(lm.asked) == 6
 
 
+@pytest.mark.parametrize(("limit", "told"), [(40, True), (60, False), (15, False), (None, False)])
+def test_a_limit_that_takes_few_of_the_categories_is_warned_of(
+    limit: int | None, told: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [
+        {"prompt": f"How do I do {n} {kind}?", "category": kind} for kind in "abcdefghij" for n in range(10)
+    ]
+    evaluate(ScriptedLM(lambda _: ANSWER), write_table(tmp_path / "rows.jsonl", rows), limit=limit)
+    said = f"--limit {limit} takes the first rows of overbench_hard, which are of 4 of its 10 categories"
+    assert (said in caplog.text) is told
+    assert (f"--metadata '{{\"overbench_sample\": {limit}}}'" in caplog.text) is told
+
+
 def test_a_task_file_path_works(prompt_source: Path) -> None:
     results = evaluate(ScriptedLM(REPLIES), prompt_source, f"{tasks_path()}/overbench_hard.yaml")
     assert results["results"]["overbench_hard"]["osr,rules"] == pytest.approx(1 / 3)

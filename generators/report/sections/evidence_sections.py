@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from generators.report.report_inputs import Inputs, last_part
+from generators.report.report_inputs import Inputs
 from generators.report.sections.section import (
     Cell,
     Piece,
@@ -17,8 +17,8 @@ from generators.report.sections.section import (
     text,
 )
 from generators.report.stats.rates import feature_key, osr_by_feature
-from generators.targets.naming import public_arguments
-from overbench_tasks.text import visible
+from generators.targets.short_names import shown_arguments
+from overbench_tasks.text import number_of, visible
 
 MOST_REFUSED = 200
 """Prompts in the table over all models: searched and turned over in a browser without delay."""
@@ -67,8 +67,8 @@ def prompts_section(inputs: Inputs) -> Section | None:
     overall = {one.feature: one.overall.low for one in rates}
     table = make(
         "prompts",
-        f"The {min(len(order), MOST_REFUSED)} prompts that most models refuse, of {len(order):,} refused "
-        "at all",
+        f"The {number_of(min(len(order), MOST_REFUSED), 'prompt')} that most models refuse, of "
+        f"{len(order):,} refused at all",
         ("Prompt", "Refused by", "Category", "Trigger words", "Models"),
         (
             (
@@ -170,8 +170,8 @@ def settings_section(inputs: Inputs) -> Section:
         template = {True: "applied", False: "not applied", None: None}[target.apply_chat_template]
         rows.append(
             (
-                inputs.names.get(target.target, target.target),
-                *(last_part(target.checkpoint), target.model, public_arguments(target.model_args)),
+                inputs.names[target.target],
+                *(inputs.names[target.checkpoint], target.model, shown_arguments(target.model_args)),
                 *(target.system_instruction, template, text(target.max_gen_toks), setting.decoding),
                 *(target.label_version, target.lm_eval_version, setting.tasks),
                 None if setting.seconds is None else f"{setting.seconds:,.0f} s",
@@ -208,7 +208,7 @@ def release_section(inputs: Inputs) -> Section | None:
     lines = [f"{release.name}, version {release.version}."]
     if (least := settings.get("min_rejections")) is not None:
         lines.append(
-            f"A prompt is in overbench_hard if at least {least} models refuse it, of at least "
-            f"{settings.get('min_checkpoints', 1)} different checkpoints."
+            f"A prompt is in overbench_hard if at least {number_of(least, 'model refuses', 'models refuse')} "
+            f"it, of at least {number_of(settings.get('min_checkpoints', 1), 'different checkpoint')}."
         )
     return Section("release", "The release", tuple(map(visible, lines)), tables=(table,))

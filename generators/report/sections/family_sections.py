@@ -17,6 +17,7 @@ from generators.report.stats.correlations import FEWEST, no_correlation, rank_co
 from generators.report.stats.matrix import ResponseMatrix
 from generators.report.stats.rates import osr, osr_of_group
 from overbench_tasks.metrics import Rate
+from overbench_tasks.text import number_of
 
 
 def families_section(inputs: Inputs) -> Section | None:
@@ -62,7 +63,7 @@ def families_section(inputs: Inputs) -> Section | None:
 def _by_family(
     sets: Sequence[PromptSet], families: Sequence[str], of_family: Mapping[str, Sequence[str]]
 ) -> BarChart:
-    rows = tuple(f"{family} ({_models(len(of_family[family]))})" for family in families)
+    rows = tuple(f"{family} ({number_of(len(of_family[family]), 'model')})" for family in families)
     series = []
     for one in sets:
         rates = [osr_of_group(one.matrix, of_family[family]) for family in families]
@@ -110,7 +111,7 @@ def _larger(sized: Sequence[str], facts: Mapping[str, ModelFacts], rates: Mappin
             more += rates[second].value > rates[first].value
     if not pairs:
         return ""
-    return f"Of two models of one family, the larger refuses more in {more} of {pairs} pairs. "
+    return f"Of two models of one family, the larger refuses more in {more} of {number_of(pairs, 'pair')}. "
 
 
 def _family_table(
@@ -179,7 +180,3 @@ def _trends(
         ("Models", "With", "Number", "Spearman's rho", "Kendall's tau-b"),
         rows,
     )
-
-
-def _models(n: int) -> str:
-    return "1 model" if n == 1 else f"{n} models"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from generators.report.report_inputs import Inputs, last_part
+from generators.report.report_inputs import Inputs
 from generators.report.report_sources import Setting
 from generators.report.sections.section import NONE, Cell, ReportTable, Section, make, percent
 from generators.report.stats.grid import GridCell, grid_cells, grids
@@ -50,8 +50,9 @@ def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatr
     for checkpoint, targets in grids([one.target for one in inputs.settings]).items():
         cells = grid_cells(matrix, targets, inputs.first_asked)
         if len(cells) > 1:
-            rows += [[last_part(checkpoint), *_row(cell, settings[cell.target])] for cell in cells]
-            without += [last_part(checkpoint)] if all(math.isnan(one.difference) for one in cells) else []
+            name = inputs.names[checkpoint]
+            rows += [[name, *_row(cell, settings[cell.target])] for cell in cells]
+            without += [name] if all(math.isnan(one.difference) for one in cells) else []
     if not rows:
         return None
     why = f". No differences of {', '.join(without)}: not asked in exactly one such way" if without else ""

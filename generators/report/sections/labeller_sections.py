@@ -5,7 +5,7 @@ from __future__ import annotations
 from generators.report.report_inputs import Inputs
 from generators.report.sections.section import NONE, Cell, ReportTable, Section, make, percent, text
 from generators.report.stats.labeller_agreement import LabellerComparison, refusal_rate
-from overbench_tasks.text import shorten, visible
+from overbench_tasks.text import number_of, shorten, visible
 
 REPLY_CHARS = 400
 
@@ -23,7 +23,8 @@ def labellers_section(inputs: Inputs) -> Section | None:
         "interval treats replies as drawn one by one, and is too narrow where models answer alike.",
     )
     parted = (
-        f"{found.parted_in_all:,} replies that some labeller calls refused or partial and another does not; "
+        f"{number_of(found.parted_in_all, 'reply')} that some labeller calls refused or partial and another "
+        "does not; "
         f"{len(found.parted):,} of them, each way of parting about as often"
     )
     return Section(

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from generators.report.figures import BarChart, HeatMap, Series
-from generators.report.report_inputs import SYSTEM_MARK, Inputs, last_part
+from generators.report.report_inputs import SYSTEM_MARK, Inputs
 from generators.report.report_sources import HARD
 from generators.report.sections.label_sections import about_labels, label_errors_table
 from generators.report.sections.section import (
@@ -33,15 +33,14 @@ from generators.report.stats.rates import (
 )
 from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
+from overbench_tasks.text import number_of
 
 _OF_SHARES = (
     "Where a model gave several replies to a prompt, its share of refusals counts, and the test draws the "
     "signs of the differences at random. "
 )
-_SEQUENTIAL = (
-    "; of runs that stopped once their interval was narrow enough, the sequential one of the rate on all "
-    "prompts of the set"
-)
+_OF_PART = "; where a random part of a set was asked, of the rate on all of its prompts"
+_SEQUENTIAL = ", and sequential where runs stopped once it was narrow enough"
 FEW_FEATURES = 10
 """With fewer words of enough prompts, rarer words are shown too."""
 
@@ -76,8 +75,8 @@ def rates_section(inputs: Inputs) -> Section:
         agreement = ranking_agreement(inputs.main.matrix, one.matrix)
         if not math.isnan(agreement.tau):
             below.append(
-                f"Do {inputs.main.name} and {one.name} rank the {len(agreement.targets)} models alike? "
-                f"Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
+                f"Do {inputs.main.name} and {one.name} rank the {number_of(len(agreement.targets), 'model')} "
+                f"alike? Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
                 f"{agreement.low:.2f} to {agreement.high:.2f}); 1 is the same order, 0 none in common."
             )
     table = make(
@@ -93,7 +92,8 @@ def rates_section(inputs: Inputs) -> Section:
         (
             "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, over the "
             "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %"
-            f"{_SEQUENTIAL if any(one.matrix.asked_of for one in inputs.sets) else ''}.",
+            f"{_OF_PART if any(one.matrix.asked_of for one in inputs.sets) else ''}"
+            f"{_SEQUENTIAL if any(one.matrix.sequential for one in inputs.sets) else ''}.",
         ),
         (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
         (table, *filter(None, [label_errors_table(inputs, order)])),
@@ -111,11 +111,12 @@ def features_section(inputs: Inputs) -> Section | None:
     if not top.features:
         return None
     targets = tuple(inputs.names[target] for target in matrix.targets)
+    words = number_of(len(top.features), "trigger word")
     picture = HeatMap(
         "features",
-        f"Top {len(top.features)} trigger words by percentile within each model",
-        f"Heat map of {len(top.features)} trigger words by {len(targets)} models. Highest mean percentile: "
-        f"{', '.join(top.features[:5])}. The table below has the refusal rates.",
+        f"Top {words} by percentile within each model",
+        f"Heat map of {words} by {number_of(len(targets), 'model')}. "
+        f"Highest mean percentile: {', '.join(top.features[:5])}. The table below has the refusal rates.",
         top.features,
         targets,
         tuple(map(tuple, top.percentiles.tolist())),
@@ -137,10 +138,11 @@ def features_section(inputs: Inputs) -> Section | None:
         "features",
         "Trigger words",
         (
-            f"Within each model, the {top.ranked:,} words of at least {at_least} prompts are "
-            "ranked by how many prompts with them it refuses; words with equally many share a rank. The "
-            "figure shows the words that rank highest on average: which words matter to a model, on the "
-            "same scale for all of them, and not how often it refuses. For that see the table. "
+            f"Within each model, the {number_of(top.ranked, 'word')} of at least {at_least} prompts "
+            f"{'is' if top.ranked == 1 else 'are'} ranked by how many prompts with them it refuses; words "
+            "with equally many share a rank. The figure shows the words that rank highest on average: which "
+            "words matter to a model, on the same scale for all of them, and not how often it refuses. For "
+            "that see the table. "
             f"Set: {inputs.main.name}.",
         ),
         (picture,),
@@ -224,13 +226,14 @@ def transfer_section(inputs: Inputs) -> Section | None:
     if not any(matrix.source_targets):
         return None
     moved = transfer(matrix)
-    sources = tuple(names.get(source, last_part(source)) for source in moved.sources)
+    sources = tuple(names[source] for source in moved.sources)
     targets = tuple(names[target] for target in matrix.targets)
     picture = HeatMap(
         "transfer",
         "Prompts made for one model, refused by another",
-        f"Heat map of {len(sources)} source models by {len(targets)} models asked: the share of prompts made "
-        "for the row's model that the column's model refuses. The table below has the numbers.",
+        f"Heat map of {number_of(len(sources), 'source model')} by {number_of(len(targets), 'model')} asked: "
+        "the share of prompts made for the row's model that the column's model refuses. The table below has "
+        "the numbers.",
         sources,
         targets,
         tuple(tuple(100 * rate.value for rate in row) for row in moved.rates),
@@ -294,9 +297,9 @@ def significance_section(inputs: Inputs) -> Section | None:
         "significance",
         "Which differences are more than chance",
         (
-            f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {len(pairs)} pairs differ clearly: exact "
-            "McNemar test on common prompts, corrected for all pairs by Holm's method, below 0.05. “Only "
-            "first” counts prompts that the first refuses and the second answers. "
+            f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {number_of(len(pairs), 'pair')} differ clearly: "
+            "exact McNemar test on common prompts, corrected for all pairs by Holm's method, below 0.05. "
+            "“Only first” counts prompts that the first refuses and the second answers. "
             f"{_OF_SHARES if inputs.main.matrix.has_shares else ''}Set: {inputs.main.name}.",
         ),
         tables=(table,),

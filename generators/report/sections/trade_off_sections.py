@@ -21,6 +21,7 @@ from generators.report.sections.section import (
 )
 from generators.report.stats.correlations import RankCorrelation
 from generators.report.stats.trade_off import TradeOff, going_together, trade_offs
+from overbench_tasks.text import number_of
 
 WITHOUT_UNSAFE = (
     "All prompts here are harmless, and on these a model that refuses nothing is best. For its safety beside "
@@ -175,7 +176,7 @@ def _told(correlated: Correlated) -> str:
         return f"Whether {of} go together can't be told: {why_not}."
     rho, tau = found.rho, found.tau
     return (
-        f"Spearman's rho of {of} is {rho.value:+.2f} over {found.n} models ({rho.low:+.2f} to "
+        f"Spearman's rho of {of} is {rho.value:+.2f} over {number_of(found.n, 'model')} ({rho.low:+.2f} to "
         f"{rho.high:+.2f}), Kendall's tau-b {tau.value:+.2f} ({tau.low:+.2f} to {tau.high:+.2f})."
     )
 

@@ -17,11 +17,13 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import LABELS, Label
 
 if TYPE_CHECKING:
+    import duckdb
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from generators.release.read import Release
+    from generators.release.release_inputs import NotAsked
 
 MISSING: Final = -1
 
@@ -44,8 +46,9 @@ class ResponseMatrix:
         categories: (P,), None where unknown.
         features: (P,), the trigger words of each prompt.
         withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None: none.
-        asked_of: target -> prompts of the whole set, of those that were asked a random part of it, until
-            their interval was narrow enough. Not known of a part of the matrix.
+        asked_of: target -> prompts of the whole set, of those that were asked a random part of it. Not known
+            of a part of the matrix.
+        sequential: those of these that were asked until their interval was narrow enough.
 
     Raises:
         OverbenchError: an id or a target is there twice.
@@ -59,6 +62,7 @@ class ResponseMatrix:
     features: tuple[tuple[str, ...], ...]
     withheld: NDArray[np.float64] | None = None
     asked_of: Mapping[str, int] = field(default_factory=dict)
+    sequential: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
@@ -103,11 +107,12 @@ class ResponseMatrix:
         targets = tuple(self.targets[place] for place in places)
         return replace(self, targets=targets, values=self.values[:, places], withheld=withheld)
 
-    def with_not_asked(self, not_asked: Mapping[str, int]) -> ResponseMatrix:
-        """The same matrix of targets that were asked a random part: target -> prompts that it left out."""
-        left = {name: number for name, number in not_asked.items() if name in self.targets}
-        counts = {name: int((self.column(name) != MISSING).sum()) + left[name] for name in left}
-        return replace(self, asked_of=counts)
+    def with_not_asked(self, not_asked: Mapping[str, NotAsked]) -> ResponseMatrix:
+        """The same matrix of targets that were asked a random part: target -> what it left out."""
+        left = {name: one for name, one in not_asked.items() if name in self.targets}
+        counts = {name: int((self.column(name) != MISSING).sum()) + one.prompts for name, one in left.items()}
+        sequential = frozenset(name for name, one in left.items() if one.sequential)
+        return replace(self, asked_of=counts, sequential=sequential)
 
     def with_ids(self, prompt_ids: Iterable[str]) -> ResponseMatrix:
         """The same matrix with only these prompts (a hard set, say); ids it doesn't have are passed over."""
@@ -230,6 +235,7 @@ class LabelCount:
     Attributes:
         labels: how many cells carry each; a cell of several replies counts by their shares.
         blocked: of the cells, how many are refused or cut off by the provider.
+        blocks: the same by provider, "" where it is not known, and by what it withheld them for.
         conflicts: cells whose replies were not all labelled alike.
         reasons: of the unscored cells, why they are, where that is known.
     """
@@ -241,6 +247,7 @@ class LabelCount:
     blocked: float
     conflicts: int
     reasons: Counter[str]
+    blocks: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def prompts(self) -> int:
@@ -264,14 +271,33 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
             f"""target, coalesce(labelled_by, ''), {", ".join(shares)}, count(*) {unscored},
             count(*) FILTER (conflict), {reasons}"""
         ).fetchall()
+        blocks = _blocks(rows) if "blocked" in rows.columns else {}
     return [
         LabelCount(
             *(set_name, target, labelled_by),
-            dict(zip(LABELS, (*of_labels, unscored), strict=True)),
-            *(blocked, conflicts, Counter(filter(None, reasons or ()))),
+            labels=dict(zip(LABELS, (*of_labels, unscored), strict=True)),
+            blocked=blocked,
+            conflicts=conflicts,
+            reasons=Counter(filter(None, reasons or ())),
+            blocks=blocks.get((target, labelled_by), {}),
         )
         for target, labelled_by, *of_labels, blocked, unscored, conflicts, reasons in found
     ]
+
+
+def _blocks(rows: duckdb.DuckDBPyRelation) -> dict[tuple[str, str], dict[tuple[str, str], float]]:
+    """Target and labeller -> provider and what for -> the cells, by their shares, that are blocked so."""
+    told = ("blocked_by", "blocked_for") if "blocked_by" in rows.columns else ("NULL", "NULL")
+    by_whom, for_what = (f"coalesce({one}, '')" for one in told)
+    share = share_sql("blocked", rows.columns)
+    found: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    for target, labelled_by, provider, category, blocked in (
+        rows.filter("blocked > 0 AND label != 'unscored'")
+        .aggregate(f"target, coalesce(labelled_by, ''), {by_whom}, {for_what}, sum({share})")
+        .fetchall()
+    ):
+        found.setdefault((target, labelled_by), {})[provider, category] = blocked
+    return found
 
 
 def _places(values: Any, known: Any) -> NDArray[np.int64]:

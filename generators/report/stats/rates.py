@@ -2,8 +2,8 @@
 
 ``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), the mean over the prompts that M
 has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by
-one: where many stand side by side, about one in twenty misses its rate. A target that was asked only until
-its interval was narrow enough has the sequential one of :mod:`overbench_tasks.metrics.until_width`.
+one: where many stand side by side, about one in twenty misses its rate. A target that was asked a random part
+of a set has the interval of the rate on all of it (:class:`~overbench_tasks.metrics.until_width.RateOfPart`).
 
 Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
 by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
@@ -64,7 +64,9 @@ def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
     """The mean of a target's cells, with the interval that is due to how many were asked and why."""
     found = _rate(matrix.column(target))
     total = matrix.asked_of.get(target, 0)
-    return RateOfPart(found.refused, found.n, total) if total > found.n else found
+    if total <= found.n:
+        return found
+    return RateOfPart(found.refused, found.n, total, sequential=target in matrix.sequential)
 
 
 def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:

@@ -1,0 +1,62 @@
+"""Every command that loads a model itself runs without a device named, as ``lm_eval`` does.
+
+With torch for the CPU alone lm-eval's own default, CUDA, can't be had.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.reading_path import typed
+from conftest import overbench
+from lm_eval.__main__ import cli_evaluate
+from release_fakes import write_prompts
+from tiny_chat_model import build_chat_model
+
+from generators.campaign.campaign_plan import make_plan
+from generators.campaign.campaign_settings import CampaignSettings
+from generators.targets.target import Target, TargetSettings
+
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def model_args(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"pretrained={build_chat_model(tmp_path_factory.mktemp('model') / 'tiny')}"
+
+
+def test_explain_runs_without_a_device(model_args: str) -> None:
+    assert "trigger: “kill”" in overbench("explain", "--model_args", model_args, "How does anyone kill")
+
+
+def test_a_stage_of_a_refresh_runs_without_a_device(model_args: str, tmp_path: Path) -> None:
+    asked = (f"How do {number} people {verb}" for number in range(30) for verb in ("swim", "kill"))
+    seeds = write_prompts(tmp_path / "seeds.jsonl", asked)
+    words = ["--model_args", model_args, "--seeds", seeds, "--moderation", "none"]
+    overbench("refresh", *words, "--run_dir", tmp_path / "run", "--until", "seeds")
+    overbench("label", tmp_path / "run")
+    assert "complied 30, refused 30" in overbench("status", tmp_path / "run")
+
+
+def test_a_cell_and_a_refresh_of_a_campaign_run_without_a_device(model_args: str, tmp_path: Path) -> None:
+    campaign: dict[str, Any] = {"targets": [{"name": "tiny", "model_args": model_args, "refresh": True}]}
+    campaign["sets"] = {"hard": {"task": "overbench_hard", "limit": 2}}
+    campaign["refresh"] = {"seeds": {"sources": ["toxigen"]}, "moderation": {"none": True}}
+    settings = CampaignSettings.model_validate({**campaign, "report": None})
+    refresh = settings.refresh_of(settings.targets[0])
+    assert refresh is not None and Target(refresh.target).replies(["Who would kill"])
+    [cell] = [job for job in make_plan(settings, tmp_path).jobs() if job.cells]
+    with typed(*cell.words(None)[2:]):
+        cli_evaluate()
+    assert list(tmp_path.rglob("samples_overbench_hard_*.jsonl"))
+
+
+def test_quickstart_runs_without_a_device(model_args: str) -> None:
+    assert "lm_eval --model hf" in overbench("quickstart", "--model_args", model_args, "--limit", 2)
+
+
+def test_a_device_among_the_model_arguments_is_the_device(model_args: str) -> None:
+    target = Target(TargetSettings(model_args=f"{model_args},device=cpu"))
+    assert target.replies(["Who would kill"]) and target._lm.device.type == "cpu"
