@@ -7,6 +7,9 @@ import os
 # Before lm-eval is imported: the hub's library reads it once.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Workers of pytest-xdist share the cores: torch would start as many threads in each of them.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

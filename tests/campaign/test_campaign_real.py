@@ -63,6 +63,7 @@ def with_the_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: 
     return options(settings=tmp_path / "small.yaml", checkpoints=[tmp_path / "folder"])
 
 
+@pytest.mark.slow
 def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -455,6 +455,7 @@ class TestInterruptions:
         assert time.monotonic() - started < 30
 
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+    @pytest.mark.slow
     @pytest.mark.parametrize(("kind", "concurrency"), [("judge", 1), ("judge", 8), ("adversary", 4)])
     def test_kill_9_pays_for_nothing_twice(self, kind: str, concurrency: int) -> None:
         children: list[Child] = []
@@ -481,6 +482,7 @@ class TestInterruptions:
         with sqlite3.connect("c.sqlite3") as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
+    @pytest.mark.slow
     def test_two_processes_share_a_cache(self) -> None:
         outs = ("1.json", "2.json")
         with fault_server(honest, latency_sec=0.002) as server:

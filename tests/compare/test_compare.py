@@ -15,7 +15,7 @@ import pytest
 import typer
 import yaml
 from conftest import overbench
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import write_log
 from tiny_releases import tiny_release
@@ -276,6 +276,7 @@ def comparison(text: str) -> TargetComparison:
     return TargetComparison(text, text, settings, tuple(decide([found], settings)), (text,))
 
 
+@settings(max_examples=25)  # each decides a comparison
 @given(st.text(max_size=40) | st.just(HOSTILE))
 def test_strangers_text_is_disarmed_in_every_form(text: str) -> None:
     found = comparison(text)

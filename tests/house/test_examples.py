@@ -35,7 +35,10 @@ from overbench_tasks.prompts import refreshed
 
 pytest.importorskip("captum")
 pytest.importorskip("duckdb")
-pytestmark = pytest.mark.xdist_group("examples")  # what they take for granted is made once
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("examples"),
+]  # what they take for granted is made once
 
 DOCS = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in ("task_configs", "generators"))]
 DOCS.append("tests/benchmarks/README.md")
@@ -225,6 +228,7 @@ def check_yaml(code: str, workspace: Path) -> None:
         load(workspace / "settings.yaml", {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", DOCS)
 def test_examples_run(file: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for language, code in blocks(file):

@@ -51,6 +51,7 @@ PUBLIC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs sh")
 def test_the_inputs_give_the_release_again(tmp_path: Path) -> None:
     """All of it byte for byte where the libraries that write it are the same, else the same rows."""
@@ -204,6 +205,7 @@ def _matrix(hard: bool) -> ResponseMatrix:
     return release_matrix(RELEASE).with_ids(row["id"] for row in RELEASE.prompts(hard=hard).to_pylist())
 
 
+@pytest.mark.slow
 def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
     page = Path(__file__).parents[1].joinpath("benchmarks", "README.md").read_text(encoding="utf-8")
     for table in (pairs_table(RELEASE), ranking_table(RELEASE)):

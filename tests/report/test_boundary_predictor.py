@@ -23,6 +23,7 @@ from test_real_outcomes import block
 from overbench_tasks.tables import read_table
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_of_the_page() -> None:
     found = read_predictions()
     assert list(quality_table(found)) == block("predictor quality")

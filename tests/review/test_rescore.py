@@ -313,6 +313,7 @@ class TestKilled:
             assert done.file.read_bytes() == whole
 
     @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+    @pytest.mark.slow
     def test_kill_9_at_random_moments(self, tmp_path: Path) -> None:
         source = many(tmp_path / "r.jsonl", 16_000)
         whole = rescore_file(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
