@@ -141,6 +141,7 @@ def lm_eval(url: str, source: Path, folder: Path) -> list[str]:
     return [*command, "--output_path", str(folder / "out"), "--use_cache", str(folder / "cache")]
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_run_again_with_lm_evals_cache(tmp_path: Path) -> None:
     script = Script("openai", 60)
     source = write(tmp_path / "p.jsonl", script.prompts())
@@ -215,6 +216,7 @@ dist.destroy_process_group()
 '''
 
 
+@pytest.mark.slow
 def test_two_ranks_gather_what_the_provider_said(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script = Script("openai", 41)

@@ -88,6 +88,7 @@ RECORDED = (
 """Of the shared file's bodies, but for the last, a 200 with an ordinary sentence: an answer by its shape."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_the_recorded_bodies_through_the_command(model: str, shared_data: Path, tmp_path: Path) -> None:
     file = shared_data / "provider_bodies.jsonl"

@@ -97,6 +97,7 @@ def run(tmp_path: Path, world: int, source: Path) -> list[dict[str, Any]]:
     return result
 
 
+@pytest.mark.slow
 def test_two_ranks_give_the_results_of_one_also_with_repeats(tmp_path: Path) -> None:
     # Five prompts on two ranks: the short rank is padded with a copy of its last request.
     rows = [{"id": str(n), "prompt": f"Question {n}", "category": "others"} for n in range(5)]
