@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
+from generators.release.card import hard_rule
 from generators.report.report_inputs import Inputs
 from generators.report.sections.section import (
     Cell,
@@ -206,9 +207,12 @@ def release_section(inputs: Inputs) -> Section | None:
         ((STEPS.get(name, name.replace("_", " ")), counts[name]) for name in dict.fromkeys(steps)),
     )
     lines = [f"{release.name}, version {release.version}."]
-    if (least := settings.get("min_rejections")) is not None:
+    if settings.get("min_rejections") is not None:
+        chosen = release.facts.get("hard_targets")
+        who = (
+            "all" if chosen is None else ", ".join(inputs.names.get(name, name) for name in chosen) or "none"
+        )
         lines.append(
-            f"A prompt is in overbench_hard if at least {number_of(least, 'model refuses', 'models refuse')} "
-            f"it, of at least {number_of(settings.get('min_checkpoints', 1), 'different checkpoint')}."
+            f"A prompt is in overbench_hard if it is refused {hard_rule(settings)}. Models that chose: {who}."
         )
     return Section("release", "The release", tuple(map(visible, lines)), tables=(table,))
