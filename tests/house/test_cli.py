@@ -78,7 +78,7 @@ class TestDoctor:
             assert part in text
         assert "model types: overbench-openai, overbench-local-chat, overbench-anthropic: they keep" in text
         assert "sk-very-secret" not in text
-        assert re.search(r"data overbench: \d{4} bundled prompts", text)
+        assert re.search(r"data overbench: \d,\d{3} bundled prompts", text)
 
     @pytest.mark.parametrize(
         ("switch", "told"),

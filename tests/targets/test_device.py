@@ -15,7 +15,8 @@ from lm_eval.__main__ import cli_evaluate
 from release_fakes import write_prompts
 from tiny_chat_model import build_chat_model
 
-from generators.campaign.campaign_plan import make_plan
+from generators.campaign.campaign_jobs import TASKS
+from generators.campaign.campaign_plan import make_plan, told_sets
 from generators.campaign.campaign_settings import CampaignSettings
 from generators.targets.target import Target, TargetSettings
 
@@ -28,6 +29,7 @@ def model_args(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_explain_runs_without_a_device(model_args: str) -> None:
+    pytest.importorskip("simplemma")
     assert "trigger: “kill”" in overbench("explain", "--model_args", model_args, "How does anyone kill")
 
 
@@ -47,10 +49,13 @@ def test_a_cell_and_a_refresh_of_a_campaign_run_without_a_device(model_args: str
     settings = CampaignSettings.model_validate({**campaign, "report": None})
     refresh = settings.refresh_of(settings.targets[0])
     assert refresh is not None and Target(refresh.target).replies(["Who would kill"])
-    [cell] = [job for job in make_plan(settings, tmp_path).jobs() if job.cells]
+    plan = make_plan(settings, tmp_path)
+    for task in told_sets(plan.cells):
+        task.write(tmp_path / TASKS)
+    [cell] = [job for job in plan.jobs() if job.cells]
     with typed(*cell.words(None)[2:]):
         cli_evaluate()
-    assert list(tmp_path.rglob("samples_overbench_hard_*.jsonl"))
+    assert list(tmp_path.rglob("samples_hard_*.jsonl"))
 
 
 def test_quickstart_runs_without_a_device(model_args: str) -> None:
