@@ -141,8 +141,8 @@ def read_prompts(work: Workspace, say: Say) -> None:
     """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
 
     Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
-    made from the text. The first source decides on what only one can say; features, sources and targets
-    are joined.
+    made from the text. The first source decides on what only one can say; features (where a refresh has some,
+    those of refreshes), sources and targets are joined.
     """
     import pyarrow
 
@@ -174,7 +174,11 @@ def read_prompts(work: Workspace, say: Say) -> None:
                    arg_min(category, position) AS category,
                    arg_min(category_evidence, position) FILTER (category IS NOT NULL) AS category_evidence,
                    arg_min(or_bench_category, position) AS or_bench_category,
-                   flatten(list(features ORDER BY position)) AS features,
+                   -- Words of a refresh are attributed: those of other sources don't stand among them.
+                   coalesce(
+                       flatten(list(features ORDER BY position)
+                               FILTER (round IS NOT NULL AND len(features) > 0)),
+                       flatten(list(features ORDER BY position))) AS features,
                    list_sort(list_distinct(flatten(list(sources)))) AS sources,
                    list_sort(list_distinct(flatten(list(source_targets)))) AS source_targets,
                    arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
