@@ -14,6 +14,7 @@ import typer
 from generators.models import models
 from generators.targets.target import default_device
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.whose_features import attributed_features, named_features
 from overbench_tasks.records import Verdict
 from overbench_tasks.text import number_of, printable
 
@@ -108,20 +109,30 @@ def _lm_eval_command(asked: Mapping[str, Any], output_path: Path | None) -> str:
 def refused_lines(samples: Iterable[Mapping[str, Any]]) -> list[str]:
     """For the terminal, at most :data:`SHOWN` refused prompts of lm-eval's samples of one of our tasks.
 
-    Trigger words are marked; how the reply began, and the rule, follow.
+    The words that each is built around are marked, with whose they are; how the reply began, and the rule,
+    follow.
     """
     refused = [(sample, verdict) for sample, verdict in _verdicts(samples) if verdict.label == "refused"]
     if not refused:
         return ["\nNo prompt was refused."]
     lines = [
-        f"\nRefused, {min(SHOWN, len(refused))} of {len(refused)}, with the words they are built around:"
+        f"\nRefused, {min(SHOWN, len(refused))} of {len(refused)}, with the words they are built around, and "
+        "whose these are. What makes this very model refuse is for overbench explain:"
     ]
     for sample, verdict in refused[:SHOWN]:
         doc = sample["doc"]
-        lines.append(f"  - {mark_features(printable(doc['prompt']), doc['features'])}")
+        lines.append(f"  - {mark_features(printable(doc['prompt']), doc['features'])}{_whose(doc)}")
         reply = printable(sample["resps"][0][0])
         lines.append(f"      {reply[:100]}{'...' if len(reply) > 100 else ''}  [rule: {verdict.by}]")
     return lines
+
+
+def _whose(doc: Mapping[str, Any]) -> str:
+    """Whose words a prompt's are; "" where it has none."""
+    found, named = attributed_features(doc), named_features(doc)
+    if found:
+        return f"  [found by attribution: {printable(', '.join(found))}]"
+    return f"  [named by its writer: {printable(', '.join(named))}]" if named else ""
 
 
 def _verdicts(samples: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Verdict]]:

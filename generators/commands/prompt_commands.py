@@ -56,4 +56,6 @@ def defence(
         typer.echo(f"{one.name:20} {one.idea}\n{'':20} {source}")
         if one.departs:
             typer.echo(f"{'':20} {one.departs}")
+        if one.orders_refusal:
+            typer.echo(f"{'':20} tells to decline whole subjects: what follows it is no over-refusal")
     typer.echo("All in our own words (Apache-2.0); none of the sources' texts is taken over.")

@@ -36,6 +36,7 @@ OutcomeColumns = Annotated[
     {
         "--min_rejections": "min_rejections",
         "--min_checkpoints": "min_checkpoints",
+        "--hard_targets": "hard_targets",
         "--prompts": "prompts",
         "--alias": "aliases",
         "--relabel": "relabel",

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, Literal
 
 from generators.compare.sides import PromptAnswers, Side, agreed_label
@@ -17,7 +17,11 @@ from overbench_tasks.metrics import Rate, paired_interval
 from overbench_tasks.metrics.refusal_rates import Z_95
 from overbench_tasks.records import Label, PromptLabel
 
-Kind = Literal["all", "set", "category", "word"]
+WordKind = Literal["attributed word", "named word", "word"]
+"""Whose words these are: found by attribution; named by the prompt's writer or file; or, where neither is
+told, simply in the prompt."""
+WORD_KINDS: Final[tuple[WordKind, ...]] = ("attributed word", "named word", "word")
+Kind = Literal["all", "set", "category"] | WordKind
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class PromptPair:
 
     Attributes:
         base, new: the shares of replies that count, in [0, 1].
-        words: the trigger words that its prompt file names, else its content words.
+        words: its trigger words by attribution, else those that its file names, else its content words.
+        words_are: which of these.
     """
 
     prompt: str
@@ -69,6 +74,7 @@ class PromptPair:
     sets: frozenset[str]
     category: str | None
     words: frozenset[str]
+    words_are: WordKind = "word"
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
     names: dict[Kind, Callable[[PromptPair], Iterable[str]]] = {
         "set": lambda pair: pair.sets,
         "category": lambda pair: [pair.category or "none given"],
-        "word": lambda pair: pair.words,
+        **{kind: partial(_words_of, kind) for kind in WORD_KINDS},
     }
     found: list[GroupChange] = []
     for kind, names_of in names.items():
@@ -153,7 +159,7 @@ def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
         for pair in pairs:
             for name in names_of(pair):
                 groups[name].append(pair)
-        if kind == "word":
+        if kind in WORD_KINDS:
             groups = {name: some for name, some in groups.items() if len(some) >= MIN_FEATURE_PROMPTS}
         else:
             groups = {name: some for name, some in groups.items() if len(some) < len(pairs)}
@@ -163,6 +169,10 @@ def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
         ]
         found += sorted(corrected(changes), key=lambda one: (one.p, -one.increase, one.name))
     return found
+
+
+def _words_of(kind: WordKind, pair: PromptPair) -> frozenset[str]:
+    return pair.words if pair.words_are == kind else frozenset()
 
 
 @dataclass(frozen=True)
@@ -251,10 +261,9 @@ def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
         first, second = measure.share(before), measure.share(after)
         if first is None or second is None:
             continue
-        words = {feature_key(word) for word in before.features or after.features} - {""}
+        words, words_are = _told_words(before, after)
         category, sets = before.category or after.category, frozenset(before.sets | after.sets)
-        found = frozenset(words or content_words(before.prompt))
-        pairs.append(PromptPair(before.prompt, first, second, sets, category, found))
+        pairs.append(PromptPair(before.prompt, first, second, sets, category, words, words_are))
         replies.append((before.scored, after.scored))
     counted = [
         [(share, count[side]) for share, count in zip(shares, replies, strict=True)]
@@ -269,6 +278,18 @@ def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
         (repeat_noise(counted[0], len(pairs)), repeat_noise(counted[1], len(pairs))),
         tuple(pairs),
     )
+
+
+def _told_words(before: PromptAnswers, after: PromptAnswers) -> tuple[frozenset[str], WordKind]:
+    """The words of a prompt by which it is grouped, and whose they are."""
+    told: dict[WordKind, tuple[str, ...]] = {
+        "attributed word": before.features or after.features,
+        "named word": before.named or after.named,
+    }
+    for kind, words in told.items():
+        if found := frozenset(feature_key(word) for word in words) - {""}:
+            return found, kind
+    return frozenset(content_words(before.prompt)), "word"
 
 
 def content_words(prompt: str) -> set[str]:

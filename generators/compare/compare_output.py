@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from generators.compare.changes import GroupChange, MeasuredChange, PromptPair, RepeatNoise
+from generators.compare.changes import WORD_KINDS, GroupChange, MeasuredChange, PromptPair, RepeatNoise
 from generators.compare.decision import Decision, TargetComparison
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import escaped, number_of, printable
@@ -106,7 +106,7 @@ def shown_groups(found: MeasuredChange) -> list[GroupChange]:
     """The first of each kind; of words only those with a rise."""
     by_kind: dict[str, list[GroupChange]] = {}
     for one in found.groups:
-        if one.kind != "word" or one.increase > 0:
+        if one.kind not in WORD_KINDS or one.increase > 0:
             by_kind.setdefault(one.kind, []).append(one)
     return [one for some in by_kind.values() for one in some[:MOST_GROUPS]]
 

@@ -18,6 +18,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import label_by_rules
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import told_label
+from overbench_tasks.prompts.whose_features import attributed_features, named_features
 from overbench_tasks.records import LABELS, Label, PromptLabel, Verdict
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.reply_rows import SAMPLES, label_rows, reply_row
@@ -32,6 +33,8 @@ class PromptAnswers:
 
     Attributes:
         prompt_label: None where the log or release doesn't say, as those of earlier versions don't: safe.
+        features: the words that attribution found, where a refresh made the prompt.
+        named: of any other prompt the words that its writer or file names.
         sets: the tasks or sources that it was asked in.
         labels: how many of its replies have each label; several where it was asked several times.
         labelled_by: whoever labelled them.
@@ -41,6 +44,7 @@ class PromptAnswers:
     prompt_label: PromptLabel | None = None
     category: str | None = None
     features: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     sets: set[str] = field(default_factory=set)
     labels: Counter[Label] = field(default_factory=Counter)
     labelled_by: set[str] = field(default_factory=set)
@@ -171,7 +175,8 @@ def _describe(one: PromptAnswers, row: Mapping[str, Any], where: str) -> None:
     """Add what a row says of its prompt."""
     one.prompt_label = agreed_label(one.prompt, one.prompt_label, told_label(row, where))
     one.category = one.category or row.get("category")
-    one.features = one.features or tuple(row.get("features") or ())
+    one.features = one.features or attributed_features(row)
+    one.named = one.named or named_features(row)
 
 
 def agreed_label(prompt: str, *said: PromptLabel | None) -> PromptLabel | None:
@@ -196,7 +201,7 @@ def _release_side(release: Release, folder: Path, wanted: str | None) -> Side:
     name = _chosen(targets, wanted, str(folder))
     answers: dict[str, PromptAnswers] = {}
     hard = set(release.prompts(hard=True, columns=("id",))["id"].to_pylist())
-    columns = ("id", "prompt", "category", "features", "sources")
+    columns = ("id", "prompt", "category", "features", "round", "sources")
     kinds: dict[PromptLabel, Any] = {"safe": release.prompts(columns=columns)}
     if (unsafe := release.unsafe_prompts(columns)) is not None:
         kinds["unsafe"] = unsafe

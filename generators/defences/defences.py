@@ -29,6 +29,8 @@ class Defence:
         source: authors, year, title and place of what was published.
         url: where that is; "" where it is no single publication.
         departs: how the text differs from what was published, beside the wording, which is ours; "" for not.
+        orders_refusal: whether it tells to decline whole subjects, harmless requests among them, so that a
+            model that follows it does not refuse too much.
         text: the system instruction, without white space around it, so that a shell passes it on unchanged.
     """
 
@@ -38,6 +40,7 @@ class Defence:
     url: str
     departs: str
     text: str
+    orders_refusal: bool = False
 
 
 @cache
@@ -67,3 +70,10 @@ def find_defence(name: str) -> Defence:
 def defence_with(system_instruction: str) -> str | None:
     """The name of the defence whose text this is, letter for letter; None: of none."""
     return next((one.name for one in defences().values() if one.text == system_instruction), None)
+
+
+def orders_refusal(system_instruction: str | None) -> bool:
+    """Whether this is, letter for letter, the text of a defence that orders refusal. Of any other text nobody
+    knows, and nothing is guessed."""
+    known = defence_with(system_instruction) if system_instruction else None
+    return known is not None and find_defence(known).orders_refusal

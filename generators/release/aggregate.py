@@ -23,6 +23,7 @@ from generators.release.build import (
     Workspace,
     drop_near_duplicates,
     drop_refused_by_none,
+    hard_targets,
     keep_all,
     open_database,
     read_prompts,
@@ -137,6 +138,7 @@ def aggregate(
             if work.has_pairs:
                 check_pairs(work)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
+            hard_targets(work)  # a name of nobody is told before the long part
             read_verdicts(work, say)
             drop_near_duplicates(work, say)
             drop_refused_by_none(work, say)

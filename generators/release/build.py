@@ -6,15 +6,16 @@
     cells           a label and a share of refusals per prompt and target (:mod:`generators.release.cells`)
     kept            the numbers of the harmless prompts that stay
     kept_unsafe     those of the unsafe ones
-    hard            those of the kept ones that enough targets refuse
+    hard            those of the kept ones that enough targets refuse, of those that may choose
 
 Works in DuckDB, which spills what does not fit into memory.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 Item = TypeVar("Item")
 BATCH: Final = 50_000
+ALL_TARGETS: Final = "all"
+"""What stands for all targets, as those that choose the hard set."""
 
 _SIDES: Final = {"kept": "ANTI", "kept_unsafe": "SEMI"}
 """The tables of prompts that stay, and how they are joined with ``unsafe_prompts``."""
@@ -138,8 +141,8 @@ def read_prompts(work: Workspace, say: Say) -> None:
     """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
 
     Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
-    made from the text. The first source decides on what only one can say; features, sources and targets
-    are joined.
+    made from the text. The first source decides on what only one can say; features (where a refresh has some,
+    those of refreshes), sources and targets are joined.
     """
     import pyarrow
 
@@ -171,7 +174,11 @@ def read_prompts(work: Workspace, say: Say) -> None:
                    arg_min(category, position) AS category,
                    arg_min(category_evidence, position) FILTER (category IS NOT NULL) AS category_evidence,
                    arg_min(or_bench_category, position) AS or_bench_category,
-                   flatten(list(features ORDER BY position)) AS features,
+                   -- Words of a refresh are attributed: those of other sources don't stand among them.
+                   coalesce(
+                       flatten(list(features ORDER BY position)
+                               FILTER (round IS NOT NULL AND len(features) > 0)),
+                       flatten(list(features ORDER BY position))) AS features,
                    list_sort(list_distinct(flatten(list(sources)))) AS sources,
                    list_sort(list_distinct(flatten(list(source_targets)))) AS source_targets,
                    arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
@@ -246,17 +253,69 @@ def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:
     return len(found), work.one(f"SELECT count(*) FROM {table}")
 
 
-def choose_hard(work: Workspace) -> None:
-    """Fill ``hard``, the numbers of the kept prompts that enough targets and checkpoints refuse."""
-    settings = work.settings
-    checkpoints = [target.checkpoint for target in work.targets.values()]
+def hard_targets(work: Workspace) -> list[str]:
+    """The targets whose refusals choose the hard set, in their order: those that the settings name, else
+    those without a system instruction.
+
+    Raises:
+        OverbenchError: the settings name a target that is not there.
+    """
+    known, given = work.targets, work.settings.hard_targets
+    if not given:
+        return [name for name, target in known.items() if not target.system_instruction]
+    if given == (ALL_TARGETS,) and ALL_TARGETS not in known:
+        return list(known)
+    named = {name for text in given for name in _named_targets(text, known)}
+    return [name for name in known if name in named]
+
+
+def _named_targets(text: str, known: Collection[str]) -> Iterator[str]:
+    """The targets of a list with commas, which their names may hold too: the longest name that is known."""
+    parts = text.split(",")
+    while parts:
+        starts = {end: ",".join(parts[:end]).strip() for end in range(len(parts), 0, -1)}
+        end = next((end for end, name in starts.items() if name in known), None)
+        if end is None:
+            near = [name for one in (text, starts[1]) for name in difflib.get_close_matches(one, known, n=1)]
+            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(known) or 'none'}."
+            raise OverbenchError(
+                f"--hard_targets: expected names of targets, or {ALL_TARGETS}, found {starts[1]!r}. {hint}"
+            )
+        yield starts[end]
+        parts = parts[end:]
+
+
+def choose_hard(work: Workspace, say: Say) -> list[str]:
+    """Fill ``hard``, the numbers of the kept prompts that enough checkpoints and targets refuse; returns the
+    targets that choose (:func:`hard_targets`).
+
+    Shares of refusals add up: over targets, and over checkpoints, of which each counts by the target of it
+    that refuses most.
+    """
+    settings, chosen = work.settings, hard_targets(work)
+    checkpoints = list(dict.fromkeys(work.targets[name].checkpoint for name in chosen))
+    places = [
+        checkpoints.index(target.checkpoint) if name in chosen else None
+        for name, target in work.targets.items()
+    ]
     work.connection.execute(
-        """CREATE TABLE hard AS SELECT number FROM cells JOIN kept USING (number)
-           WHERE share > 0 GROUP BY number
-           HAVING sum(share) > ? - 1e-4 AND count(DISTINCT list_extract(?::VARCHAR[], target + 1)) >= ?""",
-        [settings.min_rejections, checkpoints, settings.min_checkpoints],
+        """CREATE TABLE hard AS SELECT number FROM (
+               SELECT number, sum(share::DOUBLE) AS refusals, max(share::DOUBLE) AS highest
+               FROM (SELECT *, list_extract(?::INTEGER[], target + 1) AS checkpoint FROM cells)
+               JOIN kept USING (number) WHERE share > 0 AND checkpoint IS NOT NULL
+               GROUP BY number, checkpoint)
+           GROUP BY number HAVING sum(refusals) > ? - 1e-4 AND sum(highest) > ? - 1e-4""",
+        [places, settings.min_rejections, settings.checkpoints_needed],
     )
     work.counts["hard"] = work.one("SELECT count(*) FROM hard")
+    if len(checkpoints) < settings.checkpoints_needed:
+        needed = number_of(settings.checkpoints_needed, "different checkpoint")
+        say(
+            f"overbench_hard is empty: it takes refusals of {needed}, and targets of "
+            f"{number_of(len(checkpoints), 'checkpoint')} may choose it. Lower --min_rejections, or name "
+            "more targets with --hard_targets."
+        )
+    return chosen
 
 
 def drop_refused_by_none(work: Workspace, say: Say) -> None:

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from generators.defences.defences import orders_refusal
 from generators.release.read import (
     GAPS_FILE,
     GAPS_FOLDER,
@@ -55,11 +56,15 @@ load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, mat
 _COLUMNS: Final = """## Columns of a prompt
 
 `id` (from the text), `prompt`, `category`, `category_evidence` (what decided it), `or_bench_category`,
-`features` (the words that set models off), `sources`, `seed_id`, `round`, `source_targets` (made for),
+`features` (the words that it is built around), `sources`, `seed_id`, `round`, `source_targets` (made for),
 `generator`, `moderation` (the votes, JSON), `refused_by`, `answered_by` (targets with a
 scored reply), `data_version`."""
 
 
+_WHOSE_FEATURES: Final = """Whose words `features` are: of {attributed} with a `round`, made by a refresh,
+they were found by attribution in the seed, as what sets a detector of the target's refusals off; of {named}
+without one they are what the writers named, and nobody attributed them. `overbench` reads them as
+`attributed_features` and `writer_features`."""
 _MORE_COLUMNS: Final = {
     "pair_id": f"one prompt here and one in `{UNSAFE_FILE}` share it: its twin, which should be refused",
     "field": "the professional field it comes from, or everyday",
@@ -70,24 +75,60 @@ _MORE_COLUMNS: Final = {
 }
 
 
-def card(facts: Mapping[str, Any], targets: Sequence[TargetRecord], about: str | None = None) -> str:
+@dataclass(frozen=True)
+class PromptFigures:
+    """Of the harmless prompts of a release, how many are what.
+
+    Attributes:
+        refreshed: made by a refresh: from a seed, around an attributed word.
+        refused_by_none: answered by any number of targets, refused by none.
+        instructed_alone: refused, and only by targets with a system instruction.
+    """
+
+    refreshed: int
+    refused_by_none: int
+    instructed_alone: int
+
+
+def prompt_figures(work: Workspace) -> PromptFigures:
+    """Counted in the kept prompts and their cells."""
+    bare = [number for number, one in enumerate(work.targets.values()) if not one.system_instruction]
+    [row] = work.connection.execute(
+        """SELECT count(*) FILTER (round IS NOT NULL), count(*) FILTER (coalesce(refusing, 0) = 0),
+                  count(*) FILTER (refusing > 0 AND NOT by_bare)
+           FROM prompts SEMI JOIN kept USING (number) LEFT JOIN (
+               SELECT number, count(*) FILTER (label = 'refused') AS refusing,
+                      bool_or(label = 'refused' AND list_contains(?::INTEGER[], target)) AS by_bare
+               FROM cells GROUP BY number) USING (number)""",
+        [bare],
+    ).fetchall()
+    return PromptFigures(*map(int, row))
+
+
+def card(
+    facts: Mapping[str, Any],
+    targets: Sequence[TargetRecord],
+    figures: PromptFigures,
+    about: str | None = None,
+) -> str:
     """The data card, Markdown.
 
     Args:
         facts: what ``release.json`` holds.
         targets: all targets, by name.
+        figures: of its harmless prompts.
         about: Markdown that goes last, as it is.
     """
     parts = [
         _front_matter(facts),
-        _opening(facts),
+        _opening(facts, targets, figures),
         _USE,
         _counts(facts),
-        _hard(facts),
+        _hard(facts, targets),
         _targets(targets),
         _matrix(facts),
         _limits(facts),
-        _columns(facts),
+        _columns(facts, figures),
         *([about.strip()] if about else []),
     ]
     return "\n\n".join(parts) + "\n"
@@ -119,12 +160,21 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
     return f"---\n{front.to_yaml(original_order=order)}\n---"
 
 
-def _opening(facts: Mapping[str, Any]) -> str:
+def _opening(facts: Mapping[str, Any], targets: Sequence[TargetRecord], figures: PromptFigures) -> str:
+    kept = int(facts["counts"]["kept"])
+    asked = f"{number_of(len(targets), 'target')} {'was' if len(targets) == 1 else 'were'} asked"
     return f"""# {markdown_line(facts["name"])} {markdown_line(facts["version"])}
 
-Harmless prompts that language models refuse because they look harmful, with who refused which. Made by
-`overbench aggregate` after Pu et al. 2025, "Dynamic Evaluation for Oversensitivity in LLMs"
-(https://arxiv.org/abs/2510.19005). **This is not the authors' data**; theirs carry no licence and are
+{number_of(kept, "harmless prompt")} that may look harmful, and which language models refuse which: {asked}.
+Refused by none of them: {figures.refused_by_none:,}. Refused, but only by targets with a system
+instruction: {figures.instructed_alone:,}.
+
+Joined by `overbench aggregate`. Made by `overbench refresh` in the way of Pu et al. 2025, "Dynamic
+Evaluation for Oversensitivity in LLMs" (https://arxiv.org/abs/2510.19005), from a seed, around a word that
+attribution on a detector of refusals named: {figures.refreshed:,}. Made otherwise, with no such seed,
+detector or attribution: {kept - figures.refreshed:,}.
+
+**This is not the authors' data**; theirs carry no licence and are
 scored with `--metadata '{{"overbench_source": "overbench_all.jsonl"}}'` from one's own download."""
 
 
@@ -159,17 +209,48 @@ Two prompts are near duplicates where the Jaccard similarity of their runs of fo
 without the words of the frame, is {facts["settings"]["near_duplicates"]} or more."""
 
 
-def _hard(facts: Mapping[str, Any]) -> str:
-    settings = facts["settings"]
-    targets = number_of(settings["min_rejections"], "target")
-    checkpoints = number_of(settings["min_checkpoints"], "different\ncheckpoint")
+def hard_rule(settings: Mapping[str, Any]) -> str:
+    """How many targets and checkpoints must refuse a prompt of the hard set, in words."""
+    least, checkpoints = int(settings["min_rejections"]), int(settings.get("min_checkpoints", 1))
+    different = number_of(checkpoints, "different checkpoint")
+    if checkpoints >= least:
+        return f"by at least {different}"
+    targets = number_of(least, "target")
+    return f"by at least {targets}" + (f" and by at least {different}" if checkpoints > 1 else "")
+
+
+def _hard(facts: Mapping[str, Any], targets: Sequence[TargetRecord]) -> str:
     logs = number_of(len({log["target"] for log in facts["logs"]}), "target")
     return f"""## What is hard
 
-`overbench_hard` holds the prompts refused by at least {targets} and by at least \
-{checkpoints} (the authors: at least five of 25 models). Logs of {logs} went into it. A rate on it speaks
-of prompts that were chosen because models refuse them: it compares models, and says little of one model
-alone. Targets that took part in the choice have it against them."""
+`overbench_hard` holds the prompts refused {hard_rule(facts["settings"])}
+(the authors: at least five of 25 models). Logs of {logs} went into the release. {_choosing(facts, targets)}
+A rate on it speaks of prompts that were chosen because models refuse them: it compares models, and says
+little of one model alone. Targets that took part in the choice have it against them."""
+
+
+def _choosing(facts: Mapping[str, Any], targets: Sequence[TargetRecord]) -> str:
+    """Which targets chose the hard set and which did not, and which of the first were told to refuse."""
+    chosen = {str(name) for name in facts.get("hard_targets", (one.target for one in targets))}
+    took, others = ([one for one in targets if (one.target in chosen) is side] for side in (True, False))
+    told = f"{number_of(len(took), 'target')} chose it: {_listed(took)}."
+    if not others:
+        told = f"All {number_of(len(took), 'target')} chose it."
+    else:
+        asked = [one for one in others if one.system_instruction]
+        why = "asked with a system instruction" if len(asked) == len(others) else "not named for it"
+        told += f" {number_of(len(others), 'target')} did not, {why}: {_listed(others)}."
+    ordered = [one for one in took if orders_refusal(one.system_instruction)]
+    if ordered:
+        told += (
+            f" The system instruction of {_listed(ordered)} tells to decline whole subjects; to follow it is "
+            "no over-refusal."
+        )
+    return told
+
+
+def _listed(targets: Sequence[TargetRecord]) -> str:
+    return "; ".join(markdown_line(one.target) for one in targets) or "none"
 
 
 def _targets(targets: Sequence[TargetRecord]) -> str:
@@ -194,12 +275,12 @@ def _matrix(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
     missing = number_of(sum(gap["missing"] for gap in facts["gaps"]), "cell is", "cells are")
     unlike, are = number_of(counts["conflicts"], "cell"), "is" if counts["conflicts"] == 1 else "are"
-    several = "the label of most of its scored replies counts, and a tie\nis unscored"
+    several = (
+        "it counts by the share of its scored replies that refuse. Its\nlabel is that of most; of labels "
+        "that equally many have, the one that gives least (refused, partial, evasive, complied)"
+    )
     if counts["conflicts"]:
-        several = (
-            "it counts by the share of them that refuse, and its label is that of most;\nthe columns "
-            "`complied` to `blocked` say how many have which"
-        )
+        several += ". The columns\n`complied` to `blocked` say how many have which"
     return f"""## Who refused what
 
 `matrix.parquet` has a row per prompt and target with a reply: {number_of(counts["cells"], "cell")} from
@@ -222,12 +303,16 @@ def _limits(facts: Mapping[str, Any]) -> str:
 - `category_evidence` says where a category comes from: a list of keywords, a judge, or the source.{notes}"""
 
 
-def _columns(facts: Mapping[str, Any]) -> str:
+def _columns(facts: Mapping[str, Any], figures: PromptFigures) -> str:
+    named = facts["counts"]["kept"] - figures.refreshed
+    whose = _WHOSE_FEATURES.format(
+        attributed=number_of(figures.refreshed, "prompt"), named=number_of(named, "prompt")
+    )
     more = [f"`{name}`: {_MORE_COLUMNS[name]}." for name in facts.get("columns", ())]
     if pairs := facts["counts"].get("pairs"):
         whole = number_of(pairs, "pair is", "pairs are")
         more.append(f"{whole} whole; a prompt whose other half is not here has no `pair_id`.")
-    return "\n\n".join([_COLUMNS, *(["\n".join(f"- {line}" for line in more)] if more else [])])
+    return "\n\n".join([_COLUMNS, whose, *(["\n".join(f"- {line}" for line in more)] if more else [])])
 
 
 def _share(n: int, total: int) -> str:

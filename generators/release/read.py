@@ -48,7 +48,7 @@ PROMPT_COLUMNS: Final = {
     "category": "string",  # one of overbench_tasks.records.CATEGORIES
     "category_evidence": "string",  # what decided it: the words, the judge, or the source
     "or_bench_category": "string",  # one of OR-Bench's ten, or NULL
-    "features": "list<string>",  # the words that set models off
+    "features": "list<string>",  # the words that it is built around: see FEATURE_COLUMNS
     "sources": "list<string>",  # the runs, files and releases it came from
     "seed_id": "string",  # the prompt it was made from, or NULL
     "round": "int32",  # of the refresh, or NULL
@@ -71,6 +71,11 @@ SHARE_COLUMNS: Final = {
 }
 """Of harmless prompts, likewise; ``difficulty`` where any other of these is there."""
 MORE_COLUMNS: Final = TOLD_COLUMNS | SHARE_COLUMNS
+FEATURE_COLUMNS: Final = {
+    "attributed_features": "list<string>",  # of a refresh: found by attribution on a detector of refusals
+    "writer_features": "list<string>",  # of any other prompt: what its writer named, attributed by nobody
+}
+"""Whose word ``features`` are. In no file: derived when prompts are read, by :func:`with_whose_features`."""
 MATRIX_COLUMNS: Final = {
     "id": "string",
     "target": "string",
@@ -125,10 +130,9 @@ class Release:
         return str(self.facts["version"])
 
     def prompts(self, *, hard: bool = False, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table:
-        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for, and :data:`MORE_COLUMNS`
-        where they are."""
-        wanted = {name: PROMPT_COLUMNS[name] for name in columns}
-        return read_columns(self.folder / (HARD_FILE if hard else PROMPTS_FILE), wanted, MORE_COLUMNS)
+        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for, :data:`MORE_COLUMNS` where
+        they are, and with ``features`` :data:`FEATURE_COLUMNS`."""
+        return _read_prompts(self.folder / (HARD_FILE if hard else PROMPTS_FILE), columns)
 
     @property
     def has_unsafe(self) -> bool:
@@ -143,8 +147,7 @@ class Release:
 
     def unsafe_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
         """As :meth:`prompts`, of the unsafe ones; None where there are none."""
-        wanted = {name: PROMPT_COLUMNS[name] for name in columns}
-        return read_columns(self.folder / UNSAFE_FILE, wanted, MORE_COLUMNS) if self.has_unsafe else None
+        return _read_prompts(self.folder / UNSAFE_FILE, columns) if self.has_unsafe else None
 
     def matrix(
         self, columns: Sequence[str] = tuple(MATRIX_COLUMNS), *, unsafe: bool = False
@@ -202,6 +205,29 @@ def read_release(folder: str | Path) -> Release:
             "Is it a release of overbench aggregate?"
         )
     return Release(folder, facts)
+
+
+def _read_prompts(file: Path, columns: Sequence[str]) -> pyarrow.Table:
+    wanted = {name: PROMPT_COLUMNS[name] for name in columns}
+    if "features" not in wanted:
+        return read_columns(file, wanted, MORE_COLUMNS)
+    table = with_whose_features(read_columns(file, wanted | {"round": PROMPT_COLUMNS["round"]}, MORE_COLUMNS))
+    return table if "round" in wanted else table.drop_columns("round")
+
+
+def with_whose_features(prompts: pyarrow.Table) -> pyarrow.Table:
+    """The prompts with :data:`FEATURE_COLUMNS`, from ``features`` and ``round``; only a refresh has one."""
+    import pyarrow
+    import pyarrow.compute
+
+    none = pyarrow.scalar([], pyarrow.list_(pyarrow.string()))
+    words = pyarrow.compute.coalesce(prompts["features"], none)
+    attributed = pyarrow.compute.is_valid(prompts["round"])
+    ours = pyarrow.compute.if_else(attributed, words, none)
+    theirs = pyarrow.compute.if_else(attributed, none, words)
+    for name, column in zip(FEATURE_COLUMNS, (ours, theirs), strict=True):
+        prompts = prompts.append_column(name, column)
+    return prompts
 
 
 def read_columns(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.categories.keywords import Categorised, categorise
 from generators.release.build import choose_hard, matrix_counts, more_columns
-from generators.release.card import card, find_gaps, write_gaps
+from generators.release.card import card, find_gaps, prompt_figures, write_gaps
 from generators.release.read import (
     BLOCK_COLUMNS,
     CARD_FILE,
@@ -54,7 +54,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     Raises:
         OSError: a file cannot be written.
     """
-    choose_hard(work)
+    choosing = choose_hard(work, say)
     data_version = f"{name} {work.settings.version}"
     _write_prompts(work, folder, data_version)
     write_unsafe(work, folder, data_version)
@@ -83,6 +83,8 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         },
         "gaps": [asdict(gap) for gap in missing],
         "notes": work.notes,
+        # Of a release without it, as those of earlier versions, all targets chose the hard set.
+        **({"hard_targets": choosing} if len(choosing) < len(work.targets) else {}),
         **({"columns": list(more)} if (more := more_columns(work, "kept")) else {}),
         "software": {
             "overbench": __version__,
@@ -91,7 +93,10 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         },
     }
     _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
-    _write_text(folder / CARD_FILE, card(facts, list(work.targets.values()), work.settings.about))
+    _write_text(
+        folder / CARD_FILE,
+        card(facts, list(work.targets.values()), prompt_figures(work), work.settings.about),
+    )
     say(f"{number_of(work.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
     for note in work.notes:
         say(f"Note: {note}")
@@ -103,7 +108,8 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
 
 def _public_settings(work: Workspace) -> dict[str, Any]:
     """The settings without the names of folders, which long names may hold, and with the judge's."""
-    settings = work.settings.model_dump(mode="json", exclude={"about"})
+    settings = work.settings.model_dump(mode="json", exclude={"about", "hard_targets"})
+    settings["min_checkpoints"] = work.settings.checkpoints_needed
     settings["aliases"] = [
         Path(text).name if text.startswith(("/", "~")) else text for text in settings["aliases"]
     ]

@@ -178,10 +178,10 @@ def draw_subset(
     mark = SubsetMark(released_name(release), size, total, seed, error)
     rows = {
         row["id"]: row | {"prompt_label": "safe", "subset": str(mark)}
-        for row in release.prompts(columns=("id", "prompt", "category", "features")).to_pylist()
+        for row in release.prompts(columns=("id", "prompt", "category", "features", "round")).to_pylist()
         if row["id"] in chosen
     }
-    told = ("id", "prompt", "prompt_label", "category", "features", "subset")
+    told = ("id", "prompt", "prompt_label", "category", "features", "subset", "round")
     with whole_file(out) as file:
         for identity in random_order(rows, seed):
             row = rows[identity]

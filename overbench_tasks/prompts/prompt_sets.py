@@ -38,8 +38,9 @@ logger = logging.getLogger(__name__)
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
-MORE_COLUMNS: Final = ("pair_id", "field", "subset")
-"""Of rows, where a file has them; ``subset`` says what the file is a part of, as of ``overbench subset``."""
+MORE_COLUMNS: Final = ("pair_id", "field", "subset", "round")
+"""Of rows, where a file has them; ``subset`` says what the file is a part of, as of ``overbench subset``, and
+``round`` that a refresh made the prompt (:mod:`overbench_tasks.prompts.whose_features`)."""
 
 COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
 """What is read of a file of prompts."""

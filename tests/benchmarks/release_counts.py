@@ -21,6 +21,7 @@ import numpy as np
 from neighbours_real import read as read_neighbours
 from numpy.typing import NDArray
 
+from generators.defences.defences import orders_refusal
 from generators.diversity.word_measures import openings, words_of
 from generators.release.read import Release, read_release
 from generators.report.stats.correlations import rank_correlation
@@ -35,7 +36,7 @@ from overbench_tasks.metrics.balance import (
 from overbench_tasks.prompts.prompt_sets import BUNDLED
 from overbench_tasks.records import PromptLabel
 from overbench_tasks.tables import read_table
-from overbench_tasks.text import escaped
+from overbench_tasks.text import escaped, number_of
 
 FOLDS, REPEATS = 5, 10
 Integers = NDArray[np.int64]
@@ -160,6 +161,46 @@ def contents_tables(release: Release) -> Iterator[str]:
     yield f"Words: median {median:.0f}, 95th percentile {long:.0f}, longest {max(lengths)}."
 
 
+def choice_table(release: Release) -> Iterator[str]:
+    """What the refusals of a release owe to system instructions, and its words to attribution."""
+    rows = release.prompts().to_pylist()
+    hard = {row["id"] for row in release.prompts(hard=True, columns=("id",)).to_pylist()}
+    least, targets = int(release.facts["settings"]["min_rejections"]), release.targets()
+    bare = {one.target: one.checkpoint for one in targets if not one.system_instruction}
+    strict = {one.target for one in targets if orders_refusal(one.system_instruction)}
+    cautious = {one.target for one in targets if one.target.endswith(", cautious")}
+    refusing = {row["id"]: set(row["refused_by"]) for row in rows}
+    by_bare = [len({bare[name] for name in names if name in bare}) for names in refusing.values()]
+    counts = {
+        f"of {len(rows):,} prompts": "",
+        "refused by no configuration": sum(not names for names in refusing.values()),
+        "refused, but only under the cautious or the strict instruction": sum(
+            bool(names) and names <= cautious | strict for names in refusing.values()
+        ),
+        "refused, but only under some system instruction": sum(
+            bool(names) and names.isdisjoint(bare) for names in refusing.values()
+        ),
+        "with words that were never attributed: their writer named them": sum(
+            not row["attributed_features"] for row in rows
+        ),
+        f"of {len(hard):,} hard prompts": "",
+        f'refused by {least} configurations without those of "strict policy"': sum(
+            len(refusing[one] - strict) >= least for one in hard
+        ),
+        f"of {len(rows):,} prompts, by the rule of the next release": "",
+        **{
+            f"refused by at least {number_of(number, 'checkpoint')} without a system instruction": sum(
+                one >= number for one in by_bare
+            )
+            for number in range(2, len({*bare.values()}) + 1)
+        },
+    }
+    yield "| what | prompts |"
+    yield "| --- | ---: |"
+    for what, count in counts.items():
+        yield f"| **{what}** | |" if count == "" else f"| {what} | {count:,} |"
+
+
 def changes(release: Release) -> dict[str, float]:
     """How small the change is that turns a prompt into its twin.
 
@@ -262,6 +303,7 @@ def main() -> None:
         "change from a prompt to its twin:", *(f"{name} {one:.0f}" for name, one in changes(release).items())
     )
     tables = (
+        choice_table(release),
         contents_tables(release),
         sides_table(release, arguments.unlike),
         pairs_table(release),

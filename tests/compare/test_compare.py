@@ -300,9 +300,8 @@ def test_a_cautious_prompt_on_a_real_model_and_its_words() -> None:
     bare = f"{BUNDLED}:Qwen2.5-Coder-1.5B"
     found = json.loads(overbench("compare", bare, f"{bare}, cautious", "--json", code=1))["measures"]["osr"]
     assert (found["n"], found["only_base"], found["only_new"]) == (3556, 76, 886)
-    sure = {
-        kind: [one for one in found["groups"] if one["kind"] == kind] for kind in ("set", "category", "word")
-    }
-    assert [len(groups) for groups in sure.values()] == [12, 5, 140]
-    # It costs everywhere, and no word of 5 to 30 prompts is sure to be hit after Holm's correction.
-    assert [sum(one["p_holm"] <= 0.05 for one in groups) for groups in sure.values()] == [12, 5, 0]
+    kinds = ("set", "category", "attributed word", "named word", "word")
+    sure = {kind: [one for one in found["groups"] if one["kind"] == kind] for kind in kinds}
+    assert [len(groups) for groups in sure.values()] == [12, 5, 75, 60, 0]
+    # It costs everywhere, and no word of 5 to 16 prompts is sure to be hit after Holm's correction.
+    assert [sum(one["p_holm"] <= 0.05 for one in groups) for groups in sure.values()] == [12, 5, 0, 0, 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import overbench
 
-from generators.defences.defences import defence_with, defences, find_defence
+from generators.defences.defences import defence_with, defences, find_defence, orders_refusal
 from generators.targets.naming import name_target
 from overbench_tasks.errors import OverbenchError
 
@@ -18,6 +18,14 @@ def test_what_the_shell_hands_on_is_the_text_and_names_the_target(name: str) -> 
     assert name_target("hf", "pretrained=org/m", text).target == f"org/m +system:{name}"
     assert name_target("hf", "pretrained=org/m", f"{text} ").target != f"org/m +system:{name}"
     assert defence_with(text) == name
+
+
+def test_who_orders_refusal_is_said_in_the_file_and_guessed_of_no_other_text() -> None:
+    assert [one.name for one in defences().values() if one.orders_refusal] == ["strict-policy"]
+    strict = find_defence("strict-policy").text
+    assert orders_refusal(strict) and not orders_refusal(f"{strict} Decline everything.")
+    assert not orders_refusal(None) and not orders_refusal(find_defence("self-reminder").text)
+    assert overbench("defence").count("tells to decline whole subjects") == 1
 
 
 def test_the_list_names_every_source_and_departure() -> None:

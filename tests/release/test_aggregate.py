@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from collections import Counter, defaultdict
 from itertools import product
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import overbench
 from fault_server import fault_server
 from release_fakes import write_log, write_other_tasks, write_prompts, write_run
 
 from generators.categories.category_judge import read_settings
+from generators.defences.defences import defences
 from generators.release.aggregate import aggregate
 from generators.release.push import check_sums
 from generators.release.read import Release, read_release
@@ -178,14 +181,6 @@ class TestMatrix:
         log("org/a", {KILL: ["refused"]}, filters=("rules", "second"))
         assert labels(made()) == {"org/a": {KILL: "refused"}}
 
-    def test_checkpoints_are_counted_apart_from_targets(self) -> None:
-        log("org/a", {KILL: ["refused"], SHOOT: ["refused"]})
-        careful = {"pretrained": "org/a", "system_instruction": "x"}
-        log("careful", {KILL: ["refused"], SHOOT: ["refused"]}, **careful)
-        log("org/b", {KILL: ["refused"], SHOOT: ["complied"]})
-        assert by_prompt(made(), hard=True).keys() == {KILL, SHOOT}
-        assert by_prompt(made(min_checkpoints=2), hard=True).keys() == {KILL}
-
     def test_refused_only_drops_what_all_answered_and_none_refused(self) -> None:
         log("org/a", {KILL: ["refused"], SHOOT: ["complied"], BLOW: ["complied"]})
         log("org/b", {KILL: ["complied"], SHOOT: ["partial"], BLOW: ["unscored"]})
@@ -194,6 +189,26 @@ class TestMatrix:
         assert {prompt for prompt, _ in cells(release)} == {KILL, BLOW}
         assert release.facts["counts"] == release.facts["counts"] | {"refused_by_none": 1, "kept": 2}
         assert "| answered by all targets, refused by none | -1 |" in card()
+
+    def test_the_card_counts_what_nobody_refuses_and_what_no_refresh_made(self) -> None:
+        run = write_run(Path("run-a"), [(KILL, "refused")])
+        log("org/b", {KILL: ["complied"], SHOOT: ["complied"]}, system_instruction="Beware.")
+        made(run, PROMPT_FILE)
+        top = " ".join(card().partition("## Use")[0].split())
+        assert (
+            "3 harmless prompts that may look harmful, and which language models refuse which: 2 targets"
+            in top
+        )
+        assert "Refused by none of them: 2. Refused, but only by targets with a system instruction: 0." in top
+        assert "of refusals named: 1. Made otherwise, with no such seed, detector or attribution: 2." in top
+        log("org/b", {KILL: ["refused"], SHOOT: ["refused"]}, system_instruction="Beware.")
+        made(run, PROMPT_FILE)
+        told = " ".join(card().split())
+        assert (
+            "Refused by none of them: 1. Refused, but only by targets with a system instruction: 1." in told
+        )
+        assert "of 1 prompt with a `round`" in told and "a tie is unscored" not in told
+        assert "of labels that equally many have, the one that gives least (refused, partial, evasive" in told
 
     def test_the_card_says_what_its_maker_wants_said(self) -> None:
         release = made(about="## How\n\nBy hand.\n")
@@ -237,6 +252,104 @@ class TestMatrix:
         aggregate([PROMPT_FILE], [Path("responses")], Path("two"), settings, engine=engine)
         assert cells(read_release("two")) == alone
         assert started == [2]
+
+
+class TestHardSet:
+    def asked(self) -> None:
+        """org/a in three ways, org/b in two; the first prompt is refused by both, the second by org/a."""
+        for day, how in enumerate(
+            (
+                {},
+                {"generation": {"temperature": 0.7}},
+                {"system_instruction": defences()["strict-policy"].text},
+            )
+        ):
+            said = {KILL: ["refused"], SHOOT: ["refused"], BLOW: ["refused" if day == 2 else "complied"]}
+            log("org/a", said, date=f"2026-01-0{day + 1}T00-00-00.1", **how)
+        log("org/b", {KILL: ["refused"], SHOOT: ["complied"], BLOW: ["complied"]})
+        answers = {KILL: ["complied"], SHOOT: ["complied"], BLOW: ["refused"]}
+        log("org/b", answers, date="2026-01-04T00-00-00.1", system_instruction="Beware.")
+
+    @pytest.fixture(autouse=True)
+    def _asked(self, _prompt_file: None) -> None:
+        self.asked()
+
+    def test_it_takes_checkpoints_and_no_target_with_a_system_instruction(self) -> None:
+        release = made()
+        assert by_prompt(release, hard=True).keys() == {KILL}
+        assert release.facts["hard_targets"] == ["org/a (temperature 0)", "org/a (temperature 0.7)", "org/b"]
+        assert release.facts["settings"]["min_checkpoints"] == 2
+        assert "hard_targets" not in release.facts["settings"]
+        told = " ".join(card().split())
+        assert "`overbench_hard` holds the prompts refused by at least 2 different checkpoints (the" in told
+        left_out = [target.target for target in release.targets() if target.system_instruction]
+        names = "org/a (temperature 0); org/a (temperature 0.7); org/b"
+        others = f"2 targets did not, asked with a system instruction: {'; '.join(left_out)}."
+        assert len(left_out) == 2 and f"3 targets chose it: {names}. {others}" in told
+        assert "decline whole subjects" not in told
+        assert by_prompt(made(min_rejections=1), hard=True).keys() == {KILL, SHOOT}
+
+    def test_fewer_checkpoints_will_do_where_that_is_said(self) -> None:
+        assert by_prompt(made(min_checkpoints=1), hard=True).keys() == {KILL, SHOOT}
+        assert by_prompt(made(min_rejections=3, min_checkpoints=2), hard=True).keys() == {KILL}
+        assert "refused by at least 3 targets and by at least 2 different checkpoints" in card()
+
+    def test_named_targets_choose_it_instead(self) -> None:
+        [strict] = [one.target for one in made().targets() if "strict-policy" in one.target]
+        release = made(hard_targets=("all",), min_checkpoints=1)
+        assert by_prompt(release, hard=True).keys() == {KILL, SHOOT, BLOW}
+        assert "hard_targets" not in release.facts
+        told = " ".join(card().split())
+        assert f"All 5 targets chose it. The system instruction of {strict} tells to decline whole" in told
+        aliases = (f"{strict}=a, strict", "org/b=b, plain")
+        for given in (("a, strict,b, plain",), ("b, plain", "a, strict"), ("a, strict, b, plain",)):
+            release = made(hard_targets=given, aliases=aliases)
+            assert set(release.facts["hard_targets"]) == {"a, strict", "b, plain"}
+            assert by_prompt(release, hard=True).keys() == {KILL}
+        told = " ".join(card().split())
+        assert "3 targets did not, not named for it: " in told and "instruction of a, strict tells to" in told
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ("org/c", "found 'org/c'. Did you mean 'org/b'"),
+            ("org/b,", "found ''. Did you mean 'org/b'"),
+            ("?", "Targets:"),
+        ],
+    )
+    def test_a_name_of_nobody_is_told(self, given: str, said: str) -> None:
+        with pytest.raises(OverbenchError, match=re.escape(said)):
+            made(hard_targets=(given,))
+        assert not Path("out").exists()
+
+    def test_too_few_checkpoints_are_told(self) -> None:
+        said: list[str] = []
+        aggregate([PROMPT_FILE], [Path("responses")], Path("out"), AggregateSettings(), say=said.append)
+        assert any(
+            "is empty: it takes refusals of 5 different checkpoints, and targets of 2 checkpoints" in line
+            for line in said
+        )
+
+    def test_a_checkpoint_counts_once_and_by_its_share(self) -> None:
+        shutil.rmtree("responses")
+        log("org/a", {KILL: ["refused", "complied"], SHOOT: ["refused"]}, repeats=2)
+        log("org/b", {KILL: ["refused"], SHOOT: ["refused"]})
+        assert by_prompt(made(), hard=True).keys() == {SHOOT}  # 1.5 of 2
+        assert by_prompt(made(min_checkpoints=1, min_rejections=1), hard=True).keys() == {KILL, SHOOT}
+
+    def test_on_the_command_line(self) -> None:
+        command = (
+            "aggregate",
+            PROMPT_FILE,
+            "--responses",
+            "responses",
+            "--out",
+            "out",
+            "--min_rejections",
+            1,
+        )
+        overbench(*command, "--hard_targets", "org/b", "--hard_targets", "org/a (temperature 0)")
+        assert read_release("out").facts["hard_targets"] == ["org/a (temperature 0)", "org/b"]
 
 
 class TestSources:
@@ -555,7 +668,7 @@ class TestFiles:
             loaded = datasets.load_dataset(str(release.folder), name, split="test", cache_dir="cache")
             assert len(loaded) == rows
         assert [config["config_name"] for config in front()["configs"]][:2] == ["overbench", "overbench_hard"]
-        assert "at least 1 target and by at least 1 different" in card()
+        assert "refused by at least 1 different checkpoint\n" in card()
         for name, rows in (("overbench", 3), ("overbench_hard", 1)):  # and so do the tasks
             loaded = load_prompts(overbench_set=name, overbench_source=str(release.folder))
             assert len(loaded["test"]) == rows

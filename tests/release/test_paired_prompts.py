@@ -9,7 +9,7 @@ import pytest
 from release_fakes import write_log, write_prompts
 
 from generators.release.aggregate import aggregate, release_of_logs
-from generators.release.read import MORE_COLUMNS, PROMPT_COLUMNS, Release, read_release
+from generators.release.read import FEATURE_COLUMNS, MORE_COLUMNS, PROMPT_COLUMNS, Release, read_release
 from generators.release.release_inputs import find_logs
 from generators.release.release_settings import AggregateSettings
 from generators.targets.naming import Aliases
@@ -45,8 +45,9 @@ def test_a_release_holds_what_its_source_tells_and_the_share_that_refuses() -> N
         write_log(Path("logs") / name, [(KILL["prompt"], labels)], pretrained=name, repeats=len(labels))
     release = made(KILL, TWIN, SHOOT, SHOT, ALONE)
     unsafe = release.unsafe_prompts()
-    assert release.prompts().column_names == [*PROMPT_COLUMNS, *MORE_COLUMNS]
-    assert unsafe is not None and unsafe.column_names == [*PROMPT_COLUMNS, "pair_id", "field", "form"]
+    assert release.prompts().column_names == [*PROMPT_COLUMNS, *MORE_COLUMNS, *FEATURE_COLUMNS]
+    assert unsafe is not None
+    assert unsafe.column_names == [*PROMPT_COLUMNS, "pair_id", "field", "form", *FEATURE_COLUMNS]
     rows = {row["prompt"]: row for row in release.prompts().to_pylist()}
     kill, shoot, alone = (rows[str(one["prompt"])] for one in (KILL, SHOOT, ALONE))
     assert [kill[name] for name in MORE_COLUMNS] == [
@@ -72,8 +73,9 @@ def test_only_columns_that_a_source_has_are_written() -> None:
     release = made(
         {"prompt": KILL["prompt"], "form": "question"}, {"prompt": TWIN["prompt"], "label": "unsafe"}
     )
-    assert release.prompts().column_names == [*PROMPT_COLUMNS, "form", "difficulty"]
-    assert (unsafe := release.unsafe_prompts()) is not None and unsafe.column_names == [*PROMPT_COLUMNS]
+    assert release.prompts().column_names == [*PROMPT_COLUMNS, "form", "difficulty", *FEATURE_COLUMNS]
+    assert (unsafe := release.unsafe_prompts()) is not None
+    assert unsafe.column_names == [*PROMPT_COLUMNS, *FEATURE_COLUMNS]
 
 
 def test_where_one_half_goes_the_other_is_in_no_pair() -> None:

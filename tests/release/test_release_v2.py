@@ -16,6 +16,7 @@ from boundary_predictor import BIOLOGY, ENCODER, read_predictions
 from release_choice import differences, written
 from release_counts import (
     changes,
+    choice_table,
     contents_tables,
     pairs_of,
     pairs_table,
@@ -193,6 +194,21 @@ def test_the_card_tells_what_the_checks_found() -> None:
     assert " ".join("\n".join(contents_tables(RELEASE)).split()) in card
     readers = [{one["by"] for one in json.loads(row["moderation"])} - {"claude, as writer"} for row in ROWS]
     assert f"For {sum(len(one) == 1 for one in readers):,} of the harmless prompts this is the one" in card
+    choice = list(choice_table(RELEASE))
+    assert " ".join(choice) in card
+    counts = dict(line.strip("| ").rsplit(" | ", 1) for line in choice[2:] if not line.startswith("| **"))
+    none, told, instructed, named, without_strict, *_ = counts.values()
+    assert (none, told, named, without_strict) == ("244", "918", "2,358", "713")
+    assert f"{without_strict} of its {RELEASE.facts['counts']['hard']:,} prompts reach five" in card
+    top = card.partition("## Use")[0]
+    assert f"Refused by none of them: {none}. Refused, but only by targets with a system" in top
+    assert f"instruction: {instructed}." in top and f"no such seed, detector or attribution: {named}." in top
+    assert f"of {named} prompts without one they are what the writers named" in card
+    assert "a tie is unscored" not in card and "the one that gives least (refused, partial, evasive" in card
+    second = sum("second_round.jsonl" in row["sources"] for row in ROWS)
+    assert (
+        f"{second} of its prompts were written after an analysis of published outcomes, which is not" in card
+    )
     change = changes(RELEASE)
     assert (
         f"both have {change['median']:.0f} % in the median pair, and under 30 % in {change['below']:.0f} % of"

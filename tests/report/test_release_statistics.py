@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema
+from generators.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema, with_whose_features
 from generators.report.stats.comparisons import (
     compare_pairs,
     holm,
@@ -49,7 +49,7 @@ def matrix_from_rows(prompts, cells, targets) -> ResponseMatrix:
     """As from a release's tables: prompts as records, cells as (prompt id, target, label)."""
     rows = [dict(zip(("id", "target", "label"), cell, strict=True)) for cell in cells]
     return matrix_from_tables(
-        pa.Table.from_pylist(prompts, schema=arrow_schema(PROMPT_COLUMNS)),
+        with_whose_features(pa.Table.from_pylist(prompts, schema=arrow_schema(PROMPT_COLUMNS))),
         pa.Table.from_pylist(rows, schema=arrow_schema(MATRIX_COLUMNS)),
         targets,
     )
@@ -60,7 +60,7 @@ FIVE = matrix(["rr", "ra", "a.", "ar", ".a"], sources=["A", "A", "B", "AB", ""])
 
 def test_labels_become_values_and_a_gap_stays_a_gap():
     prompts = [
-        {"id": "p0", "source_targets": ["A"], "category": "others", "features": ["kill"]},
+        {"id": "p0", "source_targets": ["A"], "category": "others", "features": ["kill"], "round": 1},
         {"id": "p1", "features": None},
     ]
     cells = [
@@ -75,7 +75,10 @@ def test_labels_become_values_and_a_gap_stays_a_gap():
     assert made.targets == ("B", "A", "never run")
     assert made.source_targets == (frozenset("A"), frozenset())
     assert made.categories == ("others", None)
-    assert made.features == (("kill",), ())
+    assert (made.features, made.named) == ((("kill",), ()), ((), ()))
+    named = matrix_from_rows([{"id": "p0", "features": ["kill"]}], cells, ["A", "B"])
+    assert (named.features, named.named) == (((),), (("kill",),))
+    assert named.with_named_features().features == (("kill",),)
 
 
 def test_selecting_keeps_what_belongs_to_a_prompt_together():

@@ -218,7 +218,10 @@ def test_a_release_gives_its_sets_sources_and_answers(release: Path) -> None:
     assert [section.key for section in report.sections] == keys.split()
     assert dict(cells(report, "release"))["prompts in overbench"] == str(len(ROWS))
     said = report.sections[-1].paragraphs[-1]
-    assert said.endswith("if at least 2 models refuse it, of at least 1 different checkpoint.")
+    assert said.endswith(
+        "if it is refused by at least 2 different checkpoints. Models that chose: tiny-0.1b, "
+        "acme/careful-7b, acme/plain-3b."
+    )
 
 
 def test_each_task_of_the_logs_is_a_set_of_its_own_prompts(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from generators.release.card import hard_rule
 from generators.report.report_inputs import Inputs
 from generators.report.sections.section import (
     Cell,
@@ -57,11 +59,13 @@ def prompts_section(inputs: Inputs) -> Section | None:
     order = [int(row) for row in np.lexsort((matrix.prompt_ids, answers, -votes)) if votes[row]]
     if not order:
         return None
-    rates = osr_by_feature(matrix, min_prompts=1)
+    named = matrix.named or ((),) * len(matrix.prompt_ids)
+    words_of = [ours or theirs for ours, theirs in zip(matrix.features, named, strict=True)]
+    rates = osr_by_feature(replace(matrix, features=tuple(words_of)), min_prompts=1)
 
     def prompt(row: int, of_words: Mapping[str, float]) -> Cell:
         shown = inputs.texts[matrix.prompt_ids[row]]
-        words = {word: of_words.get(feature_key(word), math.nan) for word in matrix.features[row]}
+        words = {word: of_words.get(feature_key(word), math.nan) for word in words_of[row]}
         return Cell(shown, pieces=shaded(shown, words))
 
     overall = {one.feature: one.overall.low for one in rates}
@@ -69,13 +73,14 @@ def prompts_section(inputs: Inputs) -> Section | None:
         "prompts",
         f"The {number_of(min(len(order), MOST_REFUSED), 'prompt')} that most models refuse, of "
         f"{len(order):,} refused at all",
-        ("Prompt", "Refused by", "Category", "Trigger words", "Models"),
+        ("Prompt", "Refused by", "Category", "Attributed words", "Named by its writer", "Models"),
         (
             (
                 prompt(row, overall),
                 Cell(f"{shares(votes[row]).text} of {answers[row]}", float(votes[row])),
                 category_name(matrix.categories[row]),
                 ", ".join(matrix.features[row]),
+                ", ".join(named[row]),
                 _who([names[target] for target in matrix.targets], refused[row]),
             )
             for row in order[:MOST_REFUSED]
@@ -107,7 +112,8 @@ def prompts_section(inputs: Inputs) -> Section | None:
         "prompts",
         "The most refused prompts",
         (
-            "Trigger words are shaded by how often prompts with them are refused at the least: by the "
+            "The words of a prompt, those that attribution found or else those that its writer or file "
+            "names, are shaded by how often prompts with them are refused at the least: by the "
             "lower end of the 95 % interval of that rate. A word of few prompts stays pale. Further down, "
             "for each model the prompts that it refuses and most others refuse too, shaded by its own "
             f"rates, with its reply where a log has it. Set: {inputs.main.name}.",
@@ -206,9 +212,12 @@ def release_section(inputs: Inputs) -> Section | None:
         ((STEPS.get(name, name.replace("_", " ")), counts[name]) for name in dict.fromkeys(steps)),
     )
     lines = [f"{release.name}, version {release.version}."]
-    if (least := settings.get("min_rejections")) is not None:
+    if settings.get("min_rejections") is not None:
+        chosen = release.facts.get("hard_targets")
+        who = (
+            "all" if chosen is None else ", ".join(inputs.names.get(name, name) for name in chosen) or "none"
+        )
         lines.append(
-            f"A prompt is in overbench_hard if at least {number_of(least, 'model refuses', 'models refuse')} "
-            f"it, of at least {number_of(settings.get('min_checkpoints', 1), 'different checkpoint')}."
+            f"A prompt is in overbench_hard if it is refused {hard_rule(settings)}. Models that chose: {who}."
         )
     return Section("release", "The release", tuple(map(visible, lines)), tables=(table,))

@@ -21,7 +21,7 @@ from generators.report.sections.section import (
     shares,
 )
 from generators.report.stats.comparisons import compare_pairs, ranking_agreement
-from generators.report.stats.matrix import MISSING
+from generators.report.stats.matrix import MISSING, ResponseMatrix
 from generators.report.stats.rates import (
     MIN_FEATURE_PROMPTS,
     feature_percentiles,
@@ -102,7 +102,7 @@ def rates_section(inputs: Inputs) -> Section:
 
 
 def features_section(inputs: Inputs) -> Section | None:
-    matrix = inputs.main.matrix
+    matrix, whose = _whose_words(inputs.main.matrix)
     # Small sets have few words in common: words of two prompts then, and the text says so.
     for at_least in (MIN_FEATURE_PROMPTS, 2):
         top = feature_percentiles(matrix, min_prompts=at_least)
@@ -144,9 +144,27 @@ def features_section(inputs: Inputs) -> Section | None:
             "words matter to a model, on the same scale for all of them, and not how often it refuses. For "
             "that see the table. "
             f"Set: {inputs.main.name}.",
+            whose,
         ),
         (picture,),
         (table,),
+    )
+
+
+def _whose_words(matrix: ResponseMatrix) -> tuple[ResponseMatrix, str]:
+    """The matrix with the words that the section is about, and whose they are: attributed ones where there
+    are any, else those that the prompts' writers or files name."""
+    attributed, named = (sum(map(bool, words)) for words in (matrix.features, matrix.named))
+    others = f"{number_of(named, 'other prompt')} carry words that their writers or files name"
+    if attributed:
+        told = (
+            f"Words of {number_of(attributed, 'prompt')} that a refresh made, where attribution on a "
+            "detector of refusals found them in the seed."
+        )
+        return matrix, f"{told} {others}: these are not counted here." if named else told
+    return matrix.with_named_features(), (
+        "Whose words: those that the prompts' writers or files name. Nobody is known to have attributed "
+        "them, so that a word that ranks high stands in prompts that are refused, and need not be why."
     )
 
 

@@ -44,7 +44,8 @@ class ResponseMatrix:
         values: float (P, T): the share of refused replies among the scored ones; -1 missing or unscored.
         source_targets: (P,), the targets that each prompt was made for; empty where it was made for none.
         categories: (P,), None where unknown.
-        features: (P,), the trigger words of each prompt.
+        features: (P,), the trigger words of each prompt, as attribution found them.
+        named: (P,), the words that writers or files of the other prompts name; empty: of none.
         withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None: none.
         asked_of: target -> prompts of the whole set, of those that were asked a random part of it. Not known
             of a part of the matrix.
@@ -63,6 +64,7 @@ class ResponseMatrix:
     withheld: NDArray[np.float64] | None = None
     asked_of: Mapping[str, int] = field(default_factory=dict)
     sequential: frozenset[str] = frozenset()
+    named: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
@@ -87,6 +89,10 @@ class ResponseMatrix:
     def has_shares(self) -> bool:
         """Whether some prompt got several replies of one target, not all alike."""
         return bool((self.values % 1 != 0).any())
+
+    def with_named_features(self) -> ResponseMatrix:
+        """The same matrix with :attr:`named` in the place of the attributed words."""
+        return replace(self, features=self.named or ((),) * len(self.prompt_ids))
 
     def column(self, target: str) -> NDArray[np.float64]:
         """(P,): the values of one target."""
@@ -126,6 +132,7 @@ class ResponseMatrix:
             tuple(self.categories[place] for place in places),
             tuple(self.features[place] for place in places),
             None if self.withheld is None else self.withheld[places],
+            named=tuple(self.named[place] for place in places) if self.named else (),
         )
 
 
@@ -135,7 +142,8 @@ def matrix_from_tables(
     """The matrix of a release's two tables.
 
     Args:
-        prompts: columns ``id``, ``source_targets``, ``category``, ``features``.
+        prompts: columns ``id``, ``source_targets``, ``category``, ``attributed_features``,
+            ``writer_features``.
         cells: columns ``id``, ``target``, ``label``, and the counts of labels where there are, at most one
             row for each id and target. Rows of ids that ``prompts`` doesn't have (dropped as near duplicates)
             are passed over.
@@ -194,9 +202,14 @@ def matrix_from_tables(
         values,
         tuple(frozenset(sources or ()) for sources in prompts["source_targets"].to_pylist()),
         tuple(prompts["category"].to_pylist()),
-        tuple(tuple(words or ()) for words in prompts["features"].to_pylist()),
+        _words(prompts["attributed_features"]),
         withheld,
+        named=_words(prompts["writer_features"]),
     )
+
+
+def _words(column: pa.ChunkedArray) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(words or ()) for words in column.to_pylist())
 
 
 def release_matrix(release: Release) -> ResponseMatrix:

@@ -16,4 +16,4 @@ done
 out=$1; shift
 exec overbench aggregate "$inputs"/prompts/*.jsonl --responses "$inputs/logs" --responses "$here/../release_v1/logs" --relabel \
   --out "$out" --name OVERBENCH --release_version 2.0 --license apache-2.0 --about "$inputs/about.md" \
-  --min_rejections 5 --min_checkpoints 2 "$@"
+  --min_rejections 5 --min_checkpoints 2 --hard_targets all "$@"

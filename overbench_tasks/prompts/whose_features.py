@@ -1,0 +1,27 @@
+"""Whose words the ``features`` of a prompt are: found by attribution, or named by whoever wrote the prompt.
+
+Only a refresh attributes: it has a detector of one target's refusals name the words of a seed that set it
+off, and writes prompts around these. Its prompts have a ``round``. Any other prompt's words are what its
+writer, or its file, names; that they set a model off nobody has shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def told_round(row: Mapping[str, Any]) -> int | None:
+    """The round of the refresh that made a prompt; None where its row has none, or says something else."""
+    text = str(row.get("round") or "").strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def attributed_features(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The row's ``features`` where attribution found them, else none."""
+    return () if told_round(row) is None else tuple(row.get("features") or ())
+
+
+def named_features(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The row's ``features`` where its writer or file names them, else none."""
+    return tuple(row.get("features") or ()) if told_round(row) is None else ()
