@@ -12,6 +12,7 @@ from typing import cast
 
 from tqdm import tqdm
 
+from generators.detector.detector_report import gate_decision
 from generators.detector.detector_settings import Example, Split
 from generators.refresh.run import Run
 from generators.refresh.store import RunPrompt, Summary
@@ -136,8 +137,13 @@ def train(run: Run, round_number: int) -> Summary:
     report = run.train(examples(run, round_number), round_number)
     for line in report.lines():
         run.say(line)
-    if run.settings.rounds.weak_detector == "rank" and (weakness := report.weakness()):
-        run.say(f"  *** It turns nothing away and only ranks the candidates of a request: {weakness}. ***")
+    decision = gate_decision(report, run.settings.rounds.weak_detector)
+    if decision.gates:
+        run.say(f"  It turns away what it calls accepted: {decision.because}.")
+    else:
+        run.say(
+            f"  *** It turns nothing away and only ranks the candidates of a request: {decision.because}. ***"
+        )
     return report.model_dump(mode="json")
 
 
@@ -185,14 +191,14 @@ def round_seeds(run: Run, round_number: int) -> list[RunPrompt]:
     """What a round starts from, in the order in which it is drawn on.
 
     Verified prompts of earlier rounds come first, the latest round first: they are harmless and refused,
-    so what is made from them is likelier to be. Where a weak detector chooses the seeds, all of them,
-    the likeliest refusals first.
+    so what is made from them is likelier to be. Where a detector that only ranks chooses the seeds, all of
+    them, the likeliest refusals first.
     """
     generation = run.store.prompts("generation")
     if run.settings.rounds.seeds_by == "target":
         labels = run.store.labels(run.asking)
         refused = [one for one in generation if labels.get(one.id) == "refused"]
-    elif run.weakness(round_number):
+    elif not run.decision(round_number).gates:
         chances = run.detector(round_number).probabilities([one.prompt for one in generation])
         order = sorted(range(len(generation)), key=lambda place: -chances[place])
         refused = [generation[place] for place in order]

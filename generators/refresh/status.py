@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from generators.attribution.attribution import Attribution
-from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_report import DetectorReport, gate_decision
 from generators.refresh.loop import STAGES, summary_line
 from generators.refresh.store import Store
 
@@ -45,14 +45,15 @@ def _stage_lines(store: Store) -> list[str]:
 def _detector_lines(store: Store) -> list[str]:
     lines = ["Detector by round, on the same test prompts"]
     rounds = (store.fact("settings") or {}).get("rounds", {})
-    ranking = rounds.get("weak_detector") == "rank"  # earlier versions gated, and said nothing
+    weak_detector = rounds.get("weak_detector", "gate")  # earlier versions gated, and said nothing
     for (number, stage), summary in store.finished().items():
         if stage == "train":
             report = DetectorReport.model_validate(summary)
             seeds = report.test.get("seeds", report.test["all"])
             figures = f"AUROC {seeds.detector.auroc}, TF-IDF baseline {seeds.baseline.auroc}"
-            ranks = f"; only ranks: {weakness}" if (weakness := report.weakness()) and ranking else ""
-            lines.append(f"  round {number}: {figures}{ranks}")
+            decision = gate_decision(report, weak_detector)
+            does = "turns away what it calls accepted" if decision.gates else "only ranks"
+            lines += [f"  round {number}: {figures}", f"    {does}: {decision.because}"]
     return lines
 
 
