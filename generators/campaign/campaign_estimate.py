@@ -1,4 +1,4 @@
-"""``--dry-run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
+"""``--dry_run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
 
 Four characters count as a token. A target's throughput is what its finished cells have shown, loading it and
 replies from a cache included, once they have :data:`ENOUGH` replies or nothing else is known; else what the

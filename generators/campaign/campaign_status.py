@@ -25,7 +25,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def estimate_lines(found: CampaignEstimate, *, ray: bool = False) -> Iterator[str]:
-    """``--dry-run``, line by line.
+    """``--dry_run``, line by line.
 
     Args:
         ray: whether cells are asked in shards.

@@ -1,4 +1,4 @@
-"""``--dry-run``: what a refresh will ask whom, how many tokens that is about, and what it may cost."""
+"""``--dry_run``: what a refresh will ask whom, how many tokens that is about, and what it may cost."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     if settings.rounds.jobs is None:
         lines.append(
             "limit       none: a round goes on until no seed or feature is left. The figures are of the "
-            "generation seeds alone; new prompts that become seeds add to them (--jobs, --budget-calls)"
+            "generation seeds alone; new prompts that become seeds add to them (--jobs, --budget_calls)"
         )
     if settings.budget.calls or settings.budget.tokens:
         limits = {"calls": settings.budget.calls, "tokens": settings.budget.tokens}

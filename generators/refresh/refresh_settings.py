@@ -99,7 +99,7 @@ class RoundSettings(_Section):
 
 
 class PriceSettings(_Section):
-    """For the estimate of ``--dry-run``: US dollars per million tokens. Default: gpt-4o-mini, July 2024."""
+    """For the estimate of ``--dry_run``: US dollars per million tokens. Default: gpt-4o-mini, July 2024."""
 
     prompt: float = Field(0.15, ge=0)
     completion: float = Field(0.60, ge=0)

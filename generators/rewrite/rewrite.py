@@ -243,7 +243,7 @@ def _vote_counts(candidates: Sequence[RewriteCandidate]) -> dict[str, dict[str, 
 
 
 def plan_lines(settings: RewriteSettings) -> list[str]:
-    """``--dry-run``: what will be asked of whom, at most. Reads the seeds; calls nothing that costs.
+    """``--dry_run``: what will be asked of whom, at most. Reads the seeds; calls nothing that costs.
 
     Raises:
         OverbenchError: seeds that can't be read.
