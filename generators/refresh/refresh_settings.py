@@ -106,9 +106,15 @@ class PriceSettings(_Section):
 
 
 class BudgetSettings(_Section):
-    """Where to stop a run; None is no limit. What was made until then stays usable."""
+    """Where to stop a run; None is no limit. What was made until then stays usable, and the run goes on once
+    the budget is raised. Every paid call counts: see :mod:`generators.refresh.paid_calls`."""
 
-    calls: int | None = Field(None, ge=1, description="Calls of adversary and judges, together.")
+    calls: int | None = Field(
+        None,
+        ge=1,
+        description="Paid calls, together: of the writer, of judges that vote or label, of a target behind "
+        "an API that is not on this machine.",
+    )
     tokens: int | None = Field(None, ge=1, description="Their prompt and completion tokens, together.")
 
 

@@ -21,6 +21,7 @@ from generators.detector.detector_report import DetectorReport, GateDecision, ga
 from generators.detector.detector_settings import Example
 from generators.gates.moderation import Moderator
 from generators.models.models import encoder_place
+from generators.refresh.paid_calls import CallsLeft, PaidCalls, budget_message, calls_left, paid_calls
 from generators.refresh.refresh_settings import RefreshSettings, from_stored
 from generators.refresh.store import Asking, Store
 from generators.targets.target import Asked, Target
@@ -103,6 +104,18 @@ class Run:
         """Attribute (id, prompt) pairs with the detector of a round."""
         detector = self.detector(round_number)
         return attribute(detector.model, detector.tokenizer, prompts, self.settings.attribution)
+
+    @cached_property
+    def paid(self) -> PaidCalls:
+        return paid_calls(self.settings)
+
+    def calls_left(self) -> CallsLeft:
+        """What the budget leaves now."""
+        return calls_left(self.settings.budget, self.paid, self.store.spent())
+
+    def budget_message(self) -> str:
+        """That the budget is used up, what for, and how to go on."""
+        return budget_message(self.settings.budget, self.paid, self.store.spent(), self.store.folder)
 
     @property
     def asking(self) -> Asking:

@@ -8,6 +8,7 @@ from pathlib import Path
 from generators.attribution.attribution import Attribution
 from generators.detector.detector_report import DetectorReport, gate_decision
 from generators.refresh.loop import STAGES, summary_line
+from generators.refresh.paid_calls import PaidCalls, spent_words
 from generators.refresh.store import Store
 
 TOP_FEATURES = 20
@@ -24,11 +25,18 @@ def status_lines(folder: Path) -> list[str]:
             *_stage_lines(store),
             "So far",
             *(f"  {name}: {count:,}" for name, count in store.progress().items()),
+            f"  {_spent(store)}",
             "Turned away",
             *(f"  {n:>6,}  {gate}: {reason}" for (gate, reason), n in store.decisions().items() if gate),
             *_detector_lines(store),
             *_feature_lines(store),
         ]
+
+
+def _spent(store: Store) -> str:
+    """Of a run of any version: only the number of judges is read of its settings."""
+    judges = (store.fact("settings") or {}).get("moderation", {}).get("judges") or ()
+    return spent_words(PaidCalls(votes=len(judges), target=0, label=0, judged=0), store.spent())
 
 
 def _stage_lines(store: Store) -> list[str]:
