@@ -29,6 +29,11 @@ COMMANDS: Final = {
 """Every command, as ``--help`` lists them: a function in one of the modules of :mod:`generators.commands`."""
 
 
+def with_underscores(word: str) -> str:
+    """lm-eval's spelling of an option's or a command's name, which stands for the one with hyphens, too."""
+    return word.replace("-", "_")
+
+
 class Commands(TyperGroup):
     """Imports the module of a command when the command is named, since its options are made of settings."""
 
@@ -36,11 +41,13 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
+        function = with_underscores(cmd_name)
+        name = next((name for name in COMMANDS if with_underscores(name) == function), None)
+        if name is None:
             return None
-        module = import_module(f"generators.commands.{COMMANDS[cmd_name]}")
+        module = import_module(f"generators.commands.{COMMANDS[name]}")
         loaded = typer.Typer(add_completion=False)
-        loaded.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        loaded.command(name)(getattr(module, function))
         return typer.main.get_command(loaded)
 
 
@@ -49,6 +56,8 @@ app = typer.Typer(
     help="OVERBENCH: does this model refuse harmless prompts, and which words set it off?",
     no_args_is_help=True,
     add_completion=False,
+    # Of all commands: each option is declared with underscores and taken with hyphens as well.
+    context_settings={"token_normalize_func": with_underscores},
     pretty_exceptions_enable=False,
 )
 

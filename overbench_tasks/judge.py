@@ -166,6 +166,18 @@ class Judge:
             f"earlier: {tokens['cached_prompt']:,} in, {tokens['cached_completion']:,} out."
         )
 
+    def spent(self) -> tuple[int, int]:
+        """(calls, tokens) that the last :meth:`label` paid for."""
+        return self.asked, self.tokens["prompt"] + self.tokens["completion"]
+
+    def asks(self, exchanges: Sequence[Exchange]) -> list[bool]:
+        """Of each exchange, whether :meth:`label` asks the judge about it or did so before."""
+        return [self._asks(label_reply(reply, prompt=prompt)) for prompt, reply in exchanges]
+
+    def _asks(self, by_rules: Verdict) -> bool:
+        settled = self.settings.mode == "two-stage" and by_rules.sure
+        return by_rules.label != "unscored" and not settled
+
     def label(self, exchanges: Sequence[Exchange]) -> list[Verdict]:
         """One verdict per exchange, in order.
 
@@ -173,12 +185,11 @@ class Judge:
         interruption at any time the next call asks for the rest. Works where an event loop is
         running. Raises nothing but KeyboardInterrupt.
         """
-        rules_settle = self.settings.mode == "two-stage"
         verdicts = [label_reply(reply, prompt=prompt) for prompt, reply in exchanges]
         requests: dict[int, Request] = {}
         unasked: Counter[str] = Counter()
         for index, exchange in enumerate(exchanges):
-            if verdicts[index].label == "unscored" or (rules_settle and verdicts[index].sure):
+            if not self._asks(verdicts[index]):
                 continue
             try:
                 requests[index] = self.request(*exchange)

@@ -30,11 +30,15 @@ class Labeller(AbstractContextManager["Labeller"]):
         name: who labels, to the version: two labellers of one name give one reply one label.
         label: see :data:`~overbench_tasks.records.LabelReplies`.
         close: frees models and connections; harmless where there are none, and when repeated.
+        asks: for each (prompt, reply) pair, whether a paid endpoint is asked about it unless it was before.
+        spent: (calls, tokens) of such an endpoint in the last ``label``, without what was on file.
     """
 
     name: str
     label: LabelReplies
     close: Callable[[], None] = lambda: None
+    asks: Callable[[Sequence[Pair]], list[bool]] = lambda pairs: [False] * len(pairs)
+    spent: Callable[[], tuple[int, int]] = lambda: (0, 0)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -68,7 +72,7 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
         from overbench_tasks.judge import Judge, JudgeSettings
 
         judge = Judge(JudgeSettings.resolve({**given, "mode": name}))
-        return Labeller(" ".join(judge.versions.values()), judge.label)
+        return Labeller(" ".join(judge.versions.values()), judge.label, asks=judge.asks, spent=judge.spent)
     raise OverbenchError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
 
 

@@ -1,4 +1,4 @@
-"""``--dry-run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
+"""``--dry_run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
 
 Four characters count as a token. A target's throughput is what its finished cells have shown, loading it and
 replies from a cache included, once they have :data:`ENOUGH` replies or nothing else is known; else what the
@@ -17,20 +17,19 @@ from generators.campaign.campaign_cells import CampaignCell, cells_of
 from generators.campaign.campaign_plan import CampaignPlan
 from generators.campaign.finished_cells import CellFacts, facts_of
 from generators.campaign.target_settings import CampaignTarget
+from generators.refresh.paid_calls import (
+    CHARS_OF_A_TOKEN,
+    JUDGE_TOKENS,
+    JUDGED,
+    TARGET_REPLY_TOKENS,
+    TEMPLATE_TOKENS,
+)
 from generators.refresh.plan import RefreshPlan, refresh_plan
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import number_of
 
-CHARS_OF_A_TOKEN: Final = 4
-TEMPLATE_TOKENS: Final = 20
-"""Of a chat template around a prompt."""
-JUDGED: Final = {"judge": 1.0, "two-stage": 0.368}
-"""The share of replies that go to a judge; of two stages what the rules leave open (README of the tasks)."""
-JUDGE_TOKENS: Final = (510, 16)
-"""In and out, of one reply: as measured with the default prompt (README of the tasks)."""
 LOG_BYTES, CACHE_BYTES = 2_000, 400
 """Of a reply in the sample log and in the cache, beside the texts."""
-REFRESH_REPLY_TOKENS: Final = 128
 ENOUGH: Final = 5_000
 """Replies beside which the time to load a model counts for little."""
 
@@ -57,7 +56,7 @@ class TargetEstimate:
     tokens_in: float = 0
     tokens_out: float = 0
     refresh_calls: int = 0
-    refresh_judged: float = 0
+    refresh_judged: int = 0
     tokens_per_second: float | None = None
     measured: bool = False
     shown: float | None = None
@@ -108,7 +107,7 @@ class CampaignEstimate:
     @property
     def refresh_judge_calls(self) -> int:
         """Of the refreshes' labeller; those of their moderation are in :attr:`refreshes`."""
-        return round(sum(one.refresh_judged for one in self.targets.values()))
+        return sum(one.refresh_judged for one in self.targets.values())
 
     @property
     def judge_calls(self) -> int:
@@ -204,10 +203,10 @@ def _refreshes(found: CampaignEstimate) -> None:
                 f"{str(error).partition('. ')[0]}"
             )
         found.refreshes[name] = known
-        one.refresh_calls = known.seed_calls + known.through
-        one.refresh_judged = JUDGED.get(settings.labeller.by, 0.0) * one.refresh_calls
+        one.refresh_calls = known.target_calls
+        one.refresh_judged = known.paid["labelling"].calls
         one.tokens_in += one.refresh_calls * (_mean_chars(found) / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
-        one.tokens_out += one.refresh_calls * REFRESH_REPLY_TOKENS
+        one.tokens_out += one.refresh_calls * TARGET_REPLY_TOKENS
     found.assumed += unread.values()
 
 

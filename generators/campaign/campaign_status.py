@@ -25,7 +25,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def estimate_lines(found: CampaignEstimate, *, ray: bool = False) -> Iterator[str]:
-    """``--dry-run``, line by line.
+    """``--dry_run``, line by line.
 
     Args:
         ray: whether cells are asked in shards.
@@ -46,12 +46,13 @@ def estimate_lines(found: CampaignEstimate, *, ray: bool = False) -> Iterator[st
     yield f"tokens      about {tokens[0]:,.0f} in and {bound} {tokens[1]:,.0f} out"
     if found.refreshes:
         plans = found.refreshes.values()
-        cost = _money(sum(plan.cost for plan in plans))
+        cost = _money(sum(plan.cost("writer", "moderation") for plan in plans))
+        votes = sum(plan.paid["moderation"].calls for plan in plans)
         yield (
             f"refresh     {number_of(len(plans), 'target')}, at most "
             f"{number_of(sum(one.refresh_calls for one in targets), 'call')} of theirs, "
             f"{number_of(sum(plan.written for plan in plans), 'candidate')} of the writer and "
-            f"{number_of(sum(plan.judge_calls for plan in plans), 'judge call')}; writer and judges {cost}"
+            f"{number_of(votes, 'judge call')}; writer and judges {cost}"
         )
     refreshes = f", {found.refresh_judge_calls:,} of them in refreshes" if found.refresh_judge_calls else ""
     judge = f"{number_of(found.judge_calls, 'judge call')}{refreshes}, {_money(found.judge_cost)}"

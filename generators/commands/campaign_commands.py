@@ -19,7 +19,7 @@ def campaign(
         typer.Option("--out", "-o", help="The campaign's folder. Default: campaigns/NAME OF THE FILE."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what is left to do, what it takes and costs; then stop.")
+        bool, typer.Option("--dry_run", help="Say what is left to do, what it takes and costs; then stop.")
     ] = False,
     until_width: Annotated[
         float,

@@ -34,7 +34,7 @@ SHOWN = 10
         "--samples": "samples",
         "--temperature": "temperature",
         "--by_probability": "by_probability",
-        "--budget-calls --budget_calls": "budget_calls",
+        "--budget_calls": "budget_calls",
     },
 )
 def explain(

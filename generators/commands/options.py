@@ -31,7 +31,7 @@ def offers(
     words = {
         name: flag.split()[0] for flag, field in flags.items() for name in (field.rpartition(".")[2], field)
     }
-    names = {flag.split()[0].lstrip("-").replace("-", "_"): field for flag, field in flags.items()}
+    names = {flag.split()[0].lstrip("-"): field for flag, field in flags.items()}
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -91,7 +91,7 @@ def _option(words: list[str], settings: type[BaseModel], field: str) -> inspect.
         *words, help=_help(field, info, several=get_origin(kind) is list), show_default=False
     )
     return inspect.Parameter(
-        words[0].lstrip("-").replace("-", "_"),
+        words[0].lstrip("-"),
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[kind | None, option],

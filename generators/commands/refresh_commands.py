@@ -48,8 +48,8 @@ RunDirectory = Annotated[Path, typer.Argument(help="A run directory.")]
         "--generator_base_url": "adversary.base_url",
         "--rounds": "rounds.rounds",
         "--jobs": "rounds.jobs",
-        "--budget-calls": "budget.calls",
-        "--budget-tokens": "budget.tokens",
+        "--budget_calls": "budget.calls",
+        "--budget_tokens": "budget.tokens",
     },
 )
 def refresh(
@@ -75,7 +75,7 @@ def refresh(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would be done, how many calls, and the cost; then stop."),
+        typer.Option("--dry_run", help="Say what would be done, how many calls, and the cost; then stop."),
     ] = False,
     until: Annotated[
         str | None, typer.Option("--until", help=f"Stop after this stage: {', '.join(STAGES)}.")

@@ -65,7 +65,7 @@ def rewrite(
         typer.Option("--set", help="Any other setting, as section.name=value; may be repeated."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be asked of whom, then stop.")
+        bool, typer.Option("--dry_run", help="Say what would be asked of whom, then stop.")
     ] = False,
 ) -> None:
     """Rewrite harmful prompts into harmless ones that sound like them, as OR-Bench does.

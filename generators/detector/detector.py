@@ -33,7 +33,9 @@ from generators.detector.scores import (
     BaselineComparison,
     Bools,
     Floats,
+    ThresholdCheck,
     brier,
+    check_threshold,
     compare,
     expected_calibration_error,
     labels_of,
@@ -153,6 +155,7 @@ def _evaluated(
     words_tuning = tune(validation, words_on_validation, ratio, settings)
     tokens = tokenizer([tokenizable(one.prompt) for split in splits.values() for one in split])
     refused, plain = labels_of(test), UNCALIBRATED.probabilities(on_test)
+    judged = tuning.judged(on_test)
     report = DetectorReport(
         encoder=settings.encoder_name,
         counts={split: _counts(found) for split, found in splits.items()},
@@ -166,7 +169,8 @@ def _evaluated(
         tuned=tuning.enough,
         brier_uncalibrated=brier(refused, plain),
         ece_uncalibrated=expected_calibration_error(refused, plain),
-        test=_compared(test, tuning.judged(on_test), words_tuning.judged(words_on_test), settings.seed),
+        test=_compared(test, judged, words_tuning.judged(words_on_test), settings.seed),
+        checks=_checks(test, *judged),
         notes=(tuning.note,) if tuning.note else (),
     )
     return Detector(model, tokenizer, tuning.calibration, tuning.threshold), report
@@ -175,16 +179,29 @@ def _evaluated(
 def _compared(
     test: Sequence[Example], detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
 ) -> dict[str, BaselineComparison]:
+    """The two on each of :func:`_test_sets`."""
+    (ours, threshold), (theirs, their_threshold) = detector, baseline
+    return {
+        name: compare(labels_of(test)[rows], (ours[rows], threshold), (theirs[rows], their_threshold), seed)
+        for name, rows in _test_sets(test).items()
+    }
+
+
+def _checks(test: Sequence[Example], probabilities: Floats, threshold: float) -> dict[str, ThresholdCheck]:
+    """The check of the threshold on each of :func:`_test_sets`."""
+    return {
+        name: check_threshold(labels_of(test)[rows], probabilities[rows], threshold)
+        for name, rows in _test_sets(test).items()
+    }
+
+
+def _test_sets(test: Sequence[Example]) -> dict[str, Bools]:
     """All test prompts; and where there are generated ones among them, these and the seeds apart."""
     in_domain: Bools = np.array([example.in_domain for example in test])
     sets = {"all": np.ones(len(test), dtype=bool)}
     if in_domain.any() and not in_domain.all():
         sets |= {"seeds": ~in_domain, "in_domain": in_domain}
-    (ours, threshold), (theirs, their_threshold) = detector, baseline
-    return {
-        name: compare(labels_of(test)[rows], (ours[rows], threshold), (theirs[rows], their_threshold), seed)
-        for name, rows in sets.items()
-    }
+    return sets
 
 
 def _counts(examples: Sequence[Example]) -> SplitCounts:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, model_validator
 
 from generators.detector.detector_settings import DetectorSettings, Split
-from generators.detector.scores import BaselineComparison
+from generators.detector.scores import BaselineComparison, ThresholdCheck
 from generators.detector.tuning import Calibration
 from overbench_tasks.text import number_of
 
@@ -26,6 +26,9 @@ _KINDS: Final = {
     "probe": "The first layers of a chat model, in its chat template, with a linear layer that was fitted",
 }
 
+_DECIDING: Final = ("all", "in_domain")
+"""The sets of test prompts on which a detector is judged: generated prompts are what it filters."""
+
 _OF_FINE_TUNING: Final = frozenset(
     ("pooling", "learning_rate", "epochs", "patience", "batch_size", "warmup", "weight_decay", "precision")
 )
@@ -39,6 +42,18 @@ class SplitCounts(BaseModel, frozen=True, extra="forbid"):
     refused: int
     in_domain: int
     in_domain_refused: int
+
+
+class GateDecision(NamedTuple):
+    """Whether a detector turns candidates away, by the rules of :meth:`DetectorReport.decision`.
+
+    Attributes:
+        gates: it turns away what it calls accepted; False: it only ranks.
+        because: the rule that decided and the figures it decided by, in words.
+    """
+
+    gates: bool
+    because: str
 
 
 class DetectorReport(BaseModel, frozen=True, extra="forbid"):
@@ -58,6 +73,8 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             calibrated probabilities are in ``test["all"].detector``.
         test: figures on the test split: ``all``; and where there are generated prompts among it,
             ``seeds`` and ``in_domain`` apart. ``seeds`` is what rounds can be compared by.
+        checks: of the threshold, on the same sets (earlier versions did not write them: then they are
+            computed from precision and recall).
         notes: what did not go as planned.
     """
 
@@ -74,6 +91,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     brier_uncalibrated: float
     ece_uncalibrated: float
     test: dict[str, BaselineComparison]
+    checks: dict[str, ThresholdCheck] = {}
     notes: tuple[str, ...] = ()
 
     @model_validator(mode="before")
@@ -84,22 +102,46 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             return {name: value for name, value in fields.items() if name != "continued"}
         return fields
 
+    @model_validator(mode="after")
+    def _with_checks(self) -> DetectorReport:
+        if not self.checks:
+            found = {name: _check_of(one) for name, one in self.test.items()}
+            object.__setattr__(self, "checks", found)
+        return self
+
     def lost_to_baseline(self) -> list[str]:
-        """The sets of test prompts, of ``all`` and ``in_domain``, where the baseline's AUROC is as good."""
-        sets = [(name, self.test[name]) for name in ("all", "in_domain") if name in self.test]
-        decided = [(name, found) for name, found in sets if found.auroc_gain.value is not None]
-        return [name for name, found in decided if not found.beats_baseline]
+        """The sets of test prompts, of ``all`` and ``in_domain``, where the baseline's AUROC is higher."""
+        return [name for name, gain in self._gains() if gain < 0]
 
-    def weakness(self) -> str:
-        """Why its threshold should turn nothing away, in words; empty where nothing speaks against it.
+    def equals_baseline(self) -> list[str]:
+        """Those of these sets where the two AUROCs are equal."""
+        return [name for name, gain in self._gains() if gain == 0]
 
-        The order of its scores may be good all the same.
+    def _gains(self) -> list[tuple[str, float]]:
+        gains = [(name, self.test[name].auroc_gain.value) for name in _DECIDING if name in self.test]
+        return [(name, gain) for name, gain in gains if gain is not None]
+
+    def decision(self) -> GateDecision:
+        """Whether its threshold may turn candidates away: where it holds on prompts it was not tuned on.
+
+        Two rules, the first that applies. Where validation had too few prompts to choose a threshold on, it
+        only ranks. Else the test split decides: of ``all`` its prompts, and of the generated ones
+        (``in_domain``) where there are refused and accepted ones of these, what the detector calls refused
+        must be refused more often than the rest (:class:`~generators.detector.scores.ThresholdCheck`). How
+        well words alone do decides nothing.
         """
-        reasons = [] if self.tuned else ["validation has too few prompts to choose a threshold on"]
-        if lost := self.lost_to_baseline():
-            sets = " and ".join(_SETS[name] for name in lost)
-            reasons.append(f"words alone do as well on {sets} of the test split")
-        return ", and ".join(reasons)
+        if not self.tuned:
+            return GateDecision(False, "validation has too few prompts to choose a threshold on")
+        checks = {name: self.checks[name] for name in _DECIDING if self._decides(name)}
+        failed = {name: check for name, check in checks.items() if not check.holds}
+        verb = "does not hold" if failed else "holds"
+        said = "; and ".join(
+            f"on {_SETS[name]} of the test split: {one}" for name, one in (failed or checks).items()
+        )
+        return GateDecision(not failed, f"its threshold {verb} {said}")
+
+    def _decides(self, name: str) -> bool:
+        return name == "all" or (name in self.test and 0 < self.test[name].refused < self.test[name].prompts)
 
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
@@ -112,6 +154,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             yield f"  test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
             yield f"    {'':12}{'detector':26}{_BASELINE}"
             yield from (f"    {label:12}{ours:26}{theirs}" for label, ours, theirs in _figures(found))
+            yield f"    threshold   {self.checks[name]}"
         yield (
             f"  threshold {self.threshold:.3f}, temperature {self.calibration.temperature:.3f}, "
             f"bias {self.calibration.bias:+.3f}, tuned on {_SETS[self.tuned_on]} of validation"
@@ -128,19 +171,42 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         for name in self.lost_to_baseline():
             found = self.test[name]
             yield (
-                f"  *** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on {_SETS[name]} of the test split: "
+                f"  *** THE DETECTOR DOES WORSE THAN THE TF-IDF BASELINE on {_SETS[name]} of the test split: "
                 f"AUROC {found.detector.auroc} against {found.baseline.auroc}. ***"
             )
             yield (
-                "  *** Words alone do as well, so its attributions are worth little. Try a higher learning "
+                "  *** Words alone tell more, so its attributions may be worth little. Try a higher learning "
                 "rate, more epochs, more labelled prompts or another encoder. ***"
             )
+        for name in self.equals_baseline():
+            area = self.test[name].detector.auroc
+            yield f"  note: words alone do as well on {_SETS[name]} of the test split, AUROC {area}."
         gain = self.test["all"].auroc_gain
-        if not self.lost_to_baseline() and gain.low is not None and gain.low <= 0:
+        if gain.low is not None and gain.low <= 0 < (gain.value or 0) and not self.lost_to_baseline():
             yield (
                 f"  note: the lead over the baseline in AUROC, {gain}, is not certain: "
                 "more test prompts would tell."
             )
+
+
+def gate_decision(report: DetectorReport, weak_detector: str) -> GateDecision:
+    """As :meth:`DetectorReport.decision`; with ``rounds.weak_detector: gate`` every detector gates."""
+    decision = report.decision()
+    if decision.gates or weak_detector == "rank":
+        return decision
+    return GateDecision(True, f"rounds.weak_detector is gate, though {decision.because}")
+
+
+def _check_of(found: BaselineComparison) -> ThresholdCheck:
+    """The check of the detector's threshold, from the figures that version 0.1 wrote, too.
+
+    Where nothing was flagged precision is undefined; where no refused prompt was, how many were flagged is
+    not known and makes no difference: the threshold does not hold.
+    """
+    precision, recall = found.detector.precision.value, found.detector.recall.value
+    hits = round((recall or 0) * found.refused)
+    flagged = round(hits / precision) if precision else 0
+    return ThresholdCheck.of_counts(found.prompts, found.refused, max(hits, flagged), hits)
 
 
 def _figures(found: BaselineComparison) -> Iterator[tuple[str, str, str]]:
@@ -151,7 +217,7 @@ def _figures(found: BaselineComparison) -> Iterator[tuple[str, str, str]]:
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     """README.md of a detector's folder: figures, counts, settings, use and limits; never a prompt."""
-    ours, weakness = report.test["all"].detector, report.weakness()
+    ours, decision = report.test["all"].detector, report.decision()
     on_hub = settings.encoder_name == settings.model and "/" in settings.model
     base = [f"base_model: {json.dumps(settings.model)}"] if on_hub else []
     tags = "tags: [over-refusal, overbench]"
@@ -175,11 +241,9 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
             + _card_table(found)
             for name, found in report.test.items()
         ),
-        *(
-            [f"**Rank by its scores, and let its threshold turn nothing away**: {weakness}."]
-            if weakness
-            else []
-        ),
+        f"**Its threshold may turn prompts away**: {decision.because}."
+        if decision.gates
+        else f"**Rank by its scores, and let its threshold turn nothing away**: {decision.because}.",
         f"Calibration on test: Brier score {report.brier_uncalibrated:.3f} before and {ours.brier:.3f} "
         f"after, expected calibration error {report.ece_uncalibrated:.3f} before and {ours.ece:.3f} after. "
         f"p = sigmoid((logit[refused] - logit[accepted]) / {report.calibration.temperature:.4f} "

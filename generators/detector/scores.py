@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from generators.detector.detector_settings import Example
+from overbench_tasks.text import number_of
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 DRAWS: Final = 2000
 BINS: Final = 10
+SIGNIFICANCE: Final = 0.025
+"""One-sided: a threshold holds where Fisher's exact test gives a smaller p."""
 _CELLS: Final = 1 << 22
 """Of one block of bootstrap counts: 32 MB, however many rows there are."""
 
@@ -72,6 +75,49 @@ class BaselineComparison(BaseModel, frozen=True, extra="forbid"):
     beats_baseline: bool
 
 
+class ThresholdCheck(BaseModel, frozen=True, extra="forbid"):
+    """Does what a threshold calls refused get refused more often than the rest, on rows it was not tuned on?
+
+    Attributes:
+        flagged, flagged_refused: rows at or above the threshold, and those of them that the target refused.
+        rest, rest_refused: the rows below it, and those of them that the target refused.
+        p_value: of Fisher's exact test, one-sided (Fisher 1934): the chance of so many refused rows among the
+            flagged ones, where flagged rows are refused as often as the others.
+    """
+
+    flagged: int
+    flagged_refused: int
+    rest: int
+    rest_refused: int
+    p_value: float
+
+    @classmethod
+    def of_counts(cls, rows: int, refused: int, flagged: int, flagged_refused: int) -> ThresholdCheck:
+        """From the counts of rows, of refused ones, of flagged ones, and of those that are both."""
+        from scipy.stats import fisher_exact
+
+        rest, rest_refused = rows - flagged, refused - flagged_refused
+        table = [[flagged_refused, flagged - flagged_refused], [rest_refused, rest - rest_refused]]
+        return cls(
+            flagged=flagged,
+            flagged_refused=flagged_refused,
+            rest=rest,
+            rest_refused=rest_refused,
+            p_value=float(fisher_exact(table, alternative="greater").pvalue),
+        )
+
+    @property
+    def holds(self) -> bool:
+        return self.p_value < SIGNIFICANCE
+
+    def __str__(self) -> str:
+        return (
+            f"of {number_of(self.flagged, 'prompt')} that it calls refused, the target refused "
+            f"{self.flagged_refused:,}; of the other {self.rest:,}, {self.rest_refused:,} (Fisher's exact "
+            f"test, one-sided: p = {self.p_value:.2g}; limit {SIGNIFICANCE})"
+        )
+
+
 def labels_of(examples: Sequence[Example]) -> Bools:
     """(examples,) whether the target refused each."""
     return np.array([example.refused for example in examples], dtype=bool)
@@ -102,6 +148,18 @@ def compare(
         auroc_gain=gain,
         beats_baseline=gain.value is not None and gain.value > 0,
     )
+
+
+def check_threshold(refused: Bools, probabilities: Floats, threshold: float) -> ThresholdCheck:
+    """The check of a threshold on test rows: see :class:`ThresholdCheck`.
+
+    Args:
+        refused, probabilities: (rows,) what the target did, and what the classifier said.
+        threshold: at or above it a row is flagged.
+    """
+    flagged = probabilities >= threshold
+    counts = refused.sum(), flagged.sum(), (refused & flagged).sum()
+    return ThresholdCheck.of_counts(len(refused), *map(int, counts))
 
 
 def auroc(refused: Bools, probabilities: Floats) -> float:

@@ -61,10 +61,10 @@ class Gates:
     def _detector(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """The detector must call it refused; of the candidates of one job, the likeliest ``keep`` go on.
 
-        A weak detector only ranks: see :meth:`Run.weakness`.
+        One whose threshold does not hold only ranks: see :meth:`Run.decision`.
         """
         detector = self._run.detector(self._round)
-        threshold = 0.0 if self._run.weakness(self._round) else detector.threshold
+        threshold = detector.threshold if self._run.decision(self._round).gates else 0.0
         probabilities = detector.probabilities([one.prompt for one in candidates])
         by_job: dict[str, list[float]] = defaultdict(list)
         for one, probability in zip(candidates, probabilities, strict=True):

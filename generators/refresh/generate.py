@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 from tqdm import tqdm
 
@@ -24,6 +24,9 @@ from generators.refresh.run import Run
 from generators.refresh.stages import attribute_prompts, round_seeds, verified
 from generators.refresh.store import RunPrompt, Summary
 from overbench_tasks.errors import OverbenchError
+
+BUDGET_ENDED: Final = "budget used up"
+"""The ``ended`` of a summary whose stage goes on once the budget is raised."""
 
 
 def generate(run: Run, round_number: int) -> Summary:
@@ -101,7 +104,7 @@ class Batches:
             self.ended = "all requests made"
             return []
         if self._over_budget():
-            self.ended = "budget used up"
+            self.ended = BUDGET_ENDED
             return []
         # Batch files come back after hours: then a round is one batch, drawn from the round's seeds alone.
         size = left if settings.adversary.batch_folder else settings.rounds.batch
@@ -112,13 +115,18 @@ class Batches:
         return jobs
 
     def _over_budget(self) -> bool:
-        """Whether the next batch could go beyond the budget's calls, or begins with its tokens spent."""
-        settings, spent, limit = self._run.settings, self._run.store.spent(), self._run.settings.budget
-        judges = len(settings.moderation.judges)
-        votes = settings.rounds.keep * judges
-        made = spent.requests + judges * spent.moderated
-        calls = made + spent.unjudged * votes + settings.rounds.batch * (1 + votes)
-        return calls > (limit.calls or math.inf) or spent.tokens >= (limit.tokens or math.inf)
+        """Whether the next batch could go beyond the budget's calls, or begins with its tokens spent.
+
+        The calls that verify what has passed and what still may are set aside.
+        """
+        rounds, spent, paid = self._run.settings.rounds, self._run.store.spent(), self._run.paid
+        left = self._run.calls_left()
+        through = rounds.keep * (paid.votes + paid.verification)  # of one request
+        needed = spent.unjudged * through + rounds.batch * (1 + through)
+        if paid.verification:
+            waiting = self._run.store.to_verify(self._round, self._run.asking)
+            needed += waiting * paid.verification
+        return needed > left.calls or left.tokens <= 0
 
     def _draw(self, size: int | None) -> Iterator[Job]:
         """At most ``size`` jobs: the best features of all seeds first, then the second best, ..."""

@@ -6,11 +6,13 @@ Read :data:`STAGES` as the table of contents.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import product
 from typing import Any, Final
 
 from generators.refresh import stages
-from generators.refresh.generate import generate
+from generators.refresh.generate import BUDGET_ENDED, generate
+from generators.refresh.paid_calls import BudgetSpent
 from generators.refresh.publish import Published, publish
 from generators.refresh.run import Run
 from generators.refresh.store import Summary
@@ -35,6 +37,9 @@ Each takes a run and the number of the round, goes on where it was stopped, and 
 def refresh(run: Run, until: str | None = None) -> Published:
     """Run every stage that is not finished yet, round by round, and export what there is.
 
+    Where the budget ends, so does the run, without an error: what has passed the gates is still verified, and
+    the stage stays unfinished, so that a run with a larger budget goes on with it.
+
     Args:
         until: the last stage to run, one of :data:`STAGES`, of the first round in which it is
             unfinished. None: all rounds.
@@ -48,9 +53,19 @@ def refresh(run: Run, until: str | None = None) -> Published:
     for number, name in _schedule(run.settings.rounds.rounds):
         if (number, name) in finished:
             continue
-        summary = STAGES[name](run, number)
-        run.store.finish(number, name, summary)
+        try:
+            summary = STAGES[name](run, number)
+        except BudgetSpent:
+            run.say(run.budget_message())
+            break
         run.say(summary_line(number, name, summary))
+        if summary.get("ended") == BUDGET_ENDED:
+            if until != name:
+                with suppress(BudgetSpent):
+                    run.say(summary_line(number, "verify", stages.verify(run, number)))
+            run.say(run.budget_message())
+            break
+        run.store.finish(number, name, summary)
         if name == until:
             break
         if name == "verify":

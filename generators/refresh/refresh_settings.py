@@ -73,9 +73,10 @@ class RoundSettings(_Section):
     )
     weak_detector: Literal["rank", "gate"] = Field(
         "rank",
-        description="What a detector does that had too few prompts to choose its threshold on, or that words "
-        "alone equal: rank, its scores only choose the likeliest candidates of each request (`keep`), and "
-        "the target decides; or gate, it turns away what it calls accepted, like any other.",
+        description="What a detector does that had too few prompts to choose its threshold on, or whose "
+        "threshold does not hold on the test split: rank, its scores only choose the likeliest candidates of "
+        "each request (`keep`), and the target decides; or gate, it turns away what it calls accepted, like "
+        "any other.",
     )
     words: Literal["attributed", "random"] = Field(
         "attributed",
@@ -98,16 +99,22 @@ class RoundSettings(_Section):
 
 
 class PriceSettings(_Section):
-    """For the estimate of ``--dry-run``: US dollars per million tokens. Default: gpt-4o-mini, July 2024."""
+    """For the estimate of ``--dry_run``: US dollars per million tokens. Default: gpt-4o-mini, July 2024."""
 
     prompt: float = Field(0.15, ge=0)
     completion: float = Field(0.60, ge=0)
 
 
 class BudgetSettings(_Section):
-    """Where to stop a run; None is no limit. What was made until then stays usable."""
+    """Where to stop a run; None is no limit. What was made until then stays usable, and the run goes on once
+    the budget is raised. Every paid call counts: see :mod:`generators.refresh.paid_calls`."""
 
-    calls: int | None = Field(None, ge=1, description="Calls of adversary and judges, together.")
+    calls: int | None = Field(
+        None,
+        ge=1,
+        description="Paid calls, together: of the writer, of judges that vote or label, of a target behind "
+        "an API that is not on this machine.",
+    )
     tokens: int | None = Field(None, ge=1, description="Their prompt and completion tokens, together.")
 
 

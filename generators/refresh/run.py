@@ -17,10 +17,11 @@ from generators.adversary.adversary import Adversary
 from generators.attribution.attribution import Attribution, attribute
 from generators.detector.detector import check_encoder, train
 from generators.detector.detector_model import Detector
-from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_report import DetectorReport, GateDecision, gate_decision
 from generators.detector.detector_settings import Example
 from generators.gates.moderation import Moderator
 from generators.models.models import encoder_place
+from generators.refresh.paid_calls import CallsLeft, PaidCalls, budget_message, calls_left, paid_calls
 from generators.refresh.refresh_settings import RefreshSettings, from_stored
 from generators.refresh.store import Asking, Store
 from generators.targets.target import Asked, Target
@@ -94,16 +95,27 @@ class Run:
             self._detector = round_number, Detector.load(folder, device=device)
         return self._detector[1]
 
-    def weakness(self, round_number: int) -> str:
-        """Why a round's detector only ranks, as ``rounds.weak_detector`` has it; empty where it gates."""
-        if self.settings.rounds.weak_detector == "gate":
-            return ""
-        return DetectorReport.model_validate(self.store.finished()[round_number, "train"]).weakness()
+    def decision(self, round_number: int) -> GateDecision:
+        """Whether a round's detector turns candidates away, and why: :func:`gate_decision`."""
+        report = DetectorReport.model_validate(self.store.finished()[round_number, "train"])
+        return gate_decision(report, self.settings.rounds.weak_detector)
 
     def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
         """Attribute (id, prompt) pairs with the detector of a round."""
         detector = self.detector(round_number)
         return attribute(detector.model, detector.tokenizer, prompts, self.settings.attribution)
+
+    @cached_property
+    def paid(self) -> PaidCalls:
+        return paid_calls(self.settings)
+
+    def calls_left(self) -> CallsLeft:
+        """What the budget leaves now."""
+        return calls_left(self.settings.budget, self.paid, self.store.spent())
+
+    def budget_message(self) -> str:
+        """That the budget is used up, what for, and how to go on."""
+        return budget_message(self.settings.budget, self.paid, self.store.spent(), self.store.folder)
 
     @property
     def asking(self) -> Asking:

@@ -12,13 +12,20 @@ from typing import cast
 
 from tqdm import tqdm
 
+from generators.detector.detector_report import gate_decision
 from generators.detector.detector_settings import Example, Split
+from generators.refresh.paid_calls import (
+    CHARS_OF_A_TOKEN,
+    JUDGE_TOKENS,
+    TARGET_REPLY_TOKENS,
+    BudgetSpent,
+)
 from generators.refresh.run import Run
 from generators.refresh.store import RunPrompt, Summary
 from generators.seeds.seeds import SPLITS, read_seeds, split
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import ModelReply, settled
-from overbench_tasks.records import LABELS, Label
+from overbench_tasks.records import LABELS, Label, Verdict
 from overbench_tasks.text import number_of
 
 VALIDATION_SHARE_OF_NEW = 0.25
@@ -69,14 +76,18 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
 
     Every chunk's replies are kept before the next is asked. Larger chunks pad less; a crash loses one. What
     failed for good is asked again by the next start, and unscored where that is :data:`MOST_FAILED` at most.
+
+    Raises:
+        BudgetSpent: the budget allows no further call of the target or of the judge that labels.
     """
-    store, asking, size = run.store, run.asking, run.settings.rounds.chunk_size
+    store, asking, paid = run.store, run.asking, run.paid
     known = store.answered(asking)
     # Longest first, as lm-eval itself does: like lengths share a batch, and a lack of memory shows at once.
+    # Explored prompts come last: where the budget ends before them, those that passed are verified.
     missing = sorted(
-        (one for one in prompts if one.id not in known), key=lambda one: (-len(one.prompt), one.id)
+        (one for one in prompts if one.id not in known),
+        key=lambda one: (one.split == "explored", -len(one.prompt), one.id),
     )
-    done = len(prompts) - len(missing)
     failed: dict[str, ModelReply] = {}
 
     def keep(answers: Mapping[str, str]) -> None:
@@ -90,9 +101,13 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
             store.add_answers(asking, answers)
             store.add_labels(asking, said)
 
-    with tqdm(desc=name, total=len(prompts), initial=done, disable=None) as bar:
-        for start in range(0, len(missing), size):
-            chunk = missing[start : start + size]
+    with tqdm(desc=name, total=len(prompts), initial=len(prompts) - len(missing), disable=None) as bar:
+        while missing:
+            if paid.target:
+                _label_replies(run, prompts)  # what was paid for first
+            chunk = _affordable(run, missing)
+            missing = missing[len(chunk) :]
+            note = store.begin_calls("target", len(chunk)) if paid.target else 0
             replies = run.target.replies([one.prompt for one in chunk])
             answers = {one.id: reply for one, reply in zip(chunk, replies, strict=True)}
             failures = {
@@ -100,7 +115,12 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
                 for key, reply in answers.items()
                 if isinstance(reply, ModelReply) and reply.failure is not None
             }
-            keep({key: reply for key, reply in answers.items() if key not in failures})
+            came = {key: reply for key, reply in answers.items() if key not in failures}
+            with store.transaction():
+                keep(came)
+                if paid.target:
+                    texts = [one.prompt + came[one.id] for one in chunk if one.id in came]
+                    store.end_calls(note, len(came), sum(map(len, texts)) // CHARS_OF_A_TOKEN)
             failed |= failures
             bar.update(len(chunk))
     if len(failed) > MOST_FAILED * len(prompts):
@@ -110,11 +130,7 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
             "the rest."
         )
     keep(failed)
-    unlabelled = store.unlabelled(asking)
-    verdicts = zip(unlabelled, run.labeller.label(list(unlabelled.values())), strict=True)
-    # An outage of a judge is no label: the next start asks it again.
-    outages = ("judge_error", "judge_unparseable")
-    store.add_labels(asking, {key: said for key, said in verdicts if said.reason not in outages})
+    _label_replies(run, prompts)
     labels = store.labels(asking)
     if left := sum(one.id not in labels for one in prompts):
         raise OverbenchError(
@@ -122,6 +138,56 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
             "start the same command again to label the rest."
         )
     return labels
+
+
+def _affordable(run: Run, missing: Sequence[RunPrompt]) -> Sequence[RunPrompt]:
+    """The next prompts to ask the target, with room in the budget for labelling the replies.
+
+    Raises:
+        BudgetSpent: there is no room for one.
+    """
+    most: float = run.settings.rounds.chunk_size
+    if run.paid.target:
+        labelling = sum(JUDGE_TOKENS) * run.paid.label
+        tokens = len(missing[0].prompt) / CHARS_OF_A_TOKEN + TARGET_REPLY_TOKENS + labelling
+        most = min(most, run.calls_left().prompts(run.paid.verification, tokens))
+    if most < 1:
+        raise BudgetSpent
+    return missing[: int(most)]
+
+
+def _label_replies(run: Run, prompts: Sequence[RunPrompt]) -> None:
+    """Label what the target has answered and nobody has labelled; what costs nothing first.
+
+    What is paid for is labelled in chunks, in the order of ``prompts``, accepted ones before explored ones.
+
+    Raises:
+        BudgetSpent: the budget allows no further call of the judge.
+    """
+    store, asking, labeller = run.store, run.asking, run.labeller
+    order = {one.id: (one.split == "explored", place) for place, one in enumerate(prompts)}
+    unlabelled = store.unlabelled(asking)
+    keys = sorted(unlabelled, key=lambda key: (*order.get(key, (True, len(order))), key))
+    asks = dict(zip(keys, labeller.asks([unlabelled[key] for key in keys]), strict=True))
+    free, paid = ([key for key in keys if asks[key] == costs] for costs in (False, True))
+
+    def verdicts(chunk: Sequence[str]) -> dict[str, Verdict]:
+        said = zip(chunk, labeller.label([unlabelled[key] for key in chunk]), strict=True)
+        # An outage of a judge is no label: the next start asks it again.
+        outages = ("judge_error", "judge_unparseable")
+        return {key: one for key, one in said if one.reason not in outages}
+
+    store.add_labels(asking, verdicts(free))
+    while paid:
+        size = min(run.settings.rounds.chunk_size, run.calls_left().prompts(1, sum(JUDGE_TOKENS)))
+        if size < 1:
+            raise BudgetSpent
+        chunk, paid = paid[: int(size)], paid[int(size) :]
+        note = store.begin_calls("labelling", len(chunk))
+        said = verdicts(chunk)
+        with store.transaction():
+            store.add_labels(asking, said)
+            store.end_calls(note, *labeller.spent())
 
 
 def _counts(labels: Mapping[str, str], prompts: Iterable[RunPrompt]) -> Counter[str]:
@@ -136,8 +202,13 @@ def train(run: Run, round_number: int) -> Summary:
     report = run.train(examples(run, round_number), round_number)
     for line in report.lines():
         run.say(line)
-    if run.settings.rounds.weak_detector == "rank" and (weakness := report.weakness()):
-        run.say(f"  *** It turns nothing away and only ranks the candidates of a request: {weakness}. ***")
+    decision = gate_decision(report, run.settings.rounds.weak_detector)
+    if decision.gates:
+        run.say(f"  It turns away what it calls accepted: {decision.because}.")
+    else:
+        run.say(
+            f"  *** It turns nothing away and only ranks the candidates of a request: {decision.because}. ***"
+        )
     return report.model_dump(mode="json")
 
 
@@ -185,14 +256,14 @@ def round_seeds(run: Run, round_number: int) -> list[RunPrompt]:
     """What a round starts from, in the order in which it is drawn on.
 
     Verified prompts of earlier rounds come first, the latest round first: they are harmless and refused,
-    so what is made from them is likelier to be. Where a weak detector chooses the seeds, all of them,
-    the likeliest refusals first.
+    so what is made from them is likelier to be. Where a detector that only ranks chooses the seeds, all of
+    them, the likeliest refusals first.
     """
     generation = run.store.prompts("generation")
     if run.settings.rounds.seeds_by == "target":
         labels = run.store.labels(run.asking)
         refused = [one for one in generation if labels.get(one.id) == "refused"]
-    elif run.weakness(round_number):
+    elif not run.decision(round_number).gates:
         chances = run.detector(round_number).probabilities([one.prompt for one in generation])
         order = sorted(range(len(generation)), key=lambda place: -chances[place])
         refused = [generation[place] for place in order]

@@ -6,8 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from generators.attribution.attribution import Attribution
-from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_report import DetectorReport, gate_decision
 from generators.refresh.loop import STAGES, summary_line
+from generators.refresh.paid_calls import PaidCalls, spent_words
 from generators.refresh.store import Store
 
 TOP_FEATURES = 20
@@ -24,11 +25,18 @@ def status_lines(folder: Path) -> list[str]:
             *_stage_lines(store),
             "So far",
             *(f"  {name}: {count:,}" for name, count in store.progress().items()),
+            f"  {_spent(store)}",
             "Turned away",
             *(f"  {n:>6,}  {gate}: {reason}" for (gate, reason), n in store.decisions().items() if gate),
             *_detector_lines(store),
             *_feature_lines(store),
         ]
+
+
+def _spent(store: Store) -> str:
+    """Of a run of any version: only the number of judges is read of its settings."""
+    judges = (store.fact("settings") or {}).get("moderation", {}).get("judges") or ()
+    return spent_words(PaidCalls(votes=len(judges), target=0, label=0, judged=0), store.spent())
 
 
 def _stage_lines(store: Store) -> list[str]:
@@ -45,14 +53,15 @@ def _stage_lines(store: Store) -> list[str]:
 def _detector_lines(store: Store) -> list[str]:
     lines = ["Detector by round, on the same test prompts"]
     rounds = (store.fact("settings") or {}).get("rounds", {})
-    ranking = rounds.get("weak_detector") == "rank"  # earlier versions gated, and said nothing
+    weak_detector = rounds.get("weak_detector", "gate")  # earlier versions gated, and said nothing
     for (number, stage), summary in store.finished().items():
         if stage == "train":
             report = DetectorReport.model_validate(summary)
             seeds = report.test.get("seeds", report.test["all"])
             figures = f"AUROC {seeds.detector.auroc}, TF-IDF baseline {seeds.baseline.auroc}"
-            ranks = f"; only ranks: {weakness}" if (weakness := report.weakness()) and ranking else ""
-            lines.append(f"  round {number}: {figures}{ranks}")
+            decision = gate_decision(report, weak_detector)
+            does = "turns away what it calls accepted" if decision.gates else "only ranks"
+            lines += [f"  round {number}: {figures}", f"    {does}: {decision.because}"]
     return lines
 
 

@@ -56,6 +56,10 @@ CREATE TABLE IF NOT EXISTS candidates (
     PRIMARY KEY (job_id, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS votes (
     prompt_id TEXT PRIMARY KEY, votes TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS begun_calls (
+    id INTEGER PRIMARY KEY, who TEXT NOT NULL, calls INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS ended_calls (
+    id INTEGER PRIMARY KEY, calls INTEGER NOT NULL, tokens INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS finished (
     round INTEGER, stage TEXT, summary TEXT NOT NULL, PRIMARY KEY (round, stage)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS candidates_by_prompt ON candidates (prompt_id);
@@ -113,17 +117,21 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What adversary and judges have cost so far.
+    """What was paid for so far, as :mod:`generators.refresh.paid_calls` has it.
 
     Attributes:
         requests: to the adversary, of which ``unjudged`` have no answer that the gates decided on yet.
         moderated: prompts that judges voted on.
-        tokens: of both, as far as the endpoints counted them.
+        labelled: calls of the judge that labels.
+        asked: calls of a target behind an API.
+        tokens: of all of these, as far as the endpoints counted them; of a target's calls an estimate.
     """
 
     requests: int
     unjudged: int
     moderated: int
+    labelled: int
+    asked: int
     tokens: int
 
 
@@ -355,14 +363,46 @@ class Store(RunFile):
         rows = [dict(row) for row in self._rows(query, asdict(asking))]
         return [{**row, "votes": json.loads(row["votes"] or "[]")} for row in rows]
 
+    def begin_calls(self, who: str, calls: int) -> int:
+        """Note so many paid calls of ``labelling`` or ``target`` before they are made; the note's number.
+
+        They count until :meth:`end_calls` says how many there were: a process that is killed in between has
+        paid for some of them.
+        """
+        number = int(self._rows("SELECT COALESCE(MAX(id), 0) + 1 FROM begun_calls")[0][0])
+        self._add("begun_calls", [{"id": number, "who": who, "calls": calls}])
+        return number
+
+    def end_calls(self, number: int, calls: int, tokens: int) -> None:
+        """Note how many of the calls of that note were made, and their tokens."""
+        self._add("ended_calls", [{"id": number, "calls": calls, "tokens": tokens}])
+
     def spent(self) -> Spent:
-        """Calls of adversary and judges so far, and their tokens."""
+        """What was paid for so far."""
         query = """
             SELECT (SELECT COALESCE(SUM(prompt_tokens + completion_tokens), 0) FROM written)
                  + (SELECT COALESCE(SUM(json_extract(value, '$.tokens')), 0)
-                    FROM votes, json_each(votes.votes))"""
-        unjudged = self._count(f"jobs WHERE {_UNWRITTEN}")
-        return Spent(self._count("jobs"), unjudged, self._count("votes"), int(self._rows(query)[0][0]))
+                    FROM votes, json_each(votes.votes))
+                 + (SELECT COALESCE(SUM(tokens), 0) FROM ended_calls)"""
+        made = """
+            SELECT who, SUM(COALESCE(ended_calls.calls, begun_calls.calls))
+            FROM begun_calls LEFT JOIN ended_calls USING (id) GROUP BY who"""
+        calls = {who: int(number) for who, number in self._rows(made)}
+        return Spent(
+            requests=self._count("jobs"),
+            unjudged=self._count(f"jobs WHERE {_UNWRITTEN}"),
+            moderated=self._count("votes"),
+            labelled=calls.get("labelling", 0),
+            asked=calls.get("target", 0),
+            tokens=int(self._rows(query)[0][0]),
+        )
+
+    def to_verify(self, round_number: int, asking: Asking) -> int:
+        """How many accepted prompts of a round have no label of the target's reply yet."""
+        return len(
+            {one.id for one in self.prompts("accepted", first_round=round_number, last_round=round_number)}
+            - self.labels(asking).keys()
+        )
 
     def progress(self) -> dict[str, int]:
         """How far a run is, in words."""

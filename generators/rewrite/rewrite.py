@@ -36,6 +36,7 @@ from generators.categories.keywords import categorise
 from generators.gates.moderation import UNMODERATED, Moderator
 from generators.gates.moderation_classifier import Vote
 from generators.gates.rejection import Rejection
+from generators.refresh.paid_calls import JUDGED
 from generators.refresh.publish import in_order_of_ids, write_lines
 from generators.rewrite.local_gates import LocalGates, RewriteCandidate
 from generators.rewrite.rewrite_settings import RewriteSettings
@@ -243,7 +244,7 @@ def _vote_counts(candidates: Sequence[RewriteCandidate]) -> dict[str, dict[str, 
 
 
 def plan_lines(settings: RewriteSettings) -> list[str]:
-    """``--dry-run``: what will be asked of whom, at most. Reads the seeds; calls nothing that costs.
+    """``--dry_run``: what will be asked of whom, at most. Reads the seeds; calls nothing that costs.
 
     Raises:
         OverbenchError: seeds that can't be read.
@@ -261,5 +262,15 @@ def plan_lines(settings: RewriteSettings) -> list[str]:
         f"{number_of(len(seeds), 'request')} to {settings.writer.model} ({settings.writer.generator}), "
         f"{number_of(settings.writer.candidates, 'prompt')} each",
         votes,
-        f"targets that are asked what passes: {targets}",
+        f"targets that are asked what passes: {targets}{_labels(settings, most)}",
     ]
+
+
+def _labels(settings: RewriteSettings, prompts: int) -> str:
+    """Who labels the replies to at most so many prompts, and by how many paid calls."""
+    share = JUDGED.get(settings.labeller.by, 0.0)
+    if not settings.targets:
+        return ""
+    replies = prompts * len(settings.targets)
+    said = f"; at most {number_of(replies, 'reply')}, labelled by {settings.labeller.by}"
+    return f"{said}, of which about {share:.0%} cost a call of the judge" if share else said

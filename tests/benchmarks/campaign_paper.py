@@ -16,15 +16,10 @@ from typing import NamedTuple
 
 from campaign_scale import DRIVER_STEPS, HERE, KEPT
 
-from generators.campaign.campaign_estimate import (
-    JUDGED,
-    REFRESH_REPLY_TOKENS,
-    CampaignEstimate,
-    TargetEstimate,
-    estimate,
-)
+from generators.campaign.campaign_estimate import CampaignEstimate, TargetEstimate, estimate
 from generators.campaign.campaign_plan import make_plan
 from generators.campaign.campaign_settings import load_campaign
+from generators.refresh.paid_calls import JUDGED, TARGET_REPLY_TOKENS
 
 SHARD_PROMPTS = (50_000, 150_000)
 """The default, and shards of about half an hour at 10,000 tokens a second."""
@@ -98,13 +93,13 @@ def _refresh(one: TargetEstimate, found: CampaignEstimate, rates: Rates) -> dict
     seeds = requests // settings.attribution.top_k  # a request for each of a seed's words
     speeds = (
         (requests, rates.written_per_second, "requests of the writer"),
-        (plan.judge_calls, rates.judged_per_second, "calls of moderation"),
+        (plan.paid["moderation"].calls, rates.judged_per_second, "calls of moderation"),
         (one.refresh_judged, rates.judged_per_second, "labels of the judge"),
         (seeds, rates.attributed_per_second, "attributed seeds"),
     )
     minutes = rates.training_minutes
     return {
-        REPLIES: one.refresh_calls * REFRESH_REPLY_TOKENS / one.tokens_per_second / 3600,
+        REPLIES: one.refresh_calls * TARGET_REPLY_TOKENS / one.tokens_per_second / 3600,
         f"{count * trainings} trainings of detectors, {minutes:g} minutes each": minutes * trainings / 60,
         **{f"{count * each:,.0f} {what}, {speed:g}/s": each / speed / 3600 for each, speed, what in speeds},
     }

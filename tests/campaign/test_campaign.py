@@ -415,7 +415,7 @@ def test_a_refresh_is_labelled_as_the_campaign_is_or_there_is_no_release(tmp_pat
     ("words", "says"),
     [
         (["--address", "auto"], "Add --engine ray"),
-        (["--out", "s3://bucket/study", "--dry-run"], "got the address s3:/bucket/study"),
+        (["--out", "s3://bucket/study", "--dry_run"], "got the address s3:/bucket/study"),
     ],
 )
 def test_words_that_would_be_passed_over(words: list[str], says: str, tmp_path: Path) -> None:

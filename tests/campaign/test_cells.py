@@ -120,7 +120,7 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     assert run(tmp_path, {**settings, "until_width": 0.3}).new == 1
     wider = tmp_path / "wider.yaml"
     wider.write_text(yaml.safe_dump(settings))
-    words = ["campaign", str(wider), "--out", str(tmp_path / "out"), "--until_width", "0.4", "--dry-run"]
+    words = ["campaign", str(wider), "--out", str(tmp_path / "out"), "--until_width", "0.4", "--dry_run"]
     told = CliRunner().invoke(app, words).output
     assert "1 to ask; 2 are done" in told.replace("cells       ", "")
     assert "set unsafe: all of 200 prompts, though a cell stops once its interval is 40 points wide" in told
@@ -161,7 +161,7 @@ def test_sets_of_other_limits_share_an_lm_eval_that_takes_no_first_rows_and_all_
     file = tmp_path / "campaign.yaml"
     file.write_text(yaml.safe_dump(settings))
     words = ["campaign", str(file), "--out", str(tmp_path / "out")]
-    told = CliRunner().invoke(app, [*words, "--dry-run"]).output
+    told = CliRunner().invoke(app, [*words, "--dry_run"]).output
     assert "types: 20 of 100, drawn by seed 0, in 1 cell" in told
     assert "overbench_hard: 12 of 1,271, drawn by seed 0, in 1 cell" in told
     [job] = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").jobs()

@@ -24,10 +24,10 @@ from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector import training
 from generators.detector.detector import check_encoder, train
 from generators.detector.detector_model import Detector
-from generators.detector.detector_report import DetectorReport
+from generators.detector.detector_report import DetectorReport, model_card
 from generators.detector.detector_settings import DetectorSettings, Example, Split, checked_splits
 from generators.detector.encoder import add_mean_pooling, device_of, load_encoder
-from generators.detector.scores import auroc, compare, labels_of
+from generators.detector.scores import auroc, check_threshold, compare, labels_of
 from generators.detector.training import LikeLengths, baseline_log_odds
 from generators.detector.tuning import UNCALIBRATED, sigmoid
 from generators.models import models
@@ -533,26 +533,67 @@ def test_the_baseline_learns_too() -> None:
 def report_with(trained: DetectorReport, ours: float, theirs: float) -> DetectorReport:
     refused = np.arange(60) % 2 == 0
     rng = np.random.default_rng(0)
-    good, bad = (sigmoid(strength * refused + rng.normal(size=60)) for strength in (ours, theirs))
+    good, bad = (sigmoid(strength * (refused - 0.5) + rng.normal(size=60)) for strength in (ours, theirs))
     found = compare(refused, (good, 0.5), (bad, 0.5), seed=0)
-    return trained.model_copy(update={"test": {"all": found}})
+    checks = {"all": check_threshold(refused, good, 0.5)}
+    return trained.model_copy(update={"test": {"all": found}, "checks": checks})
 
 
-def test_a_detector_that_does_not_beat_the_baseline_is_loud(trained: Trained) -> None:
+def test_a_detector_that_does_worse_than_the_baseline_is_loud(trained: Trained) -> None:
     worse = report_with(trained[1], 0.5, 3)
     assert worse.lost_to_baseline() == ["all"]
     text = "\n".join(worse.lines())
-    assert "*** THE DETECTOR DOES NOT BEAT THE TF-IDF BASELINE on all prompts of the test split" in text
-    assert worse.weakness() == "words alone do as well on all prompts of the test split"
+    assert "*** THE DETECTOR DOES WORSE THAN THE TF-IDF BASELINE on all prompts of the test split" in text
     better = report_with(trained[1], 3, 0.5)
     assert not better.lost_to_baseline() and "***" not in "\n".join(better.lines())
-    assert better.weakness() == ""
     close = report_with(trained[1], 2.2, 2)
     if not close.lost_to_baseline():
         assert "is not certain" in "\n".join(close.lines())
-    mixed = better.model_copy(update={"test": better.test | {"in_domain": worse.test["all"]}})
+    tests, checks = ({"in_domain": getattr(worse, name)["all"]} for name in ("test", "checks"))
+    mixed = better.model_copy(update={"test": better.test | tests, "checks": better.checks | checks})
     assert mixed.lost_to_baseline() == ["in_domain"]
     assert "BASELINE on the generated prompts of the test split" in "\n".join(mixed.lines())
+    equal = "\n".join(report_with(trained[1], 40, 40).lines())
+    assert "***" not in equal and "note: words alone do as well on all prompts of the test split" in equal
+
+
+def test_its_threshold_gates_where_it_holds_on_the_test_split_whatever_words_do(trained: Trained) -> None:
+    perfect = report_with(trained[1], 40, 40)
+    assert perfect.test["all"].detector.auroc.value == perfect.test["all"].detector.f1.value == 1
+    assert not perfect.test["all"].beats_baseline
+    assert perfect.decision().gates
+    assert "of 30 prompts that it calls refused, the target refused 30" in perfect.decision().because
+    chance = report_with(trained[1], 0, 0)
+    assert not chance.decision().gates
+    assert str(chance.checks["all"]) in chance.decision().because
+    assert "does not hold on all prompts of the test split" in chance.decision().because
+    tests, checks = ({"in_domain": getattr(chance, name)["all"]} for name in ("test", "checks"))
+    mixed = perfect.model_copy(update={"test": perfect.test | tests, "checks": perfect.checks | checks})
+    assert not mixed.decision().gates
+    assert "does not hold on the generated prompts of the test split" in mixed.decision().because
+    untuned = perfect.model_copy(update={"tuned": False}).decision()
+    assert untuned == (False, "validation has too few prompts to choose a threshold on")
+
+
+def test_the_card_and_the_lines_say_which_rule_decided_and_by_which_figures(trained: Trained) -> None:
+    for strength, words in ((40, "**Its threshold may turn prompts away**"), (0, "**Rank by its scores")):
+        report = report_with(trained[1], strength, 40)
+        card = model_card(report, DetectorSettings())
+        assert words in card and report.decision().because in card
+        assert f"    threshold   {report.checks['all']}" in list(report.lines())
+
+
+def test_a_report_of_an_earlier_version_has_its_check_computed_from_precision_and_recall(
+    trained: Trained,
+) -> None:
+    for strength in (0.5, 1, 3):
+        rng = np.random.default_rng(7)
+        refused = rng.random(200) < 0.3
+        values = sigmoid(strength * refused + rng.normal(size=200))
+        test = {"all": compare(refused, (values, 0.6), (values, 0.6), seed=0)}
+        earlier = trained[1].model_dump(exclude={"checks"}) | {"test": test}
+        found = DetectorReport.model_validate(earlier).checks
+        assert found == {"all": check_threshold(refused, values, 0.6)}
 
 
 def test_the_lines_show_both_side_by_side_and_what_did_not_go_as_planned(trained: Trained) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.detector.detector_settings import DetectorSettings, Example
-from generators.detector.scores import brier, compare, expected_calibration_error
+from generators.detector.scores import brier, check_threshold, compare, expected_calibration_error
 from generators.detector.training import class_weight_ratio, example_weights
 from generators.detector.tuning import calibrate, choose_threshold, sigmoid, tune
 
@@ -179,3 +179,15 @@ def test_tuning_never_breaks_the_order(log_odds: list[float], ratio: float, rule
     assert found.temperature > 0 and (np.diff(calibrated) >= 0).all()
     threshold, _ = choose_threshold(refused, found.probabilities(values), rule)
     assert 0 <= threshold <= 1 and (found.probabilities(values) >= threshold).any()
+
+
+def test_a_threshold_is_checked_by_fishers_exact_test_by_hand() -> None:
+    """Four of four flagged rows are refused, none of five others: one of 126 ways to draw four of nine."""
+    refused = np.array([True] * 4 + [False] * 5)
+    found = check_threshold(refused, np.where(refused, 0.5, 0.4), 0.5)
+    assert (found.flagged, found.flagged_refused, found.rest, found.rest_refused) == (4, 4, 5, 0)
+    assert found.p_value == pytest.approx(1 / 126) and found.holds
+    for threshold in (0.0, 0.6):  # everything flagged, nothing flagged
+        assert check_threshold(refused, np.where(refused, 0.5, 0.4), threshold).p_value == 1
+    backwards = check_threshold(~refused, np.where(refused, 0.5, 0.4), 0.5)
+    assert backwards.p_value == 1 and not backwards.holds

@@ -322,7 +322,7 @@ class TestCommand:
         assert len(scripted.asked) == 14  # by now the model may be another
 
     def test_more_calls_go_on_where_the_budget_ended(self, scripted: ScriptedLM) -> None:
-        words = ["explain", "--model_args", "pretrained=org/m", PROMPT, "--budget-calls"]
+        words = ["explain", "--model_args", "pretrained=org/m", PROMPT, "--budget_calls"]
         assert "no trigger found yet" in overbench(*words, 2)
         assert "trigger: “kill”" in overbench(*words, 20) and len(scripted.asked) == 7
 

@@ -36,7 +36,7 @@ def test_version_and_tasks_path() -> None:
         ("refresh", RefreshSettings, "--batch_size", "target.batch_size"),
         ("refresh", RefreshSettings, "--seeds", "seeds.sources"),
         ("refresh", RefreshSettings, "--generator_model", "adversary.model"),
-        ("refresh", RefreshSettings, "--budget-tokens", "budget.tokens"),
+        ("refresh", RefreshSettings, "--budget_tokens", "budget.tokens"),
         ("rewrite", RewriteSettings, "--writer", "writer.generator"),
         ("aggregate", AggregateSettings, "--prompts", "prompts"),
         ("aggregate", AggregateSettings, "--near_duplicates", "near_duplicates"),
@@ -61,7 +61,7 @@ def test_an_option_is_described_by_the_setting_it_gives(
 def test_flags_become_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[RefreshSettings] = []
     monkeypatch.setattr("generators.commands.refresh_commands._work", lambda _, used, __: found.append(used))
-    words = "--model_args m --seeds a --seeds b -b 3 --rounds 2 --moderation j --budget-calls 7"
+    words = "--model_args m --seeds a --seeds b -b 3 --rounds 2 --moderation j --budget_calls 7"
     overbench("refresh", "-o", str(tmp_path), *words.split(), "--set", "rounds.keep=5")
     used = found[0]
     assert (used.target.model_args, used.target.batch_size, used.seeds.sources) == ("m", "3", ("a", "b"))
@@ -257,3 +257,31 @@ def test_bad_calls_of_the_labelling_commands(
     said = error(*arguments)
     assert said.startswith("Error: ") and message in said
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_option_has_lm_evals_underscores_in_the_help_and_takes_hyphens_as_well(command: str) -> None:
+    group = typer.main.get_command(cli.app)
+    loaded = group.get_command(None, command)
+    parent = typer.Context(group, **group.context_settings)
+    for option in loaded.params:
+        for name in option.opts:
+            if not name.startswith("--"):
+                continue
+            assert "-" not in name.removeprefix("--")
+            value = [] if option.is_flag else ["0.5" if option.name == "until_width" else "1"]
+            spellings = (name, f"--{name.removeprefix('--').replace('_', '-')}")
+            given = [
+                loaded.make_context(command, [spelling, *value], parent, resilient_parsing=True)
+                for spelling in spellings
+            ]
+            found, hyphens = (context.params[option.name] for context in given)
+            assert found == hyphens and found not in (None, False, [])
+
+
+def test_the_values_of_options_and_the_names_of_commands_keep_their_hyphens() -> None:
+    assert overbench("tasks_path") == overbench("tasks-path")
+    said = overbench(
+        "refresh", "--run-dir", "no-such-run", "--model_args", "pretrained=a-b", "--set", "a-b=c", code=1
+    )
+    assert "a-b: there is no such setting" in said

@@ -44,11 +44,11 @@ DOCS = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in ("task
 DOCS.append("tests/benchmarks/README.md")
 PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
-    r"overbench campaign(?!.*--dry-run)": "starts lm_eval; tests/campaign runs it",
+    r"overbench campaign(?!.*--dry_run)": "starts lm_eval; tests/campaign runs it",
     r"overbench compare": "ends with what it found; tests/compare runs it",
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
-    r"overbench refresh(?!.*--dry-run)": "trains a detector; tests/refresh and the reading path run it",
-    r"overbench rewrite(?!.*--dry-run)": "asks a writer and judges; tests/rewrite runs it",
+    r"overbench refresh(?!.*--dry_run)": "trains a detector; tests/refresh and the reading path run it",
+    r"overbench rewrite(?!.*--dry_run)": "asks a writer and judges; tests/rewrite runs it",
     r"overbench rescore .*--by classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
 GROUP: Any = typer.main.get_command(cli.app)

@@ -23,7 +23,7 @@ def finished(tmp_path: Path) -> Path:
 
 def test_a_dry_run_needs_no_model_and_writes_nothing(tmp_path: Path) -> None:
     seeds = write_seeds(tmp_path / "seeds.jsonl")
-    words = ["--model_args", "pretrained=org/m", "--seeds", seeds, "--moderation", "none", "--dry-run"]
+    words = ["--model_args", "pretrained=org/m", "--seeds", seeds, "--moderation", "none", "--dry_run"]
     said = overbench("refresh", "--run_dir", tmp_path / "run", *words)
     assert "org/m" in said and "240 target calls" in said
     assert not (tmp_path / "run").exists()

@@ -197,7 +197,20 @@ class TestTheRounds:
         assert "tokens" in budget or (8 <= written < 40 and written + judged <= 40)
         assert judged > 0 and found.verified > 0
         assert run.store.spent().tokens == TOKENS_PER_REQUEST * written + TOKENS_PER_VOTE * judged
-        assert run.store.finished()[1, "generate"]["ended"] == "budget used up"
+        assert (1, "attribute") in run.store.finished() and (1, "generate") not in run.store.finished()
+        again = refresh(repeated := begin(budget=budget))
+        assert again == found and not repeated.adversary.asked and not repeated.target.asked
+
+    def test_a_raised_budget_goes_on_with_the_round_and_asks_nothing_twice(self, begin: Begin) -> None:
+        before = begin(budget={"calls": 40})
+        found = refresh(before)
+        after = begin(budget={"calls": 400})
+        assert refresh(after).verified > found.verified
+        assert after.store.finished()[1, "generate"]["ended"] == "all requests made"
+        assert (3, "train") in after.store.finished()
+        for who in ("target", "moderator", "adversary"):
+            first, second = ({str(one) for one in getattr(run, who).asked} for run in (before, after))
+            assert first and second and not first & second
 
     def test_a_system_instruction_makes_another_target(self, begin: Begin) -> None:
         """Two configurations of one checkpoint do not overwrite each other's sets."""
@@ -338,6 +351,7 @@ class TestSettings:
         text = "\n".join(plan_lines(settings(tmp_path)))
         for part in ("org/fake", "label       240 target calls", "2 rounds of 20 requests to", "US dollars"):
             assert part in text
+        assert "paid calls  about 120: writer 40, moderation 80\n" in text  # 80 to explore are not sure
         unlimited = plan_lines(settings(tmp_path, rounds={"jobs": None}))
         assert unlimited[-1].startswith("limit       none") and unlimited[-1] not in text
 

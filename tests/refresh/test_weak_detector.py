@@ -21,14 +21,15 @@ from refresh_fakes import (
 
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import Example
+from generators.detector.scores import BaselineComparison, Estimate, Scores, ThresholdCheck
 from generators.refresh.loop import refresh
 from generators.refresh.stages import round_seeds
 from generators.refresh.status import status_lines
 from generators.refresh.store import Store
 
 UNTUNED = REPORT.model_copy(update={"tuned": False})
-LOST = {"all": REPORT.test["all"].model_copy(update={"beats_baseline": False})}
-NO_BETTER = REPORT.model_copy(update={"test": LOST})
+CHANCE = ThresholdCheck.of_counts(rows=60, refused=30, flagged=30, flagged_refused=16)
+AT_CHANCE = REPORT.model_copy(update={"checks": {"all": CHANCE}})
 
 
 class Shut(FakeDetector):
@@ -61,7 +62,11 @@ def of_460_seeds(folder: Path, store: Store, report: DetectorReport = UNTUNED, *
 
 
 @pytest.mark.parametrize(
-    ("report", "why"), [(UNTUNED, "too few prompts to choose"), (NO_BETTER, "words alone do as well on all")]
+    ("report", "why"),
+    [
+        (UNTUNED, "validation has too few prompts to choose a threshold on"),
+        (AT_CHANCE, f"its threshold does not hold on all prompts of the test split: {CHANCE}"),
+    ],
 )
 def test_it_ranks_the_candidates_and_says_so(report: DetectorReport, why: str, tmp_path: Path) -> None:
     with Store(tmp_path / "run") as store:
@@ -75,7 +80,32 @@ def test_it_ranks_the_candidates_and_says_so(report: DetectorReport, why: str, t
         left = [row for row in store.rejections() if row["gate"] == "detector" and row["job_id"] in likeliest]
         assert left and all(round(likeliest[row["job_id"]], 3) >= float(row["detail"]) for row in left)
         assert any("only ranks the candidates" in line and why in line for line in vars(run)["said"])
-    assert any("only ranks: " in line and why in line for line in status_lines(tmp_path / "run"))
+    assert f"    only ranks: {why}" in status_lines(tmp_path / "run")
+
+
+def test_a_threshold_that_holds_gates_however_well_words_do_and_log_and_status_say_so(tmp_path: Path) -> None:
+    """A detector with a test AUROC and F1 of 1.000 beside a TF-IDF that has them, too."""
+    sure = Estimate(value=1.0, low=1.0, high=1.0)
+    perfect = Scores(auroc=sure, f1=sure, precision=sure, recall=sure, brier=0.0, ece=0.0)
+    tie = BaselineComparison(
+        prompts=60,
+        refused=30,
+        detector=perfect,
+        baseline=perfect,
+        auroc_gain=Estimate(value=0.0, low=0.0, high=0.0),
+        beats_baseline=False,
+    )
+    report = DetectorReport.model_validate(REPORT.model_dump() | {"test": {"all": tie}, "checks": {}})
+    with Store(tmp_path / "run") as store:
+        refresh(run := of_460_seeds(tmp_path, store, report))
+        assert "predicted_accepted" in {reason for gate, reason in store.decisions() if gate == "detector"}
+        said = [line for line in vars(run)["said"] if "turns away what it calls accepted" in line]
+    why = (
+        "its threshold holds on all prompts of the test split: of 30 prompts that it calls refused, the "
+        "target refused 30; of the other 30, 0 (Fisher's exact test, one-sided: p = 8.5e-18; limit 0.025)"
+    )
+    assert said and said[0] == f"  It turns away what it calls accepted: {why}."
+    assert f"    turns away what it calls accepted: {why}" in status_lines(tmp_path / "run")
 
 
 def test_where_it_chooses_the_seeds_it_ranks_them(tmp_path: Path) -> None:
@@ -96,7 +126,9 @@ def test_a_run_that_ends_with_nothing_names_no_folder_that_was_not_written(
         assert ended == (0, 0, None)
         assert not any("only ranks" in line for line in vars(run)["said"])
     assert not (tmp_path / "home").exists()
-    assert not any("only ranks" in line for line in status_lines(tmp_path / "run"))
+    lines = status_lines(tmp_path / "run")
+    assert not any("only ranks" in line for line in lines)
+    assert any("rounds.weak_detector is gate, though validation has too few" in line for line in lines)
     monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
     monkeypatch.setattr("generators.refresh.loop.refresh", lambda run, until: ended)
     last = overbench("refresh", tmp_path / "run").splitlines()[-1]

@@ -309,7 +309,7 @@ GIVEN = ["-o", "r", "--seeds", "toxic.csv", "--judge"]
 )
 @pytest.mark.usefixtures("own_folder", "seeds")
 def test_what_is_wrong_is_said_before_anything_is_asked(words: list[str], message: str) -> None:
-    said = overbench("rewrite", *words, "--dry-run", code=1)
+    said = overbench("rewrite", *words, "--dry_run", code=1)
     assert message in " ".join(said.split()) and "sk-1" not in said
     assert not Path("r").exists()
 
@@ -319,7 +319,7 @@ def test_the_command_says_what_is_weak_and_what_it_came_to(seeds: Path, endpoint
     at = f"base_url={endpoint.server.url},concurrency=1"
     words = ["--seeds", seeds, "--writer_model", "writer", "--writer_base_url", endpoint.server.url]
     words += ["--judge", f"model=mild,{at}", "--judge", f"model=writer,{at}", "-o", "r"]
-    planned = overbench("rewrite", *words, "--dry-run")
+    planned = overbench("rewrite", *words, "--dry_run")
     assert "6 seeds (safe 1)" in planned and "at most 24 votes of each of mild, writer" in planned
     assert "Warning: Two judges vote" in planned and "writer judges what it wrote itself" in planned
     words[-3] = f"model=fair,{at}"

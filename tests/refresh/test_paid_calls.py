@@ -1,0 +1,197 @@
+"""Every paid call of a refresh is in the dry run's calls, tokens and cost, and in the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import overbench
+from fault_server import FaultServer, fault_server, status
+from refresh_fakes import FakeTarget, scripted_run, settings
+
+from generators.campaign.campaign_estimate import JUDGED as OF_CAMPAIGN
+from generators.refresh.loop import refresh
+from generators.refresh.paid_calls import JUDGE_TOKENS, JUDGED, target_is_paid
+from generators.refresh.plan import plan_lines, refresh_plan
+from generators.refresh.refresh_settings import RefreshSettings
+from generators.refresh.status import status_lines
+from generators.refresh.store import Store
+from generators.targets.target import TargetSettings
+from overbench_tasks.errors import OverbenchError
+
+ONE_ROUND = {"rounds": 1, "jobs": 8, "explore": 0.5}
+API = {"model": "local-chat-completions", "model_args": "model=org/fake,base_url=https://api.example.org/v1"}
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FaultServer]:
+    """A judge that says what the target did; its answers are kept in a folder of this test."""
+    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+
+    def says(text: str, _: int) -> str:
+        return "VERDICT: refused" if "can't assist" in text else "VERDICT: complied"
+
+    with fault_server(says) as server:
+        yield server
+
+
+def judged(server: FaultServer, by: str = "judge") -> dict[str, Any]:
+    return {"by": by, "by_args": {"base_url": server.url, "backoff_sec": 0.01, "max_retries": 0}}
+
+
+def made(folder: Path, **sections: Any) -> tuple[Any, Any, list[str]]:
+    """A scripted run to its end: what it published, the run, and what it said."""
+    said: list[str] = []
+    with Store(folder / "run") as store:
+        run = scripted_run(folder, store, rounds={**ONE_ROUND, **sections.pop("rounds", {})}, **sections)
+        run.say = said.append
+        return refresh(run), run, said
+
+
+class TestTheDryRun:
+    def test_the_labelling_judge_counts_with_seeds_and_verification(self, tmp_path: Path) -> None:
+        """240 seeds; 2 rounds of 20 requests, of whose 4 candidates 2 go on and 1 is explored."""
+        used = settings(tmp_path, labeller={"by": "judge"})
+        plan = refresh_plan(used)
+        assert (plan.seed_calls, plan.through, plan.explored) == (240, 80, 40)
+        label = plan.paid["labelling"]
+        assert label == (360, 360 * JUDGE_TOKENS[0], 360 * JUDGE_TOKENS[1])
+        assert plan.cost() - plan.cost("writer", "moderation") == pytest.approx(
+            360 * (JUDGE_TOKENS[0] * 0.15 + JUDGE_TOKENS[1] * 0.60) / 1e6
+        )
+        lines = plan_lines(used)
+        assert "label       240 target calls, labelled by judge: 240 judge calls" in lines
+        assert "paid calls  about 480: writer 40, moderation 80, labelling 360" in lines
+
+    def test_a_campaign_counts_by_the_same_rule(self, tmp_path: Path) -> None:
+        assert OF_CAMPAIGN is JUDGED
+        used = settings(tmp_path, labeller={"by": "two-stage"}, rounds={"explore": 0})
+        assert refresh_plan(used).paid["labelling"].calls == round(0.368 * (240 + 80))
+        free = settings(tmp_path, labeller={"by": "rules"})
+        assert refresh_plan(free).paid["labelling"].calls == 0
+
+    def test_a_target_behind_an_api_counts(self, tmp_path: Path) -> None:
+        plan = refresh_plan(settings(tmp_path, target=API))
+        assert plan.paid["target"].calls == plan.target_calls == 360
+        assert plan.cost() > plan.cost("writer", "moderation") > 0
+        here = {**API, "model_args": "model=org/fake,base_url=http://localhost:8000/v1"}
+        assert refresh_plan(settings(tmp_path, target=here)).paid["target"].calls == 0
+
+    def test_the_command_says_it(self, tmp_path: Path, judge: FaultServer) -> None:
+        sources = settings(tmp_path).seeds.sources
+        words = [
+            "--model_args",
+            "pretrained=m",
+            "--moderation",
+            "none",
+            "--seeds",
+            sources[0],
+            "-o",
+            tmp_path / "r",
+        ]
+        said = overbench(
+            "refresh", *words, "--set", "labeller.by=judge", "--jobs", 1, "--rounds", 1, "--dry_run"
+        )
+        assert "writer 1, labelling " in said and not judge.asked
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "paid"),
+    [
+        ("hf", "pretrained=m", False),
+        ("vllm", "pretrained=m", False),
+        ("openai-chat-completions", "model=m", True),
+        ("overbench-anthropic", "model=m", True),
+        ("local-completions", "model=m,base_url=http://127.0.0.1:8000/v1/completions", False),
+        ("overbench-local-chat", "model=m,base_url=http://[::1]:8000/v1", False),
+        ("local-chat-completions", "model=m,base_url=https://api.example.org/v1", True),
+    ],
+)
+def test_which_targets_are_paid_for(model: str, arguments: str, paid: bool) -> None:
+    assert target_is_paid(TargetSettings(model=model, model_args=arguments)) is paid
+
+
+class TestTheBudget:
+    def test_labels_of_seeds_end_it_and_what_was_paid_for_is_kept(
+        self, tmp_path: Path, judge: FaultServer
+    ) -> None:
+        labeller = judged(judge)
+        found, run, said = made(tmp_path, labeller=labeller, budget={"calls": 100})
+        assert found == (0, 0, None) and len(judge.asked) == 100 and not run.adversary.asked
+        assert "The budget of 100 calls ends the run here: 100 paid calls (labelling 100)" in said[-1]
+        assert "overbench refresh" in said[-1] and "--budget_calls N" in said[-1]
+        _, again, _ = made(tmp_path, labeller=labeller, budget={"calls": 100})
+        assert len(judge.asked) == 100 and not again.target.asked
+        assert any(
+            "100 paid calls (labelling 100), 10,400 tokens" in one for one in status_lines(tmp_path / "run")
+        )
+        found, run, _ = made(tmp_path, labeller=labeller, budget={"calls": 1000})
+        assert found.verified > 0 and len(set(judge.asked)) == len(judge.asked) > 240
+        with Store(tmp_path / "run", read_only=True) as store:
+            assert (2, "train") in store.finished()
+            assert store.spent().labelled == len(judge.asked)
+
+    @pytest.mark.parametrize("calls", [245, 270, 300, 320])
+    def test_generation_sets_aside_what_labelling_its_prompts_takes(
+        self, calls: int, tmp_path: Path, judge: FaultServer
+    ) -> None:
+        found, run, said = made(
+            tmp_path, labeller=judged(judge), budget={"calls": calls}, rounds={"jobs": 200, "batch": 2}
+        )
+        paid = len(judge.asked) + len(run.adversary.asked) + len(run.moderator.asked)
+        assert paid <= calls and "ends the run here" in said[-1]
+        with Store(tmp_path / "run", read_only=True) as store:
+            accepted = {one.id for one in store.prompts("accepted")}
+            assert accepted <= store.labels(run.asking).keys()  # every one that passed was verified
+        assert (found.verified > 0) == bool(accepted)
+
+    def test_tokens_of_the_labelling_judge_count(self, tmp_path: Path, judge: FaultServer) -> None:
+        """104 each, and about 526 are set aside for one: the last calls are made one by one."""
+        made(tmp_path, labeller=judged(judge), budget={"tokens": 5200})
+        assert len(judge.asked) == 50
+
+    def test_calls_of_a_target_behind_an_api_count_with_their_labels(
+        self, tmp_path: Path, judge: FaultServer
+    ) -> None:
+        target = FakeTarget()
+        sections: dict[str, Any] = {"target": API, "labeller": judged(judge)}
+        with Store(tmp_path / "run") as store:
+            run = scripted_run(tmp_path, store, {"target": target}, budget={"calls": 101}, **sections)
+            assert refresh(run) == (0, 0, None)
+            assert len(target.asked) == len(judge.asked) == 50
+            run = scripted_run(tmp_path, store, {"target": target}, budget={"calls": 2000}, **sections)
+            assert refresh(run).verified > 0
+            assert len(set(target.asked)) == len(target.asked) == store.spent().asked
+
+    def test_answers_that_are_no_verdicts_count_and_so_do_failures(
+        self, tmp_path: Path, judge: FaultServer
+    ) -> None:
+        judge.behave = lambda text, _: "no idea" if "stop" in text else status(500)
+        for _ in range(3):
+            with pytest.raises(OverbenchError, match="The labeller gave no verdict"):
+                made(tmp_path, labeller=judged(judge), budget={"calls": 1000})
+        with Store(tmp_path / "run", read_only=True) as store:
+            assert store.spent().labelled == len(judge.asked)
+
+    def test_calls_that_were_begun_count_until_it_is_known_how_many_were_made(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "run") as store:
+            note = store.begin_calls("labelling", 16)
+            assert store.spent().labelled == 16  # as where the process is killed now
+            store.end_calls(note, 5, 70)
+            assert (store.spent().labelled, store.spent().tokens) == (5, 70)
+
+
+def test_what_rules_settle_costs_nothing_in_two_stages(tmp_path: Path, judge: FaultServer) -> None:
+    found, _, _ = made(tmp_path, labeller=judged(judge, "two-stage"), budget={"calls": 1000})
+    assert found.verified > 0 and judge.asked and not [one for one in judge.asked if "can't assist" in one]
+    with Store(tmp_path / "run", read_only=True) as store:
+        assert store.spent().labelled == len(judge.asked)
+
+
+def test_the_settings_name_what_the_budget_counts() -> None:
+    told = str(RefreshSettings.model_fields["budget"].annotation.model_fields["calls"].description)
+    for who in ("writer", "vote or label", "target behind"):
+        assert who in told
