@@ -387,3 +387,17 @@ def test_settings_that_are_refused_are_not_those_of_the_run_directory(
     before = Path("r/settings.yaml").read_text()
     overbench("rewrite", "r", "--writer_model", "nobody", code=1)
     assert Path("r/settings.yaml").read_text() == before
+
+
+def test_a_target_whose_every_request_failed_ends_the_run_with_an_error(
+    seeds: Path, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    class Gone:
+        name, decoding = "org/gone", "greedy"
+
+        def replies(self, prompts: Sequence[str]) -> list[str]:
+            return [ModelReply(failure="HTTP 500") for _ in prompts]
+
+    used = settings(seeds, endpoint, targets=[{"model_args": "pretrained=org/gone"}])
+    with pytest.raises(OverbenchError, match="org/gone answered none of 12 requests"):
+        run(used, tmp_path / "run", [Gone()])
