@@ -104,3 +104,8 @@ def explain(
         typer.echo("\n".join(summary_lines(found, unsafe)))
     if out is not None and not json_output:
         typer.echo(f"{out / 'explain.html'}: {number_of(len(found), 'prompt')}")
+    if found and all(one.reason == "request_failed" for one in found):
+        raise OverbenchError(
+            "Every request to the target failed; the warning above says why. Mend that, then start the same "
+            "command again: it asks them again."
+        )

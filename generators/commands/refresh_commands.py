@@ -11,13 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from generators.attribution import view
-from generators.commands.options import Given, offers, validated
+from generators.commands.options import Given, offers
 from generators.refresh import loop
 from generators.refresh.loop import STAGES
 from generators.refresh.plan import plan_lines
 from generators.refresh.presets import PRESETS
-from generators.refresh.refresh_settings import BudgetSettings, RefreshSettings, load
+from generators.refresh.refresh_settings import RefreshSettings, changed, load
 from generators.refresh.run import Run, settings_of
+from generators.refresh.run_file import RUN_FILE
 from generators.refresh.status import attributed_prompts, status_lines
 from generators.refresh.store import Store
 from overbench_tasks.errors import OverbenchError
@@ -85,12 +86,15 @@ def refresh(
 
     Stopped or killed, the same command goes on where it was; so does: overbench refresh RUN_DIRECTORY
     """
-    if where is not None and where.is_dir():
-        folder, settings = where, settings_of(where)
-        if "budget" in given:
-            settings = settings.model_copy(update={"budget": validated(BudgetSettings, given["budget"])})
+    overrides = {**given, **_moderation(moderation)}
+    if (begun := _begun(where, run_dir, given)) is not None:
+        if preset != "default":
+            raise OverbenchError(
+                f"--preset is for a new run; {begun} has its settings already. Leave it out."
+            )
+        folder, settings = begun, changed(settings_of(begun), overrides, assignments or ())
     else:
-        settings = load(where, {**given, **_moderation(moderation)}, assignments or (), preset)
+        settings = load(where, overrides, assignments or (), preset)
         if run_dir is None and where is None:
             raise OverbenchError("Expected --run_dir DIRECTORY, or a settings file to name the run after.")
         folder = run_dir or Path("runs") / where.stem  # type: ignore[union-attr]
@@ -101,11 +105,23 @@ def refresh(
     _work(folder, settings, until)
 
 
+def _begun(where: Path | None, run_dir: Path | None, given: Given) -> Path | None:
+    """The run directory to go on with: one that is named in place of a settings file, or ``--run_dir``
+    without a target beside it."""
+    if where is not None and where.is_dir():
+        if run_dir is not None and run_dir.resolve() != where.resolve():
+            raise OverbenchError(f"Expected one run directory, got {where} and --run_dir {run_dir}.")
+        return where
+    goes_on = where is None and run_dir is not None and "model_args" not in given.get("target", {})
+    return run_dir if goes_on and run_dir is not None and (run_dir / RUN_FILE).is_file() else None
+
+
 def _moderation(names: list[str] | None) -> dict[str, Any]:
     if not names:
         return {}
     judges = [{"model": name} for name in names]
-    return {"moderation": {"none": True} if names == ["none"] else {"judges": judges}}
+    nobody = names == ["none"]
+    return {"moderation": {"none": nobody, "judges": [] if nobody else judges, "classifier": None}}
 
 
 def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from tqdm import tqdm
 
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import by_name
 from overbench_tasks.logs import left_out, reply_files
 from overbench_tasks.records import Label
@@ -62,6 +63,7 @@ def rescore(
     Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
     """
     settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
+    asked = unanswered = 0
     for file in _found(files, columns):
         with _bar(file) as progress:
             try:
@@ -83,6 +85,12 @@ def rescore(
         for name, tally in sorted(done.report.items()):
             for line in ([f"  filter {name}"] if name else []) + tally.lines(done.labeller):
                 typer.echo(line)
+            asked, unanswered = asked + tally.asked, unanswered + tally.unanswered
+    if asked and asked == unanswered:
+        raise OverbenchError(
+            f"The judge answered none of {number_of(asked, 'request')}; the warning above says why. Mend "
+            "that, then start the same command again: it asks them again."
+        )
 
 
 def _found(patterns: list[str], columns: ReplyColumns = SAMPLES) -> list[Path]:

@@ -23,7 +23,7 @@ from overbench_tasks.chat.outcome import JUDGE_BLOCKED, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import benign_majority
-from overbench_tasks.text import as_data, printable, without_reasoning
+from overbench_tasks.text import as_data, number_of, printable, without_reasoning
 
 UNMODERATED: Final = "unmoderated"
 """What records hold in place of votes where nobody votes."""
@@ -192,8 +192,9 @@ class Moderator:
         """The votes on each prompt (any text), in order, one of each judge; empty tuples where nobody votes.
 
         Raises:
-            OverbenchError: no key, a model that can't be loaded; or a judge's endpoint turned all
-                requests away, since prompts must not be rejected for that. What was said is kept.
+            OverbenchError: no key, a model that can't be loaded; a judge's endpoint turned all requests
+                away, or a judge has answered nothing so far and every request to it failed, since prompts
+                must not be rejected for that. What was said is kept.
         """
         with concerning(_TROUBLE):
             columns = [voter.votes(prompts) for voter in self._voters]
@@ -220,6 +221,8 @@ class _Judge:
             lambda text: parse_vote(text, settings.form) != "unscored",
         )
         self._client = ChatClient(settings, cache_file)
+        self._answered = False
+        """Whether it ever answered a request of this process, also from the file of answers."""
         self.check = self._client.check
         self.name = f"judge:{settings.model}"
         self.version = f"{self.name} {self._template.version} {settings.form}"
@@ -233,6 +236,13 @@ class _Judge:
             raise OverbenchError(
                 f"{self.name} stopped answering: {self._client.stopped_because}. It has voted on {have:,} of "
                 f"{len(prompts):,} prompts, which is kept. Mend this and run again."
+            )
+        lost = [one.detail for one in outcomes if isinstance(one, Failure) and not one.blocked]
+        self._answered |= len(lost) < len(outcomes)
+        if lost and not self._answered:
+            raise OverbenchError(
+                f"{self.name} answered none of {number_of(len(lost), 'request')}, the last failed with: "
+                f"{lost[-1]}. Prompts are not turned away for that. Mend this and run again."
             )
         return [self._vote(outcome) for outcome in outcomes]
 

@@ -24,6 +24,7 @@ from generators.refresh.run import Run
 from generators.refresh.stages import attribute_prompts, round_seeds, verified
 from generators.refresh.store import RunPrompt, Summary
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
 
 BUDGET_ENDED: Final = "budget used up"
 """The ``ended`` of a summary whose stage goes on once the budget is raised."""
@@ -57,7 +58,9 @@ def _draw_and_judge(run: Run, round_number: int) -> str:
                 asked = (jobs, background.submit(_write, run, jobs, stop)) if jobs else None
                 if in_flight is not None:
                     jobs_before, written = in_flight
-                    gates.judge(jobs_before, written.result())
+                    answers = written.result()
+                    _check_answered(run, round_number, answers)
+                    gates.judge(jobs_before, answers)
                     bar.update(len(jobs_before))
                 elif asked is None:
                     return batches.ended
@@ -76,6 +79,16 @@ def _write(run: Run, jobs: Sequence[Job], stop: threading.Event) -> list[Written
             "What it wrote is kept: start the same command again to go on."
         )
     return written
+
+
+def _check_answered(run: Run, round_number: int, written: Sequence[Written]) -> None:
+    """Raise where the writer has answered nothing in a round yet: such a batch is asked again."""
+    failures = [answer.failure for answer in written if answer.failure]
+    if failures and len(failures) == len(written) and not run.store.answered_requests(round_number):
+        raise OverbenchError(
+            f"The adversary answered none of {number_of(len(failures), 'request')}, the last failed with: "
+            f"{failures[-1]}. Mend that, then start the same command again: it asks them again."
+        )
 
 
 class Batches:

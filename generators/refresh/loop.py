@@ -49,6 +49,7 @@ def refresh(run: Run, until: str | None = None) -> Published:
     """
     if until is not None and until not in STAGES:
         raise OverbenchError(f"No stage is called {until!r}. Expected one of {', '.join(STAGES)}.")
+    run.begin()
     finished = run.store.finished()
     for number, name in _schedule(run.settings.rounds.rounds):
         if (number, name) in finished:

@@ -163,6 +163,18 @@ def load(
     return checked(RefreshSettings, merge(merge(merged, overrides), _renamed(assigned(assignments))))
 
 
+def changed(
+    settings: RefreshSettings, overrides: Mapping[str, Any], assignments: Sequence[str] = ()
+) -> RefreshSettings:
+    """The settings of a run with flags and ``section.name=value`` words on top.
+
+    Raises:
+        OverbenchError: names the setting, what was expected and what came.
+    """
+    merged = merge(settings.model_dump(mode="json"), overrides)
+    return checked(RefreshSettings, merge(merged, _renamed(assigned(assignments))))
+
+
 def assigned(assignments: Sequence[str]) -> dict[str, Any]:
     """The sections that ``section.name=value`` words make; values are YAML.
 

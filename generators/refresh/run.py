@@ -35,12 +35,12 @@ class Run:
     """A refresh in progress. Its models are made when they are first needed, as the settings say.
 
     Args:
-        settings: as the user gave them; they must equal those that the folder was begun with.
+        settings: as the user gave them; once the target has answered, what shapes the data must be as it was.
         store: the open run directory.
         say: told one line after each stage.
 
     Raises:
-        OverbenchError: the folder holds a run with other settings.
+        OverbenchError: the folder holds a run with other settings, whose target has answered.
     """
 
     def __init__(self, settings: RefreshSettings, store: Store, say: Callable[[str], object] = print) -> None:
@@ -48,7 +48,23 @@ class Run:
         self.store = store
         self.say = say
         self._detector: tuple[int, Detector] | None = None
-        _begin(settings, store)
+        self._changed = _changed(settings, store)
+
+    def begin(self) -> None:
+        """Write the settings into the run directory, once :meth:`check` found them usable.
+
+        Those of a run whose target has not answered yet make room, with the seeds that were read for them.
+        """
+        if self.store.fact("settings") is not None and not self._changed:
+            return
+        used = self.settings.model_dump(mode="json")
+        with self.store.transaction():
+            self.store.forget()
+            self.store.set_fact("settings", used)
+            self.store.set_fact("versions", dict(_versions()))
+        with whole_file(self.store.folder / "settings.yaml") as file:
+            yaml.safe_dump(used, file, sort_keys=False, allow_unicode=True)
+        self._changed = []
 
     @cached_property
     def target(self) -> Asked:
@@ -127,22 +143,20 @@ class Run:
         return random.Random(json.dumps([self.settings.seed, *map(str, key)]))  # noqa: S311
 
 
-def _begin(settings: RefreshSettings, store: Store) -> None:
-    """Write the settings into a new run directory, or check that an old one was begun with the same."""
+def _changed(settings: RefreshSettings, store: Store) -> list[str]:
+    """What shapes the data and is otherwise than a run directory was begun with."""
     before = store.fact("settings")
     if before is None:
-        used = settings.model_dump(mode="json")
-        store.set_fact("settings", used)
-        store.set_fact("versions", dict(_versions()))
-        with whole_file(store.folder / "settings.yaml") as file:
-            yaml.safe_dump(used, file, sort_keys=False, allow_unicode=True)
-        return
+        return []
     then, now = (one.shaping() for one in (from_stored(before, store.folder), settings))
-    if changed := _differences(then, now):
+    changed = _differences(then, now)
+    if changed and store.asked():
         raise OverbenchError(
-            f"{store.folder} was begun with other settings: {', '.join(changed)} changed. "
-            "Name a new run directory, or leave these as they were."
+            f"{store.folder} was begun with other settings, and the target has answered under these: "
+            f"{', '.join(changed)} changed. Name a new run directory (--run_dir), or go on with the settings "
+            f"as they were: overbench refresh {store.folder}"
         )
+    return changed
 
 
 def _differences(before: Any, now: Any, name: str = "") -> list[str]:
@@ -157,10 +171,17 @@ def settings_of(folder: Path) -> RefreshSettings:
     """The settings that a run directory was begun with.
 
     Raises:
-        OverbenchError: there is no run; it was begun by a version with other settings.
+        OverbenchError: there is no run, or none whose settings were found usable; it was begun by a version
+            with other settings.
     """
     with Store(folder, read_only=True) as store:
-        return from_stored(store.fact("settings"), folder)
+        used = store.fact("settings")
+    if used is None:
+        raise OverbenchError(
+            f"No run has begun in {folder} yet: the settings that were tried there could not be used. Start "
+            f"it with a settings file, or with flags and --run_dir {folder}."
+        )
+    return from_stored(used, folder)
 
 
 def _versions() -> Iterator[tuple[str, str]]:

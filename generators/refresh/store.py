@@ -1,9 +1,9 @@
 """The run directory: every stage of a refresh reads it, writes to it, and resumes from it.
 
 All rows live in one SQLite file, ``run.sqlite``, and this is the only module that knows its tables. A row
-is written once and never changed: a stage is finished for whatever has a row, so that killing the process
-at any moment loses at most what had not come back yet, and nothing is asked twice. The other files of a
-run can be made again from it and from ``settings.yaml``, the settings as used.
+is written once and never changed (but see :meth:`Store.forget`): a stage is finished for whatever has a
+row, so that killing the process at any moment loses at most what had not come back yet, and nothing is asked
+twice. The other files of a run can be made again from it and from ``settings.yaml``, the settings as used.
 
     RUN/settings.yaml            the settings as used, defaults written out
     RUN/run.sqlite               prompts, answers, attributions, jobs, candidates, votes
@@ -151,6 +151,17 @@ class Store(RunFile):
     def set_fact(self, key: str, value: Any) -> None:
         """Keep a JSON value under ``key``; the first one stays."""
         self._add("facts", [{"key": key, "value": json.dumps(value, sort_keys=True)}])
+
+    def asked(self) -> bool:
+        """Whether the target has answered anything; from then on the settings stay."""
+        return self._count("answers") > 0
+
+    def forget(self) -> None:
+        """Drop settings and seeds of a run whose target has not answered: nothing of it was paid for."""
+        assert not self.asked()
+        with self.transaction():
+            for table in ("facts", "prompts", "finished"):
+                self._rows(f"DELETE FROM {table}")  # noqa: S608
 
     def finish(self, round_number: int, stage: str, summary: Summary) -> None:
         """Note that a stage of a round is complete."""
@@ -331,6 +342,11 @@ class Store(RunFile):
     def failed_requests(self, round_number: int) -> int:
         """Requests of a round that the adversary left without an answer for good."""
         of = "written JOIN jobs ON jobs.id = job_id WHERE round = ? AND failure != ''"
+        return self._count(of, [round_number])
+
+    def answered_requests(self, round_number: int) -> int:
+        """Requests of a round that the adversary answered."""
+        of = "written JOIN jobs ON jobs.id = job_id WHERE round = ? AND failure = ''"
         return self._count(of, [round_number])
 
     def rejections(self) -> list[Mapping[str, Any]]:

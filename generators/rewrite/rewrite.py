@@ -69,12 +69,11 @@ class RewriteRun:
 
     def __init__(self, settings: RewriteSettings, folder: Path, say: Callable[[str], object] = print) -> None:
         self.settings, self.folder, self.say = settings, folder, say
+        self._last_failure = ""
         self._lock = FileLock(folder / ".lock")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
-            with whole_file(folder / "settings.yaml") as file:
-                yaml.safe_dump(settings.model_dump(mode="json"), file, sort_keys=False, allow_unicode=True)
         except Timeout as error:
             raise OverbenchError(f"Another process works on {folder}. Wait for it or stop it.") from error
         except OSError as error:
@@ -121,8 +120,15 @@ class RewriteRun:
             BatchPending: with ``batch:``, as long as replies are missing.
         """
         seeds, dropped = read_toxic_seeds(self.settings.seeds)
+        self._write_settings()  # now that they were found usable
         counts = Counter(seeds=len(seeds), requests_without_answer=0)
         candidates = list(self._candidates(seeds, counts))
+        if seeds and counts["requests_without_answer"] == len(seeds):
+            raise OverbenchError(
+                f"The writer {self.settings.writer.model} answered none of "
+                f"{number_of(len(seeds), 'request')}, the last failed with: {self._last_failure}. Nothing "
+                "was written. Mend that, then start the same command again: it asks them again."
+            )
         passed = [one for one in candidates if one.rejection is None]
         rejected = Counter(f"{one.gate}: {one.reason}" for c in candidates if (one := c.rejection))
         summary: dict[str, Any] = {
@@ -150,6 +156,16 @@ class RewriteRun:
             json.dump(summary, file, indent=1, ensure_ascii=False)
         return summary
 
+    def _write_settings(self) -> None:
+        try:
+            with whole_file(self.folder / "settings.yaml") as file:
+                used = self.settings.model_dump(mode="json")
+                yaml.safe_dump(used, file, sort_keys=False, allow_unicode=True)
+        except OSError as error:
+            raise OverbenchError(
+                f"The run directory {self.folder} cannot be written: {error}. Make room or mend the rights."
+            ) from error
+
     def _candidates(self, seeds: Sequence[ToxicSeed], counts: Counter[str]) -> Iterator[RewriteCandidate]:
         """Every candidate with its gate's decision, in the order of the seeds."""
         gates = LocalGates(self.settings.gates, seeds)
@@ -159,7 +175,9 @@ class RewriteRun:
             for start in range(0, len(seeds), size):
                 batch = seeds[start : start + size]
                 written = self._write(batch)
-                counts["requests_without_answer"] += sum(bool(one.failure) for one in written)
+                failures = [one.failure for one in written if one.failure]
+                counts["requests_without_answer"] += len(failures)
+                self._last_failure = failures[-1] if failures else self._last_failure
                 yield from self._moderated(gates.judged(batch, written))
                 bar.update(len(batch))
 

@@ -11,8 +11,10 @@ from tqdm import tqdm
 
 from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Asked
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller
 from overbench_tasks.records import Verdict
+from overbench_tasks.text import number_of
 
 
 def verdicts(
@@ -21,8 +23,8 @@ def verdicts(
     """The verdict on the target's reply to each prompt, by prompt id. Asks what is not on file.
 
     Raises:
-        OverbenchError: the target can't be asked, or the labeller gave no verdict on some replies; what
-            came is kept.
+        OverbenchError: the target can't be asked, or every request to it failed, or the labeller gave no
+            verdict on some replies; what came is kept.
     """
     # Longest first, as lm-eval itself does: a lack of memory shows at once.
     missing = sorted(prompts.keys() - kept.replies(target).keys(), key=lambda key: (-len(prompts[key]), key))
@@ -33,7 +35,13 @@ def verdicts(
             replies = target.replies([prompts[key] for key in chunk])
             kept.add(target, dict(zip(chunk, replies, strict=True)))
             bar.update(len(chunk))
-    return kept.verdicts(target, prompts, labeller)
+    found = kept.verdicts(target, prompts, labeller)
+    if found and all(verdict.reason == "request_failed" for verdict in found.values()):
+        raise OverbenchError(
+            f"{target.name} answered none of {number_of(len(found), 'request')}; the warning above says why. "
+            "Mend that, then start the same command again: it asks them again."
+        )
+    return found
 
 
 def refusals(prompt: str, by_target: Mapping[str, Mapping[str, Verdict]]) -> tuple[list[str], list[str]]:

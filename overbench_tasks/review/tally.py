@@ -88,6 +88,7 @@ class Tally:
         changes: (old label, new label) -> replies, unchanged ones included.
         examples: the first few changes.
         judged: which of the two hold a judge's words; where none does, evasion is not measured.
+        asked: new verdicts that a judge was asked for; ``unanswered`` of them it left without an answer.
     """
 
     unsafe: bool = False
@@ -96,9 +97,13 @@ class Tally:
     changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: list[Change] = field(default_factory=list)
     judged: set[str] = field(default_factory=set)
+    asked: int = 0
+    unanswered: int = 0
 
     def add(self, row: ReplyRow, new: Sequence[Verdict]) -> None:
         self.after[labels_of(new)] += 1
+        self.asked += sum(verdict.by.startswith("judge:") for verdict in new)
+        self.unanswered += sum(verdict.reason == "judge_error" for verdict in new)
         for when, verdicts in (("before", row.logged or ()), ("after", new)):
             if any(verdict.by.startswith("judge:") for verdict in verdicts):
                 self.judged.add(when)
@@ -117,6 +122,8 @@ class Tally:
         self.changes.update(other.changes)
         self.examples = (self.examples + other.examples)[:EXAMPLES]
         self.judged |= other.judged
+        self.asked += other.asked
+        self.unanswered += other.unanswered
 
     def lines(self, labeller: str) -> list[str]:
         """The report: rates before and after, changes, examples."""

@@ -321,6 +321,12 @@ class TestCommand:
         assert json.loads(overbench(*words, "--json"))["words"]["state"] == "found"
         assert len(scripted.asked) == 14  # by now the model may be another
 
+    def test_it_fails_where_every_request_to_the_target_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        failing = ScriptedLM(lambda prompt: ModelReply(failure="HTTP 500"))
+        monkeypatch.setattr(Target, "_lm", failing)
+        said = overbench("explain", "--model_args", "pretrained=org/m", PROMPT, code=1)
+        assert "Every request to the target failed" in said
+
     def test_more_calls_go_on_where_the_budget_ended(self, scripted: ScriptedLM) -> None:
         words = ["explain", "--model_args", "pretrained=org/m", PROMPT, "--budget_calls"]
         assert "no trigger found yet" in overbench(*words, 2)

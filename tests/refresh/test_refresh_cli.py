@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from conftest import overbench
-from refresh_fakes import scripted_run, write_seeds
+from refresh_fakes import FakeTarget, scripted_run, write_seeds
 
 from generators.refresh.loop import refresh
-from generators.refresh.refresh_settings import load
+from generators.refresh.refresh_settings import RefreshSettings, load
+from generators.refresh.run import settings_of
 from generators.refresh.store import Store
 
 
@@ -87,3 +88,49 @@ def test_ctrl_c_ends_with_how_to_go_on(finished: Path, monkeypatch: pytest.Monke
     assert f"nothing is lost. To go on: overbench refresh {finished}" in said
     with Store(finished):
         pass  # the lock is free
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_a_settings_file_that_is_refused_does_not_pin_the_run_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("generators.refresh.run.check_encoder", lambda *_: None)
+    monkeypatch.setattr("generators.refresh.run.Run.target", FakeTarget())
+    sections = {
+        "target": {"model_args": "pretrained=org/fake"},
+        "seeds": {"sources": [str(write_seeds(tmp_path / "seeds.jsonl"))]},
+        "moderation": {"none": True},
+    }
+    file = tmp_path / "mine.yaml"
+    for labeller, code, message in (
+        ({"by": "rules", "by_args": {"model": "x"}}, 1, "The rules take no settings, got model"),
+        ({"by": "rules"}, 0, "label: complied 138, refused 102"),
+    ):
+        file.write_text(json.dumps({**sections, "labeller": labeller}))
+        assert message in overbench("refresh", file, "--run_dir", "r", "--until", "label", code=code)
+        if code:
+            assert "No run has begun in r yet" in overbench("refresh", "r", code=1)
+    file.write_text(json.dumps({**sections, "seed": 5}))
+    said = overbench("refresh", file, "--run_dir", "r", "--until", "label", code=1)
+    assert "the target has answered under these: seed changed. Name a new run directory" in said
+
+
+@pytest.mark.parametrize("spelling", ["--budget_calls", "--budget-calls"])
+@pytest.mark.parametrize("run", [["--run_dir"], []])
+def test_a_budget_beside_a_run_directory_is_that_of_this_call(
+    run: list[str], spelling: str, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[RefreshSettings] = []
+    monkeypatch.setattr("generators.commands.refresh_commands._work", lambda _, used, __: found.append(used))
+    overbench("refresh", *run, finished, spelling, 7, "--set", "target.device=cpu")
+    before = settings_of(finished)
+    assert (found[0].budget.calls, found[0].target.device) == (7, "cpu")
+    assert before.budget.calls is None and found[0].shaping() == before.shaping()
+    assert "--preset is for a new run" in overbench("refresh", *run, finished, "--preset", "paper", code=1)
+
+
+def test_a_run_directory_takes_no_setting_that_shapes_the_data(finished: Path) -> None:
+    said = overbench("refresh", finished, "--rounds", 7, code=1)
+    assert "the target has answered under these: rounds.rounds changed" in said
+    said = overbench("refresh", finished, "--run_dir", finished.parent, code=1)
+    assert "Expected one run directory" in said

@@ -22,7 +22,7 @@ from refresh_fakes import (
     settings,
 )
 
-from generators.adversary.adversary import BatchPending
+from generators.adversary.adversary import BatchPending, Job, Written
 from generators.commands.refresh_commands import evaluation_flags
 from generators.refresh.gating import GATES
 from generators.refresh.loop import refresh
@@ -236,13 +236,35 @@ class TestStages:
             refresh(run, until="tain")
 
     def test_other_settings_are_refused_and_free_ones_taken(self, begin: Begin) -> None:
-        folder = begin().store.folder
+        refresh(run := begin(), until="label")
+        folder = run.store.folder
         args = "pretrained=org/fake,num_concurrent=8,base_url=http://b"
         begin(budget={"calls": 5}, target={"batch_size": 1, "device": "cuda", "model_args": args})
-        with pytest.raises(OverbenchError, match=r"other settings: rounds\.feature_cap, seed changed"):
+        with pytest.raises(OverbenchError, match=r"answered under these: rounds\.feature_cap, seed changed"):
             begin(rounds={"feature_cap": 3}, seed=5)
         assert settings_of(folder).rounds.feature_cap == 12
         assert "feature_cap: 12" in (folder / "settings.yaml").read_text()
+
+    def test_other_settings_are_taken_as_long_as_the_target_has_not_answered(self, begin: Begin) -> None:
+        """As where its name was mistyped: the seeds that were read make room for others, too."""
+
+        class Missing(FakeTarget):
+            def replies(self, prompts: Sequence[str]) -> list[str]:
+                raise OverbenchError("no such model")
+
+        with pytest.raises(OverbenchError, match="no such model"):
+            refresh(begin({"target": Missing()}))
+        other = begin(seeds={"generation": 0.4}, seed=5)
+        refresh(other, until="label")
+        assert settings_of(other.store.folder) == other.settings
+        assert "seed: 5" in (other.store.folder / "settings.yaml").read_text()
+        assert (
+            other.store.finished()[0, "seeds"]["generation"] == len(other.store.prompts("generation")) == 96
+        )
+        with pytest.raises(
+            OverbenchError, match=r"Name a new run directory \(--run_dir\), or go on with the"
+        ):
+            begin()
 
     def test_a_run_that_was_begun_before_a_setting_came_goes_on_with_its_default(
         self, tmp_path: Path
@@ -251,7 +273,7 @@ class TestStages:
         del used["gates"]["presence"], used["attribution"]["output"]
         with Store(tmp_path / "run") as store:
             store.set_fact("settings", used)
-            scripted_run(tmp_path, store)
+            refresh(scripted_run(tmp_path, store), until="label")
             with pytest.raises(OverbenchError, match=r"gates\.presence\.enabled changed"):
                 scripted_run(tmp_path, store, gates={"presence": {"enabled": False}})
 
@@ -293,6 +315,22 @@ class TestHopelessModels:
         assert run.store.progress()["requests answered by the adversary"] == 0
         refresh(run)
         assert (2, "verify") in run.store.finished()
+
+    def test_an_adversary_whose_every_request_fails_ends_the_run_and_is_asked_again(
+        self, begin: Begin
+    ) -> None:
+        class Failing(FakeAdversary):
+            def write(self, jobs: Sequence[Job], **_: Any) -> list[Written]:
+                self.asked += jobs
+                return [Written(job.id, (), (), "", "HTTP 400", 0, 0, cached=False) for job in jobs]
+
+        said = "answered none of 4 requests, the last failed with: HTTP 400"
+        with pytest.raises(OverbenchError, match=said):
+            refresh(begin({"adversary": Failing()}))
+        run = begin()
+        assert run.store.progress()["requests answered by the adversary"] == 0
+        refresh(run)
+        assert run.store.failed_requests(1) == 0 and (2, "verify") in run.store.finished()
 
     def test_an_unmoderated_run_says_so_in_every_record(self, begin: Begin) -> None:
         refresh(run := begin({"moderator": None}, moderation={"judges": [], "none": True}))

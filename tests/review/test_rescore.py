@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, MIXED, REFUSAL, REPLIES, logged_run, overbench
+from fault_server import Fault, fault_server, status
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import sample
@@ -430,3 +431,16 @@ def test_the_real_command_needs_no_model(log: Path) -> None:
     imported = set(re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE))
     assert "overbench_tasks" in imported
     assert imported.isdisjoint(("torch", "transformers", "lm_eval", "datasets", "numpy"))
+
+
+def test_the_command_fails_where_a_judge_answers_nothing(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    answers: str | Fault = status(400)
+    with fault_server(lambda *_: answers) as server:
+        words = ["rescore", log, "--by", "judge", "--by_args", f"base_url={server.url},max_retries=0"]
+        assert "The judge answered none of" in overbench(*words, code=1)
+        answers = "VERDICT: refused"
+        overbench(*words)

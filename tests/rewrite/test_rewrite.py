@@ -329,3 +329,75 @@ def test_the_command_says_what_is_weak_and_what_it_came_to(seeds: Path, endpoint
     overbench("rewrite", "r", "--judge", "none")
     overbench("rewrite", "r", *words[6:10])
     assert len(endpoint.server.bodies) == asked
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_the_command_fails_where_every_request_to_the_writer_failed(seeds: Path, endpoint: Endpoint) -> None:
+    """Fewer than what ends all asking; the next call asks again."""
+    at = f"base_url={endpoint.server.url},concurrency=1"
+    words = [
+        "--seeds",
+        seeds,
+        "--writer_model",
+        "writer",
+        "--writer_base_url",
+        endpoint.server.url,
+        "-o",
+        "r",
+    ]
+    words += ["--judge", f"model=mild,{at}", "--set", "writer.max_retries=0"]
+    endpoint.faults["writer"] = [status(400)] * 6
+    said = overbench("rewrite", *words, code=1)
+    assert "The writer writer answered none of 6 requests, the last failed with: HTTP 400" in said
+    assert not Path("r/data").exists()
+    endpoint.faults["writer"] = [status(400)] * 5
+    assert "6 seeds, 5 candidates" in overbench("rewrite", *words)
+    assert "30 candidates" in overbench("rewrite", *words)
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_the_command_fails_where_every_request_to_a_judge_failed(seeds: Path, endpoint: Endpoint) -> None:
+    at = f"base_url={endpoint.server.url},concurrency=1,max_retries=0"
+    words = [
+        "--seeds",
+        seeds,
+        "--writer_model",
+        "writer",
+        "--writer_base_url",
+        endpoint.server.url,
+        "-o",
+        "r",
+    ]
+    endpoint.faults["mild"] = [status(400)] * 18
+    said = overbench("rewrite", *words, "--judge", f"model=mild,{at}", code=1)
+    assert "judge:mild answered none of" in said and "the last failed with: HTTP 400" in said
+    endpoint.faults["mild"] = [status(400)] * 2
+    assert "judge:mild: benign" in overbench("rewrite", *words, "--judge", f"model=mild,{at}")
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_settings_that_are_refused_are_not_those_of_the_run_directory(
+    seeds: Path, endpoint: Endpoint
+) -> None:
+    words = ["--writer_model", "writer", "--writer_base_url", endpoint.server.url, "-o", "r"]
+    words += ["--judge", f"model=mild,base_url={endpoint.server.url}"]
+    overbench("rewrite", "--seeds", "none.csv", *words, code=1)
+    assert not Path("r/settings.yaml").exists()
+    overbench("rewrite", "--seeds", seeds, *words)
+    before = Path("r/settings.yaml").read_text()
+    overbench("rewrite", "r", "--writer_model", "nobody", code=1)
+    assert Path("r/settings.yaml").read_text() == before
+
+
+def test_a_target_whose_every_request_failed_ends_the_run_with_an_error(
+    seeds: Path, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    class Gone:
+        name, decoding = "org/gone", "greedy"
+
+        def replies(self, prompts: Sequence[str]) -> list[str]:
+            return [ModelReply(failure="HTTP 500") for _ in prompts]
+
+    used = settings(seeds, endpoint, targets=[{"model_args": "pretrained=org/gone"}])
+    with pytest.raises(OverbenchError, match="org/gone answered none of 12 requests"):
+        run(used, tmp_path / "run", [Gone()])
