@@ -137,7 +137,9 @@ def push(
 def report(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="lm-eval's output folders (run with --log_samples), and at most one release."),
+        typer.Argument(
+            help="lm-eval's output folders (run with --log_samples), refresh runs, at most one release."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     alias: Annotated[

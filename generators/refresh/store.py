@@ -229,6 +229,11 @@ class Store(RunFile):
         """Whoever labelled replies of this run, in alphabetical order."""
         return tuple(row[0] for row in self._rows("SELECT DISTINCT labeller FROM labels ORDER BY labeller"))
 
+    def answered_otherwise(self) -> set[str]:
+        """The ids of the prompts whose replies have labels, and none by which the target refuses."""
+        query = "SELECT prompt_id FROM labels GROUP BY prompt_id HAVING SUM(label = 'refused') = 0"
+        return {key for (key,) in self._rows(query)}
+
     # Attributions.
 
     def add_attributions(self, round_number: int, attributions: Iterable[Attribution]) -> None:

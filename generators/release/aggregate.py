@@ -131,6 +131,11 @@ def aggregate(
                     *others,
                     *notes_on_parts(logs),
                     *notes,
+                    *(
+                        f"The run {source.name} drew its words at random (rounds.words): no features."
+                        for source in sources
+                        if source.random_words
+                    ),
                     *(note for table in outcomes for note in table.notes),
                 ],
             )
@@ -187,16 +192,21 @@ class LoggedRelease:
 
 
 def release_of_logs(
-    logs: Sequence[Log], folder: Path, earlier: Release | None = None, outcomes: Sequence[PromptSource] = ()
+    logs: Sequence[Log],
+    folder: Path,
+    earlier: Release | None = None,
+    outcomes: Sequence[PromptSource] = (),
+    runs: Sequence[PromptSource] = (),
 ) -> LoggedRelease:
     """Join logs into a release.
 
     Args:
-        logs: at least one, unless there are outcomes.
+        logs: at least one, unless there are outcomes or runs.
         folder: for the release; made where it is missing.
         earlier: a release whose prompts and cells stand; the logs add the cells that it lacks. None: the
             prompts are those of the logs, all of them.
         outcomes: tables that add cells to these prompts; without logs and an earlier release, their prompts.
+        runs: refresh runs whose prompts and replies these are, without logs and an earlier release.
 
     Raises:
         OverbenchError: a log cannot be read, or they or the release are labelled by several.
@@ -204,13 +214,15 @@ def release_of_logs(
     beside: Sequence[PromptSource] = outcomes
     if earlier is not None:
         sources = [release_source(earlier, Aliases())]
+    elif runs:
+        sources = list(runs)
     elif logs:
         sources = [PromptSource("logs", logs[0].run.file, logs=tuple(logs))]
     else:
         sources, beside = list(outcomes), ()
     labelled_by = one_labeller(sources, logs)
     targets = joined(
-        [log.target for log in logs] + [target for table in outcomes for target in table.targets]
+        [log.target for log in logs] + [target for one in (*outcomes, *runs) for target in one.targets]
     )
     if earlier is not None:
         known = {target.target: target for target in earlier.targets()}
@@ -236,7 +248,7 @@ def release_of_logs(
             if work.has_pairs:
                 settle_pairs(work, lambda line: None)
             if earlier is None:
-                write_logged(work, folder)
+                write_logged(work, folder, filed=not runs)
             else:
                 for name in (PROMPTS_FILE, HARD_FILE):
                     shutil.copyfile(earlier.folder / name, folder / name)

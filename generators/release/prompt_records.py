@@ -153,7 +153,7 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         category=category,
         category_evidence=evidence,
         or_bench_category=or_bench_category,
-        features=_words(told, "features", where),
+        features=() if source.random_words else _words(told, "features", where),
         sources=_words(told, "sources", where) if source.release else [source.name],
         seed_id=_text(told, "seed_id"),
         round=_round(told, where),

@@ -70,6 +70,8 @@ class PromptSource:
         release: of a release, the release.
         outcomes: of an outcome table, the table.
         logs: where the prompts are those that these logs hold.
+        folder: of a refresh run, its folder.
+        random_words: of a refresh run, whether it drew its words at random; they are then no features.
     """
 
     name: str
@@ -80,6 +82,8 @@ class PromptSource:
     release: Release | None = field(default=None, repr=False)
     outcomes: OutcomeTable | None = None
     logs: tuple[Log, ...] = ()
+    folder: Path | None = None
+    random_words: bool = False
 
     @property
     def target(self) -> TargetRecord | None:
@@ -167,6 +171,11 @@ def _parts(logs: Sequence[Log]) -> list[Log]:
     return [log for log in logs if not PART_KEYS.isdisjoint(log.run.metadata)]
 
 
+def is_run(path: Path) -> bool:
+    """Is this the folder of a refresh run?"""
+    return (path / "run.sqlite").is_file()
+
+
 def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
     """What a path is.
 
@@ -176,7 +185,7 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
     path = path.expanduser()
     if is_release(path):
         return release_source(read_release(path), aliases)
-    if (path / "run.sqlite").is_file():
+    if is_run(path):
         return _run(path, which, aliases)
     if path.is_file() and path.suffix in SUFFIXES:
         return PromptSource(path.name, path)
@@ -207,7 +216,7 @@ def outcome_source(table: OutcomeTable, aliases: Aliases) -> PromptSource:
 def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
     from generators.refresh.store import Store
 
-    settings = _settings(folder)
+    settings = run_settings_of(folder)
     file = folder / "data" / _EXPORTS[which]
     if not file.is_file():
         raise OverbenchError(
@@ -225,10 +234,19 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
         max_gen_toks=asked.get("max_gen_toks"),
         label_version=labellers[0] if len(labellers) == 1 else None,
     )
-    return PromptSource(folder.resolve().name, file, (aliases.target(target),), (target.target,), labellers)
+    return PromptSource(
+        *(folder.resolve().name, file, (aliases.target(target),), (target.target,), labellers),
+        folder=folder,
+        random_words=(settings.get("rounds") or {}).get("words") == "random",
+    )
 
 
-def _settings(folder: Path) -> dict[str, Any]:
+def run_settings_of(folder: Path) -> dict[str, Any]:
+    """The settings of a refresh run, as its folder holds them.
+
+    Raises:
+        OverbenchError: they are not there, or are none.
+    """
     import yaml
 
     file = folder / "settings.yaml"

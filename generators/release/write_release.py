@@ -120,10 +120,14 @@ def _public_settings(work: Workspace) -> dict[str, Any]:
     return settings
 
 
-def write_logged(work: Workspace, folder: Path) -> None:
-    """The tables of a release of logs alone: all prompts are kept, with the categories that they have."""
+def write_logged(work: Workspace, folder: Path, *, filed: bool = True) -> None:
+    """The tables of a release of logs or runs alone: all prompts are kept.
+
+    Args:
+        filed: whether they keep the categories that they have; else those without one are filed by keywords.
+    """
     work.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
-    _write_prompts(work, folder, "", filed=True)
+    _write_prompts(work, folder, "", filed=filed)
     write_unsafe(work, folder, "")
     write_matrix(work, folder)
 

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Final
 
 from generators.release.outcomes import OutcomeTable
 from generators.release.read import Release, is_release, read_release
-from generators.release.release_inputs import not_asked
+from generators.release.release_inputs import PromptSource, not_asked
 from generators.report.families import Families, ModelFacts
 from generators.report.report_sources import (
     ALL,
     HARD,
+    REFRESHED,
     Setting,
     find_answers,
     ids_by_source,
@@ -55,6 +56,11 @@ if TYPE_CHECKING:
 
 MUCH_UNSCORED: Final = 0.1
 """Of a target's replies to a set: the share of unscored ones above which the report begins with it."""
+MADE_FOR_THEMSELVES: Final = (
+    "refreshed holds the prompts of refresh runs, of which each model was asked those that were made for it "
+    "alone: rates on it are high by construction and compare no models. Make a release of them (overbench "
+    "aggregate), and ask all models."
+)
 _TOLD: Final = ("id", "prompt", "or_bench_category")
 
 SYSTEM_MARK = " +system"
@@ -146,6 +152,7 @@ class Inputs:
         labellers: what several labellers make of the logs' replies; None where no log has any.
         first_asked: the targets with which others of their checkpoints are compared; empty for those that
             were asked in the plain way.
+        attributed: what refresh runs attributed, see :func:`~generators.report.run_words.attributed_matrix`.
     """
 
     sets: tuple[PromptSet, ...]
@@ -165,6 +172,7 @@ class Inputs:
     category_labels: tuple[LabelCount, ...] = ()
     labellers: LabellerComparison | None = None
     first_asked: frozenset[str] = frozenset()
+    attributed: ResponseMatrix | None = None
 
     @property
     def main(self) -> PromptSet:
@@ -187,6 +195,7 @@ class Inputs:
         that there is one, where all have the same."""
         targets = {target for one in self.sets for target in one.matrix.targets}
         targets |= {target for one in self.unsafe for target in one.refused.targets}
+        targets |= set(self.attributed.targets if self.attributed else ())
         targets |= {name for one in self.settings for name in (one.target.target, one.target.checkpoint)}
         shown = short_names(targets.union(*self.main.matrix.source_targets))
         if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
@@ -211,7 +220,7 @@ def read_inputs(
     """Read everything under ``paths``, and the tables.
 
     Args:
-        paths: lm-eval result folders (as ``--output_path`` had them) and at most one release.
+        paths: lm-eval result folders (as ``--output_path`` had them), refresh runs and at most one release.
         aliases: ``LONG NAME=short name``, as for ``overbench aggregate``.
         people: a sheet with people's labels, which shows the labeller's errors; None: the nearest labelled
             set that comes with the package.
@@ -230,7 +239,9 @@ def read_inputs(
         )
     given = releases[0] if releases else None
     folders = [path for path in paths if not is_release(path)]
-    logs, tables, notes = find_answers(folders, outcomes, Aliases(aliases), given)
+    answers, notes = find_answers(folders, outcomes, Aliases(aliases), given)
+    logs = answers.logs
+    attributed = attributed_words(answers.runs)
     notes += [note for table in outcomes for note in table.notes]
     first = {folder.resolve() for folder in first_asked}
     sets: list[PromptSet] = []
@@ -243,7 +254,9 @@ def read_inputs(
     counted: list[LabelCount] = []
     of_categories: dict[str, list[LabelCount]] = {}
     with TemporaryDirectory(prefix="overbench-report-") as folder:
-        for name, made in releases_of(given, logs, tables, Path(folder)):
+        for name, made in releases_of(given, answers, Path(folder)):
+            if name == REFRESHED:
+                notes.append(MADE_FOR_THEMSELVES)
             asking = logs if given and name == ALL else [log for log in logs if log.run.task == name]
             sides = {
                 "safe": made.release.prompts(columns=_TOLD),
@@ -303,7 +316,7 @@ def read_inputs(
         or_bench,
         quotes,
         tuple(sorted(labels[False], key=lambda count: (count.set_name, count.target))),
-        tuple(run_settings(logs, given, tables)),
+        tuple(run_settings(answers, given)),
         _label_errors({count.labelled_by for count in labels[False]}, people),
         (*(path.resolve().name for path in paths), *(table.file.name for table in outcomes)),
         (),
@@ -313,12 +326,22 @@ def read_inputs(
         unsafe_labels=tuple(sorted(labels[True], key=lambda count: (count.set_name, count.target))),
         category_labels=tuple(of_categories.get(sets[0].name, ())),
         labellers=compare_labellers(logs),
+        attributed=attributed,
         first_asked=frozenset(
             log.target.target for log in logs if not first.isdisjoint(log.run.file.parents)
         ),
     )
     notes = [*_much_unscored(counted, found.names), *map(found.with_names, notes), *_gaps(sets)]
     return replace(found, notes=tuple(notes))
+
+
+def attributed_words(runs: Sequence[PromptSource]) -> ResponseMatrix | None:
+    """See :func:`~generators.report.run_words.attributed_matrix`; None without runs."""
+    if not runs:
+        return None
+    from generators.report.run_words import attributed_matrix
+
+    return attributed_matrix(runs)
 
 
 def _by_category(matrix: ResponseMatrix) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from generators.release.aggregate import LoggedRelease, release_of_logs
 from generators.release.outcomes import OutcomeTable
@@ -21,6 +21,8 @@ from generators.release.release_inputs import (
     PromptSource,
     apart,
     find_logs,
+    find_source,
+    is_run,
     notes_on_parts,
     outcome_source,
     release_source,
@@ -32,17 +34,32 @@ from overbench_tasks.logs import sample_logs
 
 ALL: Final = "overbench"
 HARD: Final = "overbench_hard"
+REFRESHED: Final = "refreshed"
+"""The set of the prompts of refresh runs."""
+
+
+class Answers(NamedTuple):
+    """What a report is made of beside a release: sample logs, outcome tables and refresh runs."""
+
+    logs: list[Log]
+    tables: list[PromptSource]
+    runs: list[PromptSource]
 
 
 def find_answers(
     folders: Sequence[Path], outcomes: Sequence[OutcomeTable], aliases: Aliases, given: Release | None
-) -> tuple[list[Log], list[PromptSource], list[str]]:
-    """All logs, the tables as sources, and notes; a target that the release knows goes by its name there,
-    unless an alias says otherwise.
+) -> tuple[Answers, list[str]]:
+    """All answers, and notes; a target that the release knows goes by its name there, unless an alias says
+    otherwise.
+
+    Args:
+        folders: of lm-eval outputs and refresh runs.
 
     Raises:
-        OverbenchError: a folder has no logs, one cannot be read, or an alias names nobody.
+        OverbenchError: a folder has no logs and is no run, one cannot be read, or an alias names nobody.
     """
+    runs = [find_source(folder, "accepted", aliases) for folder in folders if is_run(folder)]
+    folders = [folder for folder in folders if not is_run(folder)]
     for folder in folders:
         _check_results(folder)
     known = given.targets() if given else []
@@ -51,12 +68,25 @@ def find_answers(
         log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
         for log in found
     ]
+    runs = [
+        replace(
+            run,
+            targets=tuple(
+                one if one.target != long else as_known(one, known)
+                for one, long in zip(run.targets, run.long_names, strict=True)
+            ),
+        )
+        for run in runs
+    ]
     tables = [outcome_source(table, aliases) for table in outcomes]
     releases = [release_source(given, Aliases())] if given else []
-    logs, sources, notes = apart(logs, [*tables, *releases], aliases)
+    logs, sources, notes = apart(logs, [*tables, *runs, *releases], aliases)
     tables = [source for source in sources if source.outcomes]
-    aliases.check_used({log.long_name for log in logs}.union(*(table.long_names for table in tables)))
-    return logs, tables, [*others, *notes_on_parts(logs), *notes]
+    runs = [source for source in sources if source.target is not None]
+    aliases.check_used(
+        {log.long_name for log in logs}.union(*(source.long_names for source in (*tables, *runs)))
+    )
+    return Answers(logs, tables, runs), [*others, *notes_on_parts(logs), *notes]
 
 
 def _check_results(folder: Path) -> None:
@@ -69,15 +99,16 @@ def _check_results(folder: Path) -> None:
         )
     found = "a folder with neither" if folder.is_dir() else "a file" if folder.exists() else "nothing"
     raise OverbenchError(
-        "Expected a release (a folder with release.json) or lm-eval's results (a folder with results_*.json "
-        f"and samples_*.jsonl in it or below) at {folder}, found {found}. Check the path."
+        "Expected a release (a folder with release.json), a refresh run (with run.sqlite) or lm-eval's "
+        f"results (with results_*.json and samples_*.jsonl in it or below) at {folder}, found {found}. Check "
+        "the path."
     )
 
 
-def releases_of(
-    given: Release | None, logs: Sequence[Log], tables: Sequence[PromptSource], folder: Path
-) -> Iterator[tuple[str, LoggedRelease]]:
-    """A release per set of prompts. Of one that is given, the hard set is a part of the whole."""
+def releases_of(given: Release | None, answers: Answers, folder: Path) -> Iterator[tuple[str, LoggedRelease]]:
+    """A release per set of prompts. Of one that is given, the hard set is a part of the whole; without one,
+    the prompts of refresh runs are a set."""
+    logs, tables, runs = answers
     by_task: dict[str, list[Log]] = defaultdict(list)
     for log in logs:
         by_task[ALL if given and log.run.task == HARD else log.run.task].append(log)
@@ -92,12 +123,16 @@ def releases_of(
         )
         covered |= _ids(made.release)
         yield ALL, made
+    elif runs:
+        made = release_of_logs([], folder / "runs", runs=runs)
+        covered |= _ids(made.release)
+        yield REFRESHED, made
     for number, (task, some) in enumerate(by_task.items()):
         made = release_of_logs(some, folder / str(number), outcomes=tables)
         covered |= _ids(made.release)
         yield task, made
     for table in tables:
-        name = f"{table.name} (outcomes)" if table.name in (ALL, HARD, *by_task) else table.name
+        name = f"{table.name} (outcomes)" if table.name in (ALL, HARD, REFRESHED, *by_task) else table.name
         made = release_of_logs([], folder / f"table-{table.name}", outcomes=[table])
         if not _ids(made.release) <= covered:
             yield name, made
@@ -142,29 +177,28 @@ class Setting:
     seconds: float | None = None
 
 
-def run_settings(
-    logs: Sequence[Log], release: Release | None, outcomes: Sequence[PromptSource] = ()
-) -> list[Setting]:
+def run_settings(answers: Answers, release: Release | None) -> list[Setting]:
     """The settings of all targets, by name."""
+    logs, tables, runs = answers
     by_target = defaultdict(list)
     for log in logs:
         by_target[log.target.target].append(log.run)
     settings = []
     for name, target in joined(log.target for log in logs).items():
-        runs = by_target[name]
-        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in runs})
+        asked = by_target[name]
+        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in asked})
         # The tasks of one lm-eval run share its time.
-        seconds = {run.date: run.seconds for run in runs if run.seconds is not None}
+        seconds = {run.date: run.seconds for run in asked if run.seconds is not None}
         settings.append(Setting(target, "; ".join(tasks), _decoding(target), sum(seconds.values()) or None))
     if release is not None:
         told = f"release {release.name} {release.version}"
         settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
     known = {setting.target.target for setting in settings}
     of_tables: dict[str, list[str]] = defaultdict(list)
-    for table in outcomes:
-        for target in table.targets:
-            of_tables[target.target].append(f"outcome table {table.name}")
-    found = joined(target for table in outcomes for target in table.targets)
+    for source in (*tables, *runs):
+        for target in source.targets:
+            of_tables[target.target].append(f"{source.kind} {source.name}")
+    found = joined(target for source in (*tables, *runs) for target in source.targets)
     settings += [Setting(one, "; ".join(of_tables[name])) for name, one in found.items() if name not in known]
     return sorted(settings, key=lambda setting: setting.target.target)
 

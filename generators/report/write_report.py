@@ -28,6 +28,7 @@ from generators.report.sections.grid_sections import grid_section
 from generators.report.sections.label_sections import labels_section
 from generators.report.sections.labeller_sections import labellers_section
 from generators.report.sections.rate_sections import (
+    attributions_section,
     categories_section,
     features_section,
     rates_section,
@@ -50,6 +51,7 @@ SECTIONS: Final = (
     trade_off_section,
     grid_section,
     families_section,
+    attributions_section,
     features_section,
     categories_section,
     transfer_section,
@@ -84,7 +86,7 @@ def make_report(
     All of it is built before the first file is written, and each file replaces its forerunner whole.
 
     Args:
-        paths: lm-eval result folders and at most one release.
+        paths: lm-eval result folders, refresh runs and at most one release.
         out: the page, ``NAME.html``; the rest is ``NAME.md`` and ``NAME_figures/*.{png,svg}`` beside it.
         aliases: ``LONG NAME=short name``.
         people: a sheet with people's labels, which shows the labeller's errors.
@@ -105,8 +107,8 @@ def make_report(
         raise OverbenchError(f"Expected --out to end in .html, got {out}. Name the page, e.g. report.html.")
     if not paths and not outcomes:
         raise OverbenchError(
-            "Expected at least one release, folder of lm-eval's results, or outcome table (--outcomes), got "
-            "none."
+            "Expected at least one release, folder of lm-eval's results, refresh run, or outcome table "
+            "(--outcomes), got none."
         )
     folder = out.with_name(f"{out.stem}_figures")
     _check_place(out, folder)

@@ -101,6 +101,53 @@ def rates_section(inputs: Inputs) -> Section:
     )
 
 
+def attributions_section(inputs: Inputs) -> Section | None:
+    """The paper's figure 3 from the attributions of runs; None without any."""
+    if (matrix := inputs.attributed) is None or not any(matrix.features):
+        return None
+    top = feature_percentiles(matrix, min_prompts=1)
+    targets = tuple(inputs.names[target] for target in matrix.targets)
+    words = number_of(len(top.features), "word")
+    picture = HeatMap(
+        "attributions",
+        f"Top {words} by percentile within each model, by attribution",
+        f"Heat map of {words} by {number_of(len(targets), 'model')}. "
+        f"Highest mean percentile: {', '.join(top.features[:5])}. The table below has the counts.",
+        top.features,
+        targets,
+        tuple(map(tuple, top.percentiles.tolist())),
+        "Percentile within the model",
+        "Attributed word",
+    )
+    rates = sorted(osr_by_feature(matrix, min_prompts=1), key=lambda one: (-one.prompts, one.feature))
+    counts = [
+        (one.feature, one.prompts, *(one.by_target[name].n for name in matrix.targets)) for one in rates
+    ]
+    table = make(
+        "attributions",
+        "In how many attributed prompts each word is named",
+        ("Word", "All models", *targets),
+        counts,
+        ordered_by=(1, False),
+    )
+    attributed = zip(targets, matrix.scored.sum(axis=0), strict=True)
+    prompts = [f"{name} {count:,}" for name, count in attributed]
+    return Section(
+        "attributions",
+        "Words by attribution",
+        (
+            "From the refresh runs: the words that Integrated Gradients on each model's own detector of "
+            "refusals names in prompts that the model refuses, or that the detector calls refused where "
+            f"nobody asked the model. Within each model, {number_of(top.ranked, 'word')} are ranked by how "
+            "many such prompts they are named in; words with equally many share a rank. The figure shows "
+            "those that rank highest on average (Pu et al. 2025, figure 3). Attributed prompts: "
+            f"{', '.join(prompts)}.",
+        ),
+        (picture,),
+        (table,),
+    )
+
+
 def features_section(inputs: Inputs) -> Section | None:
     matrix, whose = _whose_words(inputs.main.matrix)
     # Small sets have few words in common: words of two prompts then, and the text says so.
