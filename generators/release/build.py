@@ -276,7 +276,11 @@ def _named_targets(text: str, known: Collection[str]) -> Iterator[str]:
         starts = {end: ",".join(parts[:end]).strip() for end in range(len(parts), 0, -1)}
         end = next((end for end, name in starts.items() if name in known), None)
         if end is None:
-            near = [name for one in (text, starts[1]) for name in difflib.get_close_matches(one, known, n=1)]
+            near = [
+                name
+                for one in (",".join(parts), starts[1])
+                for name in difflib.get_close_matches(one, known, n=1)
+            ]
             hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(known) or 'none'}."
             raise OverbenchError(
                 f"--hard_targets: expected names of targets, or {ALL_TARGETS}, found {starts[1]!r}. {hint}"
