@@ -276,13 +276,22 @@ def _named_targets(text: str, known: Collection[str]) -> Iterator[str]:
         starts = {end: ",".join(parts[:end]).strip() for end in range(len(parts), 0, -1)}
         end = next((end for end, name in starts.items() if name in known), None)
         if end is None:
-            near = [name for one in (text, starts[1]) for name in difflib.get_close_matches(one, known, n=1)]
+            near = [
+                name
+                for one in (",".join(parts), starts[1])
+                for name in difflib.get_close_matches(one, known, n=1)
+            ]
             hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(known) or 'none'}."
             raise OverbenchError(
                 f"--hard_targets: expected names of targets, or {ALL_TARGETS}, found {starts[1]!r}. {hint}"
             )
         yield starts[end]
         parts = parts[end:]
+
+
+def checkpoints_needed(settings: AggregateSettings) -> int:
+    """How many different checkpoints must refuse a prompt of the hard set."""
+    return settings.min_rejections if settings.min_checkpoints is None else settings.min_checkpoints
 
 
 def choose_hard(work: Workspace, say: Say) -> list[str]:
@@ -305,11 +314,11 @@ def choose_hard(work: Workspace, say: Say) -> list[str]:
                JOIN kept USING (number) WHERE share > 0 AND checkpoint IS NOT NULL
                GROUP BY number, checkpoint)
            GROUP BY number HAVING sum(refusals) > ? - 1e-4 AND sum(highest) > ? - 1e-4""",
-        [places, settings.min_rejections, settings.checkpoints_needed],
+        [places, settings.min_rejections, checkpoints_needed(settings)],
     )
     work.counts["hard"] = work.one("SELECT count(*) FROM hard")
-    if len(checkpoints) < settings.checkpoints_needed:
-        needed = number_of(settings.checkpoints_needed, "different checkpoint")
+    if len(checkpoints) < checkpoints_needed(settings):
+        needed = number_of(checkpoints_needed(settings), "different checkpoint")
         say(
             f"overbench_hard is empty: it takes refusals of {needed}, and targets of "
             f"{number_of(len(checkpoints), 'checkpoint')} may choose it. Lower --min_rejections, or name "

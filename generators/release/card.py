@@ -240,7 +240,7 @@ def _choosing(facts: Mapping[str, Any], targets: Sequence[TargetRecord]) -> str:
         asked = [one for one in others if one.system_instruction]
         why = "asked with a system instruction" if len(asked) == len(others) else "not named for it"
         told += f" {number_of(len(others), 'target')} did not, {why}: {_listed(others)}."
-    ordered = [one for one in took if orders_refusal(one.system_instruction)]
+    ordered = [one for one in took if one.system_instruction and orders_refusal(one.system_instruction)]
     if ordered:
         told += (
             f" The system instruction of {_listed(ordered)} tells to decline whole subjects; to follow it is "

@@ -59,11 +59,6 @@ class AggregateSettings(BaseModel):
     about: str | None = Field(None, description="Markdown for the card, trusted: how the prompts were made.")
     relabel: bool = Field(False, description="Label all replies anew, by today's rules.")
 
-    @property
-    def checkpoints_needed(self) -> int:
-        """How many different checkpoints must refuse a prompt of OVERBENCH-HARD."""
-        return self.min_rejections if self.min_checkpoints is None else self.min_checkpoints
-
 
 class EngineSettings(BaseModel):
     """How much of the machine to use; the release does not depend on it."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.categories.keywords import Categorised, categorise
-from generators.release.build import choose_hard, matrix_counts, more_columns
+from generators.release.build import checkpoints_needed, choose_hard, matrix_counts, more_columns
 from generators.release.card import card, find_gaps, prompt_figures, write_gaps
 from generators.release.read import (
     BLOCK_COLUMNS,
@@ -109,7 +109,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
 def _public_settings(work: Workspace) -> dict[str, Any]:
     """The settings without the names of folders, which long names may hold, and with the judge's."""
     settings = work.settings.model_dump(mode="json", exclude={"about", "hard_targets"})
-    settings["min_checkpoints"] = work.settings.checkpoints_needed
+    settings["min_checkpoints"] = checkpoints_needed(work.settings)
     settings["aliases"] = [
         Path(text).name if text.startswith(("/", "~")) else text for text in settings["aliases"]
     ]
