@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from campaign_picture import RECORDS, read, table, trade_off
+from campaign_picture import RECORDS, beside_whole_sets, read, table, trade_off
 from drawn_parts import table as drawn_table
 
 from generators.report.figures import png
@@ -29,7 +29,9 @@ def inputs() -> Inputs:
 
 def test_the_table_is_that_of_the_page(inputs: Inputs) -> None:
     told = "\n".join(table(inputs))
-    assert f"<!-- campaign drawn -->\n{told}\n<!-- /campaign drawn -->" in PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"<!-- campaign drawn -->\n{told}\n<!-- /campaign drawn -->" in page
+    assert beside_whole_sets(inputs) in page.replace("\n", " ")
 
 
 def test_every_target_was_asked_the_same_prompts_of_all_categories_and_no_text_is_kept(
