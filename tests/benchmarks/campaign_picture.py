@@ -85,7 +85,7 @@ def _labels(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for identity, row in rows.items():
         told = {name: row["doc"].get(name) for name in ("prompt_label", "category", "pair_id")}
         (verdict,) = map(json.loads, row["filtered_resps"][0])
-        yield {"id": identity, **told, "label": verdict["label"], "reason": verdict["reason"]}
+        yield {"id": identity, **told, "label": verdict["label"]}  # the reason has words of the reply
 
 
 def read() -> Inputs:
@@ -113,7 +113,7 @@ def _write_log(folder: Path, record: Mapping[str, Any]) -> None:
         {
             "doc": {**row, "prompt": row["id"]},
             "resps": [[""]],
-            "filtered_resps": [[json.dumps({"label": row["label"], "reason": row["reason"]})]],
+            "filtered_resps": [[json.dumps({"label": row["label"], "reason": ""})]],
             "filter": "rules",
         }
         for row in record["labels"]

@@ -42,7 +42,9 @@ def test_every_target_was_asked_the_same_prompts_of_all_categories_and_no_text_i
     for row in cells:
         asked[row["name"].rpartition("/")[2]].add(tuple(one["id"] for one in row["labels"]))
         assert all(re.fullmatch("ob-[0-9a-f]{12}", one["id"]) for one in row["labels"])
-        assert {"prompt", "reply"}.isdisjoint(*row["labels"])
+        assert all(
+            set(one) == {"id", "prompt_label", "category", "pair_id", "label"} for one in row["labels"]
+        )
     assert len(cells) == 36 and [len(ids) for ids in asked.values()] == [1] * 4
     for row in cells:
         if "xstest" in row["name"]:
