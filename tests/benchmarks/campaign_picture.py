@@ -1,8 +1,11 @@
 """The picture and the rates of a real campaign whose limits draw, from what is kept of its cells.
 
-    python tests/benchmarks/campaign_picture.py                      # the table
+    python tests/benchmarks/campaign_picture.py                      # the table, and how far it is off
     python tests/benchmarks/campaign_picture.py --picture FILE.png   # and the picture
     python tests/benchmarks/campaign_picture.py --keep OUT           # of a run of campaign_real.py, its cells
+
+The last line says how far the rates on XSTest are off: whoever made ``tests/data/neighbour_outcomes`` asked
+the same checkpoints all of its prompts, with most of the same system prompts and 48 new tokens.
 
 Kept are lm-eval's outputs without prompts, replies and addresses: the settings of each cell, and the id and
 the label of each prompt. Table and picture are the report's, made from them as from any logs.
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +37,9 @@ from overbench_tasks.logs import read_run
 from overbench_tasks.metrics import Rate
 from overbench_tasks.tables import read_table
 
-RECORDS: Final = Path(__file__).resolve().parents[1] / "data" / "campaign_drawn.jsonl.gz"
+DATA: Final = Path(__file__).resolve().parents[1] / "data"
+RECORDS: Final = DATA / "campaign_drawn.jsonl.gz"
+WHOLE: Final = DATA / "neighbour_outcomes" / "xstest.csv.gz"
 SETS: Final = {
     "hard": "`overbench_hard`",
     "pairs": "`overbench_pairs`, harmless halves",
@@ -79,7 +85,7 @@ def _labels(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for identity, row in rows.items():
         told = {name: row["doc"].get(name) for name in ("prompt_label", "category", "pair_id")}
         (verdict,) = map(json.loads, row["filtered_resps"][0])
-        yield {"id": identity, **told, "label": verdict["label"], "reason": verdict["reason"]}
+        yield {"id": identity, **told, "label": verdict["label"]}  # the reason has words of the reply
 
 
 def read() -> Inputs:
@@ -107,7 +113,7 @@ def _write_log(folder: Path, record: Mapping[str, Any]) -> None:
         {
             "doc": {**row, "prompt": row["id"]},
             "resps": [[""]],
-            "filtered_resps": [[json.dumps({"label": row["label"], "reason": row["reason"]})]],
+            "filtered_resps": [[json.dumps({"label": row["label"], "reason": ""})]],
             "filter": "rules",
         }
         for row in record["labels"]
@@ -132,6 +138,43 @@ def _told(rate: Rate) -> str:
     return f"{100 * rate.value:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
 
 
+def beside_whole_sets(inputs: Inputs) -> str:
+    """How far the rates on a hundred prompts of each side of XSTest are off those on all of them, where these
+    are known, and how many of the intervals hold them."""
+    safe = next(osr(one.matrix) for one in inputs.sets if one.name == "xstest_safe")
+    unsafe = next(one.correct_refusals() for one in inputs.unsafe if one.name == "xstest_unsafe")
+    known, instructions = _whole_rates(), _instructions()
+    pairs = []
+    for side, rates in (("safe", safe), ("unsafe", unsafe)):
+        for target, rate in rates.items():
+            checkpoint, _, system = target.partition(" +system:")
+            key = checkpoint, instructions[system or "none"], side
+            if key in known:
+                pairs.append((rate, known[key]))
+    errors = [100 * abs(rate.value - whole) for rate, whole in pairs]
+    held = sum(rate.low <= whole <= rate.high for rate, whole in pairs)
+    return (
+        f"{len(pairs)} of these rates are known on all prompts: the estimates are off by "
+        f"{sum(errors) / len(errors):.1f} points on average, by {max(errors):.1f} at most, "
+        f"and {held} of {len(pairs)} intervals hold them."
+    )
+
+
+def _instructions() -> dict[str, str]:
+    """Name of a system prompt -> its text."""
+    cells = [row for _, row in read_table(RECORDS) if "name" in row]
+    return {parts(row["name"])["system_prompt"]: row["results"]["system_instruction"] or "" for row in cells}
+
+
+def _whole_rates() -> dict[tuple[str, str, str], float]:
+    """Checkpoint, system instruction and side of XSTest -> the share refused of all its prompts."""
+    refused: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
+    for _, row in read_table(WHOLE):
+        asked = row["checkpoint"].lower(), row["system_instruction"] or "", row["prompt_label"]
+        refused[asked].append(row["outcome"] == "refused")
+    return {asked: sum(outcomes) / len(outcomes) for asked, outcomes in refused.items()}
+
+
 def trade_off(inputs: Inputs) -> Scatter:
     """The report's picture of XSTest."""
     pictures = (picture for section in build(inputs).sections for picture in section.pictures)
@@ -140,7 +183,7 @@ def trade_off(inputs: Inputs) -> Scatter:
 
 
 def main() -> None:
-    """Do what is asked for, and print the table."""
+    """Do what is asked for, and print the table and how far it is off."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -151,6 +194,7 @@ def main() -> None:
         keep(given.keep)
     inputs = read()
     print("\n".join(table(inputs)))
+    print(beside_whole_sets(inputs))
     if given.picture:
         given.picture.write_bytes(png(trade_off(inputs)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from campaign_picture import RECORDS, read, table, trade_off
+from campaign_picture import RECORDS, beside_whole_sets, read, table, trade_off
 from drawn_parts import table as drawn_table
 
 from generators.report.figures import png
@@ -29,7 +29,9 @@ def inputs() -> Inputs:
 
 def test_the_table_is_that_of_the_page(inputs: Inputs) -> None:
     told = "\n".join(table(inputs))
-    assert f"<!-- campaign drawn -->\n{told}\n<!-- /campaign drawn -->" in PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"<!-- campaign drawn -->\n{told}\n<!-- /campaign drawn -->" in page
+    assert beside_whole_sets(inputs) in page.replace("\n", " ")
 
 
 def test_every_target_was_asked_the_same_prompts_of_all_categories_and_no_text_is_kept(
@@ -40,7 +42,9 @@ def test_every_target_was_asked_the_same_prompts_of_all_categories_and_no_text_i
     for row in cells:
         asked[row["name"].rpartition("/")[2]].add(tuple(one["id"] for one in row["labels"]))
         assert all(re.fullmatch("ob-[0-9a-f]{12}", one["id"]) for one in row["labels"])
-        assert {"prompt", "reply"}.isdisjoint(*row["labels"])
+        assert all(
+            set(one) == {"id", "prompt_label", "category", "pair_id", "label"} for one in row["labels"]
+        )
     assert len(cells) == 36 and [len(ids) for ids in asked.values()] == [1] * 4
     for row in cells:
         if "xstest" in row["name"]:
