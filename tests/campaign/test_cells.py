@@ -123,7 +123,7 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     words = ["campaign", str(wider), "--out", str(tmp_path / "out"), "--until_width", "0.4", "--dry_run"]
     told = CliRunner().invoke(app, words).output
     assert "1 to ask; 2 are done" in told.replace("cells       ", "")
-    assert "set unsafe: all 200 prompts, though a cell stops once its interval is 40 points wide" in told
+    assert "set unsafe: all of 200 prompts, though a cell stops once its interval is 40 points wide" in told
 
 
 def in_types(folder: Path, turned: bool = False) -> str:
@@ -162,7 +162,7 @@ def test_sets_of_other_limits_share_an_lm_eval_that_takes_no_first_rows_and_all_
     file.write_text(yaml.safe_dump(settings))
     words = ["campaign", str(file), "--out", str(tmp_path / "out")]
     told = CliRunner().invoke(app, [*words, "--dry_run"]).output
-    assert "types: 20 of 100, drawn by seed 0, in 1 cells" in told
+    assert "types: 20 of 100, drawn by seed 0, in 1 cell\n" in told
     assert "overbench_hard: 12 of 1,271, drawn by seed 0, in 1 cells" in told
     [job] = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").jobs()
     assert "--limit" not in job.command and "types,overbench_hard_sample" in job.command

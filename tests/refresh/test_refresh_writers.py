@@ -135,4 +135,6 @@ def test_the_readme_says_what_the_records_say() -> None:
     for run in ("quality", "small"):
         own = [row for row in accepted if row["run"] == run]
         refused, read = sum(row["target"] == "refused" for row in own), sum(map(harmless, own))
-        assert re.search(rf"{refused} of (the )?{len(own)}\b[^.]*?, and {read} read as harmless", text)
+        assert re.search(
+            rf"{refused} of (the )?{len(own)}\b[^.]*?, and {read} (of them )?were judged harmless", text
+        )
