@@ -313,7 +313,7 @@ class TestHardSet:
         ("given", "said"),
         [
             ("org/c", "found 'org/c'. Did you mean 'org/b'"),
-            ("org/b,", "found ''. Did you mean 'org/b'"),
+            ("org/b,", "found ''. Targets: "),
             ("?", "Targets:"),
         ],
     )
