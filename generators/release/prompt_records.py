@@ -15,7 +15,7 @@ from generators.targets.naming import Aliases
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.prompts.prompt_labels import told_label
-from overbench_tasks.prompts.whose_features import told_round
+from overbench_tasks.prompts.whose_features import refresh_round
 from overbench_tasks.records import LABELS, PROVIDER
 from overbench_tasks.reply_rows import SAMPLES, reply_row
 from overbench_tasks.tables import read_table
@@ -110,7 +110,7 @@ def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
                     category,
                     or_bench_category=_or_bench(category),
                     features=features,
-                    round=told_round(doc),
+                    round=refresh_round(doc),
                     pair_id=pair_id,
                     unsafe=row.prompt_label == "unsafe",
                 )

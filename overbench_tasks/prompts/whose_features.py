@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def told_round(row: Mapping[str, Any]) -> int | None:
+def refresh_round(row: Mapping[str, Any]) -> int | None:
     """The round of the refresh that made a prompt; None where its row has none, or says something else."""
     text = str(row.get("round") or "").strip()
     return int(text) if text.isascii() and text.isdigit() else None
@@ -19,9 +19,9 @@ def told_round(row: Mapping[str, Any]) -> int | None:
 
 def attributed_features(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The row's ``features`` where attribution found them, else none."""
-    return () if told_round(row) is None else tuple(row.get("features") or ())
+    return () if refresh_round(row) is None else tuple(row.get("features") or ())
 
 
 def named_features(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The row's ``features`` where its writer or file names them, else none."""
-    return tuple(row.get("features") or ()) if told_round(row) is None else ()
+    return tuple(row.get("features") or ()) if refresh_round(row) is None else ()

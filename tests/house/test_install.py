@@ -21,7 +21,7 @@ from pathlib import Path
 import lm_eval
 import pytest
 
-pytestmark = pytest.mark.xdist_group("install")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("install")]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARENT_SITE = Path(sysconfig.get_paths()["purelib"])
@@ -37,7 +37,6 @@ NAMES = [
 ]
 OURS = f"{NAMES}\n"
 NONE = "[]\n"
-EDITABLE = [pytest.param(False, id="plain"), pytest.param(True, id="editable", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +142,7 @@ def test_source_archive_and_wheel_hold_every_file_of_the_packages(wheel: Path) -
     assert packed - set(zipfile.ZipFile(wheel).namelist()) == set()
 
 
-@pytest.mark.parametrize("editable", EDITABLE)
+@pytest.mark.parametrize("editable", [False, True], ids=["plain", "editable"])
 def test_an_install_is_found_and_leaves_nothing_behind(
     environment: Environment, wheel: Path, editable: bool
 ) -> None:
@@ -156,7 +155,7 @@ def test_an_install_is_found_and_leaves_nothing_behind(
     assert environment.run(LIST_OURS.format("")) == NONE
 
 
-@pytest.mark.parametrize("editable", EDITABLE)
+@pytest.mark.parametrize("editable", [False, True], ids=["plain", "editable"])
 def test_an_editable_lm_eval_finds_them_too(
     tmp_path: Path, wheel: Path, lm_eval_copy: Path, editable: bool
 ) -> None:

@@ -12,6 +12,9 @@ from generators.report.scatter import Scatter
 from generators.report.write_report import build
 from overbench_tasks.tables import read_table
 
+pytestmark = pytest.mark.slow  # tables and pictures of the pages
+
+
 README = Path(__file__).parents[2] / "README.md"
 
 

@@ -15,6 +15,9 @@ from generators.report.stats.rates import osr
 from generators.report.write_report import build, markdown
 from overbench_tasks.metrics import Rate
 
+pytestmark = pytest.mark.slow  # tables and pictures of the pages
+
+
 README = Path(__file__).parents[1] / "benchmarks" / "README.md"
 
 
