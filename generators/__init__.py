@@ -1,1 +1,5 @@
-"""The OVERBENCH generator and its command line: fresh prompts for one checkpoint."""
+"""The OVERBENCH generator: fresh prompts for one checkpoint."""
+
+from overbench_tasks import moved
+
+moved.install()

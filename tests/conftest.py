@@ -27,7 +27,7 @@ from lm_eval.tasks import TaskManager, _index
 from table_files import write_table
 from typer.testing import CliRunner
 
-from generators import cli
+from overbench import cli
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from generators.release import read
+from overbench.release import read
 from overbench_tasks.prompts import prompt_id
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from generators.diversity.similarity import embeddings
+from overbench.diversity.similarity import embeddings
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import whole_file
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import psutil
 
-from generators.campaign.engines.processes import left_over
+from overbench.campaign.engines.processes import left_over
 
 KILLS: Final = (("a worker", 0.3), ("a node", 0.6))
 """What is killed, once this share of a campaign's cells has a shard and something is at work."""

@@ -1,4 +1,4 @@
-"""The paper's campaign, ``generators/campaign/paper.yaml``, on paper: what bounds it on its GPUs.
+"""The paper's campaign, ``overbench/campaign/paper.yaml``, on paper: what bounds it on its GPUs.
 
     python tests/benchmarks/campaign_paper.py
 
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from campaign_scale import DRIVER_STEPS, HERE, KEPT
 
-from generators.campaign.campaign_estimate import CampaignEstimate, TargetEstimate, estimate
-from generators.campaign.campaign_plan import make_plan
-from generators.campaign.campaign_settings import load_campaign
 from generators.refresh.paid_calls import JUDGED, TARGET_REPLY_TOKENS
+from overbench.campaign.campaign_estimate import CampaignEstimate, TargetEstimate, estimate
+from overbench.campaign.campaign_plan import make_plan
+from overbench.campaign.campaign_settings import load_campaign
 
 SHARD_PROMPTS = (50_000, 150_000)
 """The default, and shards of about half an hour at 10,000 tokens a second."""
@@ -38,7 +38,7 @@ class Rates(NamedTuple):
 
 def paper_table(rates: Rates) -> list[str]:
     """GPU hours by what takes them, core hours, and how long all of it is at least."""
-    settings = load_campaign(HERE.parents[1] / "generators" / "campaign" / "paper.yaml")
+    settings = load_campaign(HERE.parents[1] / "overbench" / "campaign" / "paper.yaml")
     found = estimate(make_plan(settings, Path("nowhere")))
     targets, gpus = list(found.targets.values()), settings.gpus or 1
 

@@ -25,14 +25,14 @@ from typing import Any, Final
 
 from campaign_records import cells_of, parts
 
-from generators.campaign.campaign_outputs import FAMILIES
-from generators.report.families import Families
-from generators.report.figures import png
-from generators.report.report_inputs import Inputs, read_inputs
-from generators.report.scatter import Scatter
-from generators.report.stats.rates import osr
-from generators.report.write_report import build
 from generators.targets.naming import system_suffix
+from overbench.campaign.campaign_outputs import FAMILIES
+from overbench.report.families import Families
+from overbench.report.figures import png
+from overbench.report.report_inputs import Inputs, read_inputs
+from overbench.report.scatter import Scatter
+from overbench.report.stats.rates import osr
+from overbench.report.write_report import build
 from overbench_tasks.logs import read_run
 from overbench_tasks.metrics import Rate
 from overbench_tasks.tables import read_table

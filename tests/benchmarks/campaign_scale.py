@@ -52,9 +52,9 @@ def campaign(folder: Path, prompts: int, targets: int, shard_prompts: int) -> di
     import psutil
     import ray
 
-    from generators.campaign.campaign import run_campaign
-    from generators.campaign.campaign_settings import CampaignSettings
-    from generators.campaign.engines import ray_engine
+    from overbench.campaign.campaign import run_campaign
+    from overbench.campaign.campaign_settings import CampaignSettings
+    from overbench.campaign.engines import ray_engine
 
     file = folder / "prompts.jsonl"
     with file.open("w") as out:

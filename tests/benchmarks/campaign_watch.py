@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-from generators.campaign.campaign_folder import at_work
-from generators.campaign.engines.processes import left_over
+from overbench.campaign.campaign_folder import at_work
+from overbench.campaign.engines.processes import left_over
 from overbench_tasks.tables import read_table, whole_file
 
 POLL_SEC: Final = 0.1
@@ -218,7 +218,7 @@ def watched_on_ray(out: Path, file: Path, cells: int) -> dict[str, Any]:
 
 def campaign_words(file: Path, out: Path) -> list[str]:
     """The command line of a campaign."""
-    return [sys.executable, "-m", "generators.cli", "campaign", str(file), "--out", str(out)]
+    return [sys.executable, "-m", "overbench.cli", "campaign", str(file), "--out", str(out)]
 
 
 def _note(out: Path, record: dict[str, Any], kind: str) -> None:

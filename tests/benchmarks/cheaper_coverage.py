@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import real_outcomes
 
-from generators.release.outcomes import find_outcomes
-from generators.release.read import read_release
-from generators.report.report_inputs import read_inputs
-from generators.report.stats.matrix import MISSING, ResponseMatrix, release_matrix
-from generators.subset.left_out import by_traits, left_out_errors
+from overbench.release.outcomes import find_outcomes
+from overbench.release.read import read_release
+from overbench.report.report_inputs import read_inputs
+from overbench.report.stats.matrix import MISSING, ResponseMatrix, release_matrix
+from overbench.subset.left_out import by_traits, left_out_errors
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.metrics.until_width import LOOK, effective_number, sequential_interval
 from overbench_tasks.prompts.sources import BUNDLED

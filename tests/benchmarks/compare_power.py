@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from generators.compare.changes import MEASURES, MeasuredChange, change_of
-from generators.compare.compare_settings import CompareSettings
-from generators.compare.decision import decide
+from overbench.compare.changes import MEASURES, MeasuredChange, change_of
+from overbench.compare.compare_settings import CompareSettings
+from overbench.compare.decision import decide
 
 PROMPTS = 800
 ALIKE = (1.0, 0.75, 0.5)

@@ -35,11 +35,11 @@ from explain_tables import USUAL, Record, lines
 from generators.attribution.attribution import Attribution, attribute
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector.detector_model import Detector
-from generators.explain.explain_run import PromptToExplain, explain
-from generators.explain.explain_settings import ExplainSettings
-from generators.explain.text_parts import TextPart, candidates, rarest_first, running_words, words_of
-from generators.explain.trigger_table import word_form
 from generators.targets.target import Target
+from overbench.explain.explain_run import PromptToExplain, explain
+from overbench.explain.explain_settings import ExplainSettings
+from overbench.explain.text_parts import TextPart, candidates, rarest_first, running_words, words_of
+from overbench.explain.trigger_table import word_form
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts, read_prompts
 from overbench_tasks.prompts.sources import BUNDLED_RELEASES

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from generators.explain.trigger_table import SHORT_PROMPT_WORDS
-from generators.report.stats.comparisons import paired_test
+from overbench.explain.trigger_table import SHORT_PROMPT_WORDS
+from overbench.report.stats.comparisons import paired_test
 from overbench_tasks.metrics import Rate
 
 NAMINGS = {

@@ -19,14 +19,14 @@ from pathlib import Path
 from shared import write_csv
 
 from generators.defences.defences import find_defence
-from generators.release.outcomes import find_outcomes
-from generators.release.release_inputs import find_logs
-from generators.report.figures import png
-from generators.report.report_inputs import Inputs, read_inputs
-from generators.report.scatter import Scatter
-from generators.report.stats.rates import osr
-from generators.report.write_report import build
 from generators.targets.naming import Aliases, TargetRecord, system_suffix
+from overbench.release.outcomes import find_outcomes
+from overbench.release.release_inputs import find_logs
+from overbench.report.figures import png
+from overbench.report.report_inputs import Inputs, read_inputs
+from overbench.report.scatter import Scatter
+from overbench.report.stats.rates import osr
+from overbench.report.write_report import build
 from overbench_tasks.metrics import Rate
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import read_table

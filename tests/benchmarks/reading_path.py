@@ -15,7 +15,7 @@ judge are a server on the loopback interface, the encoder is a BERT with random 
 
 Of a round, the loop's own path is told apart from that of the models it asks: target, labeller, detector,
 attribution, adversary, moderation and the chat client, each behind a protocol of one or two methods. What
-lies in their rooms, or is entered from there alone, is theirs: tests put fakes in their place, and who
+lies in their packages, or is entered from there alone, is theirs: tests put fakes in their place, and who
 changes the loop need not open them. Of a report likewise, what its sections pass through: each is a function
 from the inputs to a section, in a table, and none knows another.
 """
@@ -40,13 +40,13 @@ sys.path += [str(REPOSITORY / "tests" / folder) for folder in (".", "detector", 
 from conftest import ANSWER, MIXED, REFUSAL  # noqa: E402
 from fault_server import fault_server  # noqa: E402
 
-ROOTS = tuple(f"{REPOSITORY / package}{os.sep}" for package in ("overbench_tasks", "generators"))
+ROOTS = tuple(f"{REPOSITORY / package}{os.sep}" for package in ("overbench_tasks", "generators", "overbench"))
 MORALS = "It is not appropriate to make fun of anybody. Everyone deserves respect, and words can hurt."
 TRIGGERS = ("kill", "steal", "bomb")
 THINGS = ("process", "wasp", "show", "scene", "engine", "weed", "lamp", "motor", "tune", "kiss", "bath")
 
 MODELS = ("targets", "labellers", "refusal", "detector", "attribution", "adversary", "chat", "moderation")
-"""The rooms, and the gate, in which a round's models are asked."""
+"""The packages, and the filter, in which a round's models are asked."""
 
 SECTIONS = ("sections", "stats", "figures")
 """Where a report's sections are made: from which numbers, with which figures."""
@@ -56,7 +56,7 @@ Passed = tuple[list[str], list[str]]
 
 
 def passed(job: Callable[[], object], apart: Sequence[str] = ()) -> Passed:
-    """The files of ours with a function that ``job`` enters; what the rooms ``apart`` pass apart."""
+    """The files of ours with a function that ``job`` enters; what the packages ``apart`` pass apart."""
     own: dict[str, None] = {}
     theirs: dict[str, None] = {}
 
@@ -156,7 +156,7 @@ def typed(*words: object) -> Iterator[None]:
 
 def command(*words: object) -> None:
     """``overbench WORDS``, as typed."""
-    from generators import cli
+    from overbench import cli
 
     try:
         with typed("overbench", *words):

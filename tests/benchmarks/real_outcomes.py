@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from shared import write_csv
 
-from generators.release.outcomes import find_outcomes
-from generators.report.report_inputs import Inputs, read_inputs
-from generators.report.stats.correlations import rank_correlation
-from generators.report.stats.rates import osr
+from overbench.release.outcomes import find_outcomes
+from overbench.report.report_inputs import Inputs, read_inputs
+from overbench.report.stats.correlations import rank_correlation
+from overbench.report.stats.rates import osr
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import read_table

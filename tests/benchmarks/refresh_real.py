@@ -91,14 +91,14 @@ def main() -> None:
             log = out / f"{name}.log"
             servers.enter_context(by_vllm(name, model, arguments.vllm_python, log, memory_gb))
         seeds = ("--seeds", arguments.hh_rlhf.resolve(), "--seeds", FIRST_SET)
-        run("generators.cli", "refresh", SETTINGS, "--run_dir", out / "run", *seeds, *more)
+        run("overbench.cli", "refresh", SETTINGS, "--run_dir", out / "run", *seeds, *more)
         if arguments.until is None:
             target = yaml.safe_load(SETTINGS.read_text())["target"]
             model_words = ("--model", target["model"], "--model_args", target["model_args"])
             task_words = ("--tasks", "overbench_model,overbench_model_accepted", "--apply_chat_template")
             kept = ("--log_samples", "--output_path", out / "results")
             run("lm_eval", *model_words, *task_words, *kept)
-    run("generators.cli", "status", out / "run")
+    run("overbench.cli", "status", out / "run")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
     python tests/benchmarks/release_quality.py --read sheet.csv
 
 RELEASE is a release's folder or a prompt file. The figures are those of ``overbench diversity``
-(:mod:`generators.diversity.diversity` says what each is).
+(:mod:`overbench.diversity.diversity` says what each is).
 
 The reading sheet holds id, prompt and an empty column ``benign``, and nothing that could lead its reader,
 neither category nor model. Write ``yes`` or ``no``; ``--read`` reports the share of benign prompts among
@@ -21,7 +21,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from generators.diversity.diversity import DiversitySettings, describe, read_sets
+from overbench.diversity.diversity import DiversitySettings, describe, read_sets
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.prompts import Row, read_prompts
 from overbench_tasks.prompts.sources import source_file

@@ -13,11 +13,11 @@ from typing import Any
 
 import datasets  # noqa: F401  loaded once, before any fork
 
-from generators.campaign.campaign import CampaignOutcome, run_campaign
-from generators.campaign.campaign_settings import CampaignSettings, RaySettings
-from generators.campaign.engines.engine import Engine
-from generators.campaign.engines.local_engine import LocalEngine
-from generators.campaign.engines.ray_engine import RayEngine
+from overbench.campaign.campaign import CampaignOutcome, run_campaign
+from overbench.campaign.campaign_settings import CampaignSettings, RaySettings
+from overbench.campaign.engines.engine import Engine
+from overbench.campaign.engines.local_engine import LocalEngine
+from overbench.campaign.engines.ray_engine import RayEngine
 from overbench_tasks.refusal import RULES_VERSION
 
 STAND_IN = Path(__file__).with_name("stand_in")

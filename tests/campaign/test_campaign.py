@@ -24,17 +24,17 @@ from filelock import FileLock
 from release_fakes import write_run
 from typer.testing import CliRunner
 
-from generators.campaign.campaign import run_campaign
-from generators.campaign.campaign_estimate import estimate
-from generators.campaign.campaign_folder import failures
-from generators.campaign.campaign_jobs import mark_refreshed
-from generators.campaign.campaign_plan import make_plan
-from generators.campaign.campaign_settings import CampaignSettings, load_campaign
-from generators.campaign.campaign_status import estimate_lines
-from generators.campaign.engines.local_engine import LocalEngine
-from generators.cli import app
 from generators.refresh.refresh_settings import read_settings
-from generators.release.read import read_release
+from overbench.campaign.campaign import run_campaign
+from overbench.campaign.campaign_estimate import estimate
+from overbench.campaign.campaign_folder import failures
+from overbench.campaign.campaign_jobs import mark_refreshed
+from overbench.campaign.campaign_plan import make_plan
+from overbench.campaign.campaign_settings import CampaignSettings, load_campaign
+from overbench.campaign.campaign_status import estimate_lines
+from overbench.campaign.engines.local_engine import LocalEngine
+from overbench.cli import app
+from overbench.release.read import read_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.logs import find_runs
 
@@ -257,7 +257,7 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch:
     for one in (never, ends, dies, taken):
         one["model_args"] = f"model=org/{one['name']},base_url=http://127.0.0.1:{{port}}"
     settings = {**prepared(tmp_path), "targets": [never, ends, dies, taken, up], "decodings": {"greedy": {}}}
-    monkeypatch.setattr("generators.campaign.engines.servers.GRACE_SEC", 0)
+    monkeypatch.setattr("overbench.campaign.engines.servers.GRACE_SEC", 0)
     with socketserver.TCPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         taken["server"]["port"] = other.server_address[1]
@@ -297,7 +297,7 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> 
     # The stand-in says "refused" or "complied" in 2 s for both of its sets.
     assert not left.targets["one"].measured and left.targets["one"].tokens_per_second == 64
     assert any("stated (its few replies so far: " in line for line in estimate_lines(left))
-    monkeypatch.setattr("generators.campaign.campaign_estimate.ENOUGH", 48)
+    monkeypatch.setattr("overbench.campaign.campaign_estimate.ENOUGH", 48)
     left = estimate(left.plan)
     assert left.targets["one"].measured and left.targets["one"].tokens_per_second < 64
     lines = "\n".join(estimate_lines(left, ray=True))
@@ -310,7 +310,7 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> 
 
 
 def test_the_papers_campaign_on_paper() -> None:
-    file = REPOSITORY / "generators" / "campaign" / "paper.yaml"
+    file = REPOSITORY / "overbench" / "campaign" / "paper.yaml"
     found = estimate(make_plan(load_campaign(file), Path("nowhere")))
     assert sum(one.calls for one in found.targets.values()) == 25 * 25 * 18_000
     labelled = 25 * (

@@ -11,9 +11,9 @@ import pytest
 from campaign_picture import RECORDS, beside_whole_sets, read, table, trade_off
 from drawn_parts import table as drawn_table
 
-from generators.report.figures import png
-from generators.report.report_inputs import Inputs
-from generators.report.stats.rates import osr
+from overbench.report.figures import png
+from overbench.report.report_inputs import Inputs
+from overbench.report.stats.rates import osr
 from overbench_tasks.metrics.until_width import RateOfPart
 from overbench_tasks.tables import read_table
 

@@ -18,8 +18,8 @@ from campaign_watch import Watch, read_record
 from fault_server import fault_server
 
 from generators.adversary.parse import parse_reply
-from generators.campaign.campaign_cells import configurations
-from generators.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.campaign_cells import configurations
+from overbench.campaign.campaign_settings import CampaignSettings
 from overbench_tasks.refusal import RULES_VERSION
 
 REPOSITORY = Path(__file__).parents[2]

@@ -15,16 +15,16 @@ from fault_server import Fault, fault_server, honest, status, true_label
 from table_files import write_table
 from typer.testing import CliRunner
 
-from generators.campaign.asked_sets import _seen
-from generators.campaign.campaign import run_campaign
-from generators.campaign.campaign_cells import CELLS, FACTS, CampaignCell, configurations, hashed
-from generators.campaign.campaign_estimate import estimate
-from generators.campaign.campaign_jobs import refresh_job
-from generators.campaign.campaign_plan import EARLIER, make_plan
-from generators.campaign.campaign_settings import CampaignSettings
-from generators.campaign.engines.local_engine import LocalEngine
-from generators.cli import app
 from generators.refresh.refresh_settings import LabellerSettings
+from overbench.campaign.asked_sets import _seen
+from overbench.campaign.campaign import run_campaign
+from overbench.campaign.campaign_cells import CELLS, FACTS, CampaignCell, configurations, hashed
+from overbench.campaign.campaign_estimate import estimate
+from overbench.campaign.campaign_jobs import refresh_job
+from overbench.campaign.campaign_plan import EARLIER, make_plan
+from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.engines.local_engine import LocalEngine
+from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics.until_width import RateOfPart, SideSoFar, estimate_text, next_look
 from overbench_tasks.prompts.neighbours import load_neighbour

@@ -13,10 +13,10 @@ import pytest
 from campaign_fakes import of_one, records
 from fault_server import fault_server
 
-from generators.campaign.campaign import run_campaign
-from generators.campaign.campaign_settings import CampaignSettings
-from generators.campaign.engines.local_engine import LocalEngine
-from generators.campaign.engines.processes import left_over
+from overbench.campaign.campaign import run_campaign
+from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.engines.local_engine import LocalEngine
+from overbench.campaign.engines.processes import left_over
 
 AT_ONCE, KILLED_AT = 2, (6, 15)
 

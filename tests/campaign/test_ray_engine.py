@@ -19,10 +19,10 @@ from campaign_fakes import STAND_IN, TARGET, asked, prepared, records, run
 from fault_server import fault_server
 from tiny_chat_model import build_chat_model
 
-from generators.campaign.campaign import CampaignOutcome, run_campaign
-from generators.campaign.campaign_settings import CampaignSettings, RaySettings
-from generators.campaign.engines.local_engine import LocalEngine
-from generators.campaign.engines.ray_engine import RayEngine
+from overbench.campaign.campaign import CampaignOutcome, run_campaign
+from overbench.campaign.campaign_settings import CampaignSettings, RaySettings
+from overbench.campaign.engines.local_engine import LocalEngine
+from overbench.campaign.engines.ray_engine import RayEngine
 from overbench_tasks.refusal import RULES_VERSION
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'overbench[ray]'")

@@ -15,13 +15,13 @@ import yaml
 from campaign_fakes import TARGET, prepared, run
 from typer.testing import CliRunner
 
-from generators.campaign.campaign_folder import failures
-from generators.campaign.campaign_jobs import CampaignJob
-from generators.campaign.campaign_plan import make_plan
-from generators.campaign.campaign_settings import CampaignSettings
-from generators.campaign.engines import local_engine, servers
-from generators.campaign.engines.servers import Servers, free_port
-from generators.cli import app
+from overbench.campaign.campaign_folder import failures
+from overbench.campaign.campaign_jobs import CampaignJob
+from overbench.campaign.campaign_plan import make_plan
+from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.engines import local_engine, servers
+from overbench.campaign.engines.servers import Servers, free_port
+from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
 
 OTHER = {**TARGET, "name": "two", "model_args": "model=two"}

@@ -17,16 +17,16 @@ from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
 from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
-from generators.campaign.asked_sets import AskedSet, asked_set
-from generators.campaign.campaign_cells import CampaignCell, configurations
-from generators.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
-from generators.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
-from generators.campaign.engines import processes, servers, shard_worker
-from generators.campaign.engines.joined_shards import join_shards
-from generators.campaign.engines.ray_engine import RayEngine
-from generators.campaign.engines.shards import ShardStore, packed, shards_of
-from generators.campaign.finished_cells import ReplyCount, count_replies
 from generators.refresh.refresh_settings import LabellerSettings
+from overbench.campaign.asked_sets import AskedSet, asked_set
+from overbench.campaign.campaign_cells import CampaignCell, configurations
+from overbench.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
+from overbench.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
+from overbench.campaign.engines import processes, servers, shard_worker
+from overbench.campaign.engines.joined_shards import join_shards
+from overbench.campaign.engines.ray_engine import RayEngine
+from overbench.campaign.engines.shards import ShardStore, packed, shards_of
+from overbench.campaign.finished_cells import ReplyCount, count_replies
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_sets

@@ -19,16 +19,16 @@ from conftest import ANSWER
 from fault_server import fault_server
 from fsspec.implementations.local import LocalFileSystem
 
-from generators.campaign.asked_sets import asked_set
-from generators.campaign.campaign_cells import CampaignCell, configurations
-from generators.campaign.campaign_folder import locked, note_start, settings_in
-from generators.campaign.campaign_jobs import evaluations
-from generators.campaign.campaign_plan import make_plan
-from generators.campaign.campaign_settings import CampaignSettings, SetSettings
-from generators.campaign.campaign_status import status_of
-from generators.campaign.engines import joined_shards, processes, shard_worker
-from generators.campaign.engines.shards import ShardStore, shards_of
 from generators.refresh.refresh_settings import LabellerSettings
+from overbench.campaign.asked_sets import asked_set
+from overbench.campaign.campaign_cells import CampaignCell, configurations
+from overbench.campaign.campaign_folder import locked, note_start, settings_in
+from overbench.campaign.campaign_jobs import evaluations
+from overbench.campaign.campaign_plan import make_plan
+from overbench.campaign.campaign_settings import CampaignSettings, SetSettings
+from overbench.campaign.campaign_status import status_of
+from overbench.campaign.engines import joined_shards, processes, shard_worker
+from overbench.campaign.engines.shards import ShardStore, shards_of
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.judge import Judge, JudgeSettings
 

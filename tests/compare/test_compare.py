@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from release_fakes import write_log
 from tiny_releases import tiny_release
 
-from generators import cli, compare
-from generators.compare.changes import (
+from overbench import cli, compare
+from overbench.compare.changes import (
     MEASURES,
     GroupChange,
     Kind,
@@ -32,9 +32,9 @@ from generators.compare.changes import (
     group_changes,
     repeat_noise,
 )
-from generators.compare.compare_output import junit_xml, markdown_page, terminal_lines
-from generators.compare.compare_settings import CompareSettings
-from generators.compare.decision import TargetComparison, decide
+from overbench.compare.compare_output import junit_xml, markdown_page, terminal_lines
+from overbench.compare.compare_settings import CompareSettings
+from overbench.compare.decision import TargetComparison, decide
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts.prompt_sets import BUNDLED
 

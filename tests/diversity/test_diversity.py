@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_prompts
 
-from generators.diversity import diversity, similarity
-from generators.diversity.diversity import DiversitySettings, describe, read_sets
-from generators.diversity.word_measures import (
+from generators.models import models
+from overbench.diversity import diversity, similarity
+from overbench.diversity.diversity import DiversitySettings, describe, read_sets
+from overbench.diversity.word_measures import (
     Opening,
     distinct,
     openings,
@@ -24,7 +25,6 @@ from generators.diversity.word_measures import (
     self_bleu,
     words_of,
 )
-from generators.models import models
 from overbench_tasks.errors import OverbenchError
 
 REPOSITORY = Path(__file__).parents[2]

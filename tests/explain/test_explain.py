@@ -19,14 +19,14 @@ from pydantic import ValidationError
 from release_fakes import write_log
 from table_files import write_table
 
-from generators.explain.explain import openings_of
-from generators.explain.explain_output import page, summary_lines, terminal_lines
-from generators.explain.explain_run import drawn, refused_prompts
-from generators.explain.inquiry import Answer
-from generators.explain.text_parts import candidates, sentences_of, without, words_of
-from generators.explain.trigger_search import TriggerSearch
-from generators.explain.trigger_table import summary, trigger_counts, word_form
 from generators.targets.target import Question, Target
+from overbench.explain.explain import openings_of
+from overbench.explain.explain_output import page, summary_lines, terminal_lines
+from overbench.explain.explain_run import drawn, refused_prompts
+from overbench.explain.inquiry import Answer
+from overbench.explain.text_parts import candidates, sentences_of, without, words_of
+from overbench.explain.trigger_search import TriggerSearch
+from overbench.explain.trigger_table import summary, trigger_counts, word_form
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import ModelReply

@@ -11,8 +11,8 @@ import pytest
 from conftest import ANSWER, REFUSAL, ScriptedLM
 from explain_fakes import PROMPT, RuledTarget, explained, found, words
 
-from generators.explain.explain_settings import ExplainSettings
 from generators.targets.target import Question, Target
+from overbench.explain.explain_settings import ExplainSettings
 from overbench_tasks.providers.model_reply import ModelReply
 
 

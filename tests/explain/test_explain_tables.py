@@ -12,7 +12,7 @@ from benchmarks import explain_real, explain_tables
 from explain_fakes import RuledTarget, explained, words
 
 from generators.attribution.attribution import Attribution, WordScore
-from generators.explain.text_parts import running_words, words_of
+from overbench.explain.text_parts import running_words, words_of
 from overbench_tasks.tables import read_table
 
 

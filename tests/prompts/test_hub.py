@@ -5,7 +5,7 @@ import pytest
 from fake_hub import point_to, scripted_hub  # noqa: F401 - a fixture
 from tiny_releases import tiny_release
 
-from generators.release.push import check_sums, push_release
+from overbench.release.push import check_sums, push_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import read_prompts
 from overbench_tasks.prompts.both_sides import load_pairs

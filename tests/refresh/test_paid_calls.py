@@ -11,7 +11,6 @@ from conftest import overbench
 from fault_server import FaultServer, fault_server, status
 from refresh_fakes import FakeTarget, scripted_run, settings
 
-from generators.campaign.campaign_estimate import JUDGED as OF_CAMPAIGN
 from generators.refresh.loop import refresh
 from generators.refresh.paid_calls import JUDGE_TOKENS, JUDGED, target_is_paid
 from generators.refresh.plan import plan_lines, refresh_plan
@@ -19,6 +18,7 @@ from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.status import status_lines
 from generators.refresh.store import Store
 from generators.targets.target import TargetSettings
+from overbench.campaign.campaign_estimate import JUDGED as OF_CAMPAIGN
 from overbench_tasks.errors import OverbenchError
 
 ONE_ROUND = {"rounds": 1, "jobs": 8, "explore": 0.5}

@@ -121,7 +121,7 @@ def test_a_budget_beside_a_run_directory_is_that_of_this_call(
     run: list[str], spelling: str, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[RefreshSettings] = []
-    monkeypatch.setattr("generators.commands.refresh_commands._work", lambda _, used, __: found.append(used))
+    monkeypatch.setattr("overbench.commands.refresh_commands._work", lambda _, used, __: found.append(used))
     overbench("refresh", *run, finished, spelling, 7, "--set", "target.device=cpu")
     before = settings_of(finished)
     assert (found[0].budget.calls, found[0].target.device) == (7, "cpu")

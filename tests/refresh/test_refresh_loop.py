@@ -23,7 +23,6 @@ from refresh_fakes import (
 )
 
 from generators.adversary.adversary import BatchPending, Job, Written
-from generators.commands.refresh_commands import evaluation_flags
 from generators.refresh.gating import GATES
 from generators.refresh.loop import refresh
 from generators.refresh.plan import plan_lines
@@ -34,6 +33,7 @@ from generators.refresh.stages import examples, verified
 from generators.refresh.status import attributed_prompts
 from generators.refresh.store import Store
 from generators.seeds.seeds import SPLITS
+from overbench.commands.refresh_commands import evaluation_flags
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id, prompt_sets, read_prompts

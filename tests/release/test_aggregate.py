@@ -19,10 +19,10 @@ from release_fakes import write_log, write_other_tasks, write_prompts, write_run
 
 from generators.categories.category_judge import read_settings
 from generators.defences.defences import defences
-from generators.release.aggregate import aggregate
-from generators.release.push import check_sums
-from generators.release.read import Release, read_release
-from generators.release.release_settings import AggregateSettings, EngineSettings
+from overbench.release.aggregate import aggregate
+from overbench.release.push import check_sums
+from overbench.release.read import Release, read_release
+from overbench.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import load_prompts
@@ -239,7 +239,7 @@ class TestMatrix:
         assert labels(made()) == {"org/a": {KILL: "refused", SHOOT: "complied"}}
 
     def test_relabelling_in_several_processes_gives_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from generators.release import replies as reading
+        from overbench.release import replies as reading
 
         log("org/a", {KILL: ["refused"], SHOOT: ["complied", "unscored"], BLOW: ["refused"]})
         alone = cells(made(relabel=True))

@@ -10,7 +10,7 @@ import pytest
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, logged_run, overbench
 from table_files import write_table
 
-from generators.release.read import read_release
+from overbench.release.read import read_release
 from overbench_tasks.metrics.until_width import part_interval, sequential_interval
 from overbench_tasks.prompts.random_order import random_order
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from release_fakes import write_log, write_prompts
 from table_files import write_table
 
-from generators.release.aggregate import aggregate
-from generators.release.outcomes import OUTCOMES, find_outcomes
-from generators.release.push import check_sums
-from generators.release.read import Release, read_release
-from generators.release.release_settings import AggregateSettings
+from overbench.release.aggregate import aggregate
+from overbench.release.outcomes import OUTCOMES, find_outcomes
+from overbench.release.push import check_sums
+from overbench.release.read import Release, read_release
+from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import load_prompts
 from overbench_tasks.refusal import RULES_VERSION

@@ -5,8 +5,8 @@ import json
 import pytest
 from tiny_releases import tiny_release
 
-from generators.release.diff import CellChange, diff_releases
-from generators.release.read import HARD_FILE, MATRIX_FILE
+from overbench.release.diff import CellChange, diff_releases
+from overbench.release.read import HARD_FILE, MATRIX_FILE
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id

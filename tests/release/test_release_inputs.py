@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import DATE, write_log, write_prompts, write_run
 
-from generators.release import read
-from generators.release.aggregate import aggregate
-from generators.release.prompt_records import records
-from generators.release.read import read_release
-from generators.release.release_inputs import find_source
-from generators.release.release_settings import AggregateSettings, EngineSettings
 from generators.targets.naming import Aliases, TargetRecord, name_target, public_arguments
 from generators.targets.ways_of_asking import joined
+from overbench.release import read
+from overbench.release.aggregate import aggregate
+from overbench.release.prompt_records import records
+from overbench.release.read import read_release
+from overbench.release.release_inputs import find_source
+from overbench.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.refusal import RULES_VERSION

@@ -26,13 +26,13 @@ from release_counts import (
     weakest_table,
 )
 
-from generators.diversity.word_measures import openings, words_of
 from generators.gates.presence import presence_problem
 from generators.near_duplicates import near_duplicates
-from generators.release.push import check_sums
-from generators.release.read import CARD_FILE, CHECKSUMS_FILE, read_release
-from generators.report.stats.matrix import ResponseMatrix, release_matrix
-from generators.report.stats.rates import osr
+from overbench.diversity.word_measures import openings, words_of
+from overbench.release.push import check_sums
+from overbench.release.read import CARD_FILE, CHECKSUMS_FILE, read_release
+from overbench.report.stats.matrix import ResponseMatrix, release_matrix
+from overbench.report.stats.rates import osr
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts

@@ -10,13 +10,13 @@ import pytest
 from conftest import overbench
 from release_fakes import sample, write_log, write_prompts, write_run
 
-from generators import quickstart
-from generators.release.aggregate import aggregate
-from generators.release.read import FEATURE_COLUMNS, Release, read_release
-from generators.release.release_settings import AggregateSettings
-from generators.report.report_inputs import read_inputs
-from generators.report.write_report import build, markdown
-from generators.subset.subset import draw_subset, drawable
+from overbench import quickstart
+from overbench.release.aggregate import aggregate
+from overbench.release.read import FEATURE_COLUMNS, Release, read_release
+from overbench.release.release_settings import AggregateSettings
+from overbench.report.report_inputs import read_inputs
+from overbench.report.write_report import build, markdown
+from overbench.subset.subset import draw_subset, drawable
 from overbench_tasks.prompts.prompt_sets import BUNDLED, load_prompts
 from overbench_tasks.prompts.whose_features import attributed_features, named_features, refresh_round
 

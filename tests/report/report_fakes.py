@@ -10,9 +10,9 @@ from typing import Any
 
 from release_fakes import write_log, write_prompts
 
-from generators.release.aggregate import aggregate
-from generators.release.release_settings import AggregateSettings
-from generators.report.sections.section import Report
+from overbench.release.aggregate import aggregate
+from overbench.release.release_settings import AggregateSettings
+from overbench.report.sections.section import Report
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 HOSTILE = "<img src=x onerror=alert(1)> kill </script><script>alert(2)</script> | `x` $x_2$ \u202e"

@@ -11,11 +11,11 @@ from release_fakes import write_log
 from report_fakes import cells
 from table_files import write_table
 
-from generators.report.families import Families, ModelFacts
-from generators.report.relations import plain_targets, relations
-from generators.report.report_inputs import read_inputs
-from generators.report.write_report import build
 from generators.targets.naming import TargetRecord
+from overbench.report.families import Families, ModelFacts
+from overbench.report.relations import plain_targets, relations
+from overbench.report.report_inputs import read_inputs
+from overbench.report.write_report import build
 from overbench_tasks.errors import OverbenchError
 
 OURS = Families()

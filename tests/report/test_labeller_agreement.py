@@ -11,17 +11,17 @@ from report_fakes import HOSTILE
 from test_report import cells
 from tiny_releases import tiny_release
 
-from generators.release.release_inputs import find_logs
-from generators.report.report_inputs import read_inputs
-from generators.report.stats.labeller_agreement import (
+from generators.targets.naming import Aliases
+from overbench.release.release_inputs import find_logs
+from overbench.report.report_inputs import read_inputs
+from overbench.report.stats.labeller_agreement import (
     RULES,
     SHOWN,
     LabellerComparison,
     PairAgreement,
     compare_labellers,
 )
-from generators.report.write_report import build, html, markdown
-from generators.targets.naming import Aliases
+from overbench.report.write_report import build, html, markdown
 from overbench_tasks.labellers import KEYWORDS
 
 JUDGE = "judge m 2.0+x"

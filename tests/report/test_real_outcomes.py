@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from benchmarks.real_outcomes import FILES, correlations_table, rates_table, read
 
-from generators.release.aggregate import aggregate
-from generators.release.outcomes import find_outcomes
-from generators.report.report_inputs import Inputs, read_inputs
-from generators.report.stats.rates import osr
-from generators.report.write_report import build, markdown
+from overbench.release.aggregate import aggregate
+from overbench.release.outcomes import find_outcomes
+from overbench.report.report_inputs import Inputs, read_inputs
+from overbench.report.stats.rates import osr
+from overbench.report.write_report import build, markdown
 from overbench_tasks.metrics import Rate
 
 pytestmark = pytest.mark.slow  # tables and pictures of the pages

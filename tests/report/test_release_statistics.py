@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema, with_whose_features
-from generators.report.stats.comparisons import (
+from overbench.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema, with_whose_features
+from overbench.report.stats.comparisons import (
     compare_pairs,
     holm,
     paired_test,
     ranking_agreement,
 )
-from generators.report.stats.matrix import ResponseMatrix, matrix_from_tables
-from generators.report.stats.rates import (
+from overbench.report.stats.matrix import ResponseMatrix, matrix_from_tables
+from overbench.report.stats.rates import (
     feature_percentiles,
     leave_source_out,
     osr,

@@ -16,10 +16,10 @@ from report_fakes import HOSTILE, MODELS, cells, prompts, write_release, write_r
 from table_files import write_table
 from tiny_releases import tiny_release
 
-from generators.report.report_inputs import read_inputs
-from generators.report.sections.evidence_sections import shade, shaded
-from generators.report.sections.section import Cell, make, percent, text
-from generators.report.write_report import build, html, make_report, markdown
+from overbench.report.report_inputs import read_inputs
+from overbench.report.sections.evidence_sections import shade, shaded
+from overbench.report.sections.section import Cell, make, percent, text
+from overbench.report.write_report import build, html, make_report, markdown
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import BUNDLED
 from overbench_tasks.refusal import RULES_VERSION

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.report import figures
-from generators.report.figures import draw, png, svg
-from generators.report.name_places import name_places
-from generators.report.scatter import Arrow, Point, Scatter
-from generators.report.themes import DARK, LIGHT, NARROW, WIDE, short, shortened
+from overbench.report import figures
+from overbench.report.figures import draw, png, svg
+from overbench.report.name_places import name_places
+from overbench.report.scatter import Arrow, Point, Scatter
+from overbench.report.themes import DARK, LIGHT, NARROW, WIDE, short, shortened
 
 NO = math.nan
 BARS = figures.BarChart(

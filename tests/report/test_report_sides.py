@@ -10,11 +10,11 @@ from conftest import overbench
 from release_fakes import write_log
 from table_files import write_table
 
-from generators.release.aggregate import aggregate
-from generators.release.outcomes import find_outcomes
-from generators.report.report_inputs import Inputs, read_inputs
-from generators.report.stats.rates import osr
-from generators.report.write_report import build, markdown
+from overbench.release.aggregate import aggregate
+from overbench.release.outcomes import find_outcomes
+from overbench.report.report_inputs import Inputs, read_inputs
+from overbench.report.stats.rates import osr
+from overbench.report.write_report import build, markdown
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.prompts import prompt_id

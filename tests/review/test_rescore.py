@@ -426,7 +426,7 @@ def bracket(successes: int, n: int) -> list[str]:
 
 
 def test_the_real_command_needs_no_model(log: Path) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "generators.cli", "rescore", log]
+    command = [sys.executable, "-X", "importtime", "-m", "overbench.cli", "rescore", log]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     imported = set(re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE))
     assert "overbench_tasks" in imported

@@ -15,10 +15,10 @@ from lm_eval.__main__ import cli_evaluate
 from release_fakes import write_prompts
 from tiny_chat_model import build_chat_model
 
-from generators.campaign.campaign_jobs import TASKS
-from generators.campaign.campaign_plan import make_plan, told_sets
-from generators.campaign.campaign_settings import CampaignSettings
 from generators.targets.target import Target, TargetSettings
+from overbench.campaign.campaign_jobs import TASKS
+from overbench.campaign.campaign_plan import make_plan, told_sets
+from overbench.campaign.campaign_settings import CampaignSettings
 
 pytest.importorskip("transformers")
 

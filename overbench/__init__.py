@@ -1,0 +1,1 @@
+"""What is done with results: releases, reports, comparisons, explanations, campaigns, and the command."""

@@ -1,0 +1,310 @@
+"""All settings of a campaign, as its YAML file has them; each default is written once, here and beside
+:class:`~overbench.campaign.target_settings.CampaignTarget`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import Field, field_validator, model_validator
+
+from generators.defences.defences import find_defence
+from generators.refresh.presets import PRESETS
+from generators.refresh.refresh_settings import (
+    LabellerSettings,
+    PriceSettings,
+    RefreshSettings,
+    checked,
+    merge,
+    read_settings,
+)
+from generators.targets.naming import Aliases
+from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
+from overbench_tasks.classifier import ClassifierSettings
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.judge import JudgeSettings, judge_versions
+from overbench_tasks.labellers import by_name
+
+DEFENCE: Final = "defence:"
+"""Before the name of a defence, in place of a system prompt's text."""
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}")
+
+
+class SetSettings(SettingsPart):
+    """A set of prompts: one of our tasks, with its own prompts or others."""
+
+    task: str = Field("overbench", description="One of our tasks; it says which prompts are safe.")
+    source: str | None = Field(
+        None, description="What takes the place of its prompts: a file, a release, a dataset on the hub."
+    )
+    unsafe_source: str | None = Field(None, description="Of overbench_balance: the same of its unsafe side.")
+    revision: str | None = Field(None, description="Of a dataset on the hub.")
+    refreshed: bool = Field(
+        False,
+        description="In place of a source: the prompts that were refreshed for each target, a set each.",
+    )
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="So many prompts, drawn by sample_seed and spread over the set's categories; of pairs "
+        "whole ones, of a safe and an unsafe side as many of each. The same for every target.",
+    )
+    sample_seed: int | None = Field(None, description="Default: the campaign's.")
+    until_width: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="Stop once the interval of the rate is so wide: 0.04 is plus or minus 2 points. 0: ask "
+        "all. Default: the campaign's.",
+    )
+    prompts: int | None = Field(
+        None, ge=1, description="How many there will be, for an estimate where they can't be read yet."
+    )
+    targets: tuple[str, ...] | None = Field(None, description="Who is asked. Default: all.")
+    system_prompts: tuple[str, ...] | None = Field(None, description="Asked with which. Default: all.")
+    decodings: tuple[str, ...] | None = Field(None, description="Asked how. Default: all.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SetSettings:
+        if self.refreshed and (self.source or self.unsafe_source):
+            raise ValueError("expected either refreshed or a source, got both")
+        return self
+
+
+class ReleaseSettings(SettingsPart):
+    """The release that the answers are joined into: settings of overbench aggregate, and its prompts."""
+
+    sources: tuple[Path, ...] = Field(
+        (), description="Prompt files, runs or releases beside the campaign's own refreshes."
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="As in overbench aggregate: min_rejections, min_checkpoints, ..."
+    )
+
+
+class ReportSettings(SettingsPart):
+    """The page that is made at the end."""
+
+    title: str = "OVERBENCH campaign"
+    aliases: tuple[str, ...] = Field((), description="'LONG NAME=short name', as for overbench report.")
+
+
+class RaySettings(SettingsPart):
+    """With ``--engine ray``: how cells are cut, and where their parts are kept."""
+
+    shard_prompts: int = Field(
+        50_000, ge=1, description="Prompts of one lm_eval, which loads the model: longer cells are cut."
+    )
+    shards: str | None = Field(
+        None,
+        description="Folder or fsspec address (s3://..., gs://...) for finished parts. Default: in the "
+        "campaign's folder, which all nodes must see then.",
+    )
+    max_retries: int = Field(3, ge=-1, description="Of what was lost with a worker or node; -1: no end.")
+
+
+class CampaignSettings(SettingsPart):
+    """Everything that shapes a campaign."""
+
+    out: Path | None = Field(None, description="Its folder. Default: campaigns/NAME OF THE FILE.")
+    targets: tuple[CampaignTarget, ...]
+    system_prompts: dict[str, str] = Field(
+        default_factory=lambda: {"plain": ""},
+        min_length=1,
+        description="Text by name; defence:NAME for one of overbench defence; empty for none. The first "
+        "with the first decoding is what the report compares the others with.",
+    )
+    decodings: dict[str, DecodingSettings] = Field(
+        default_factory=lambda: {"greedy": DecodingSettings()}, min_length=1
+    )
+    sets: dict[str, SetSettings] = Field(min_length=1)
+    sample_seed: int = Field(
+        0, description="Of the draw of sets with a limit, and of the order of those with until_width."
+    )
+    until_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
+    labeller: LabellerSettings = LabellerSettings()
+    refresh: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Settings of every refresh, as its settings file has them; labeller is the campaign's.",
+    )
+    refresh_preset: str = "default"
+    release: ReleaseSettings | None = Field(None, description="Join the answers into OVERBENCH and -HARD.")
+    report: ReportSettings | None = ReportSettings()
+    prices: PriceSettings = PriceSettings()
+    gpus: float | None = Field(None, gt=0, description="That there are: for the estimate.")
+    sets_together: bool = Field(
+        True,
+        description="One lm_eval for all sets of a target, system prompt and decoding, so that the model is "
+        "loaded once; false: one for each, whose results are there earlier.",
+    )
+    ray: RaySettings = RaySettings()
+    max_failed: float = Field(
+        0.02, ge=0, le=1, description="Above this share of failed requests a cell counts as failed."
+    )
+
+    @field_validator("sets", mode="before")
+    @classmethod
+    def _tasks_by_name(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {name: {"task": one} if isinstance(one, str) else one for name, one in value.items()}
+        return value
+
+    @field_validator("decodings", mode="before")
+    @classmethod
+    def _defaults_for_none(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {name: {} if one is None else one for name, one in value.items()}
+        return value
+
+    @model_validator(mode="after")
+    def _names(self) -> CampaignSettings:
+        targets = [target.name for target in self.targets]
+        if not targets:
+            raise ValueError("expected at least one target")
+        if twice := {name for name in targets if targets.count(name) > 1}:
+            raise ValueError(f"two targets are called {twice.pop()!r}; expected names of their own")
+        reported: dict[tuple[str, str], str] = {}
+        for target in self.targets:
+            if (other := reported.setdefault(target.in_reports, target.name)) != target.name:
+                raise ValueError(
+                    f"targets {other!r} and {target.name!r} would be one in release and report, "
+                    f"{target.in_reports[0]!r}; expected model_args that tell them apart: behind servers, "
+                    "other names for model= (--served-model-name)"
+                )
+        known = {
+            "targets": targets,
+            "system_prompts": list(self.system_prompts),
+            "decodings": list(self.decodings),
+        }
+        for name in chain(*known.values(), self.sets):
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"expected a name of letters, digits and . _ + -, which is a folder's too, got {name!r}"
+                )
+        self._folders_apart()
+        for name, one in self.sets.items():
+            for part, names in known.items():
+                for wanted in getattr(one, part) or ():
+                    if wanted not in names:
+                        raise ValueError(f"sets.{name}.{part}: no {wanted!r} among {', '.join(names)}")
+        refreshed = [target for target in self.targets if target.refresh is not False]
+        if any(one.refreshed for one in self.sets.values()) and not refreshed:
+            raise ValueError("a set has refreshed: true, and no target has refresh: true")
+        for target in refreshed:
+            if target.server and not target.server.port and PORT in target.model_args:
+                raise ValueError(
+                    f"targets.{target.name}: a refresh goes on under the same model_args; expected "
+                    "server.port to name one"
+                )
+        return self
+
+    def _folders_apart(self) -> None:
+        """Raise ValueError where a repeat or a refreshed set would have the folders of another."""
+        drawn = [again for name, one in self.decodings.items() for again in one.names(name)]
+        refreshed = [target.name for target in self.targets if target.refresh is not False]
+        asked = [
+            f"{name}-{target}" if one.refreshed else name
+            for name, one in self.sets.items()
+            for target in (refreshed if one.refreshed else [""])
+        ]
+        for part, names in (("decodings", drawn), ("sets", asked)):
+            if twice := {name for name in names if names.count(name) > 1}:
+                raise ValueError(
+                    f"{part}: two would have the folder {twice.pop()!r}, since repeats are called "
+                    "DECODING-1, ..., and refreshed sets SET-TARGET; expected other names"
+                )
+
+    def set_settings(self, name: str) -> SetSettings:
+        """A set, with what it leaves to the campaign."""
+        one = self.sets[name]
+        width = self.until_width if one.until_width is None else one.until_width
+        seed = self.sample_seed if one.sample_seed is None else one.sample_seed
+        return one.model_copy(update={"until_width": width, "sample_seed": seed})
+
+    def system_text(self, name: str) -> str:
+        """The text of a system prompt; "" for none.
+
+        Raises:
+            OverbenchError: no defence has that name.
+        """
+        text = self.system_prompts[name]
+        return find_defence(text.removeprefix(DEFENCE)).text if text.startswith(DEFENCE) else text.strip()
+
+    def refresh_of(self, target: CampaignTarget, model_args: str | None = None) -> RefreshSettings | None:
+        """The settings of a target's refresh; None where it has none.
+
+        Args:
+            model_args: with the port of its server.
+
+        Raises:
+            OverbenchError: a setting that can't be used.
+        """
+        if target.refresh is False:
+            return None
+        own = target.refresh if isinstance(target.refresh, dict) else {}
+        asked: dict[str, Any] = {"model": target.model, "model_args": model_args or target.model_args}
+        asked |= {"apply_chat_template": target.apply_chat_template, "device": target.device}
+        asked |= {} if target.batch_size is None else {"batch_size": target.batch_size}
+        if self.refresh_preset not in PRESETS:
+            raise OverbenchError(
+                f"refresh_preset: expected one of {', '.join(PRESETS)}, got {self.refresh_preset!r}."
+            )
+        given = merge(self.refresh, own)
+        labeller = {} if "labeller" in given else {"labeller": self.labeller.model_dump()}
+        settings = merge({**PRESETS[self.refresh_preset], **labeller}, given)
+        return checked(
+            RefreshSettings, merge(settings, {"target": asked}), f"targets.{target.name}.refresh: "
+        )
+
+
+def load_campaign(file: Path) -> CampaignSettings:
+    """The settings of a campaign's file.
+
+    Raises:
+        OverbenchError: names each setting that can't be used, with the nearest known name of an unknown one.
+    """
+    settings = checked(CampaignSettings, read_settings(file), f"{file}: ")
+    for name in settings.system_prompts:
+        settings.system_text(name)
+    for target in settings.targets:
+        settings.refresh_of(target)
+    labeller = settings.labeller
+    if labeller.by == "classifier":
+        checked(ClassifierSettings, labeller.by_args, f"{file}, labeller.by_args: ")
+    elif labeller.by == "rules":
+        by_name("rules", labeller.by_args)
+    else:
+        JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})  # the key isn't asked for yet
+    if settings.release is not None:
+        from overbench.release.release_inputs import find_source
+        from overbench.release.release_settings import AggregateSettings
+
+        joined = checked(AggregateSettings, settings.release.settings, f"{file}, release.settings: ")
+        refreshes = {one.name: settings.refresh_of(one) for one in settings.targets}
+        for source in settings.release.sources:
+            find_source(source, joined.prompts, Aliases(joined.aliases))
+        if not settings.release.sources and not any(refreshes.values()):
+            raise OverbenchError(
+                f"{file}: a release has prompts of refreshes or of release.sources, and there are neither. "
+                "Name the prompts in release.sources, or leave release out."
+            )
+        for name, one in refreshes.items():
+            if one and not joined.relabel and _labels(one.labeller) != _labels(labeller):
+                raise OverbenchError(
+                    f"{file}: a release has one labeller, and {name}'s refresh has {one.labeller.by} where "
+                    f"cells have {labeller.by}, or another judge. Leave out refresh.labeller, or make it the "
+                    "same as labeller."
+                )
+    return settings
+
+
+def _labels(labeller: LabellerSettings) -> tuple[str, ...]:
+    """What tells its labels from another's in a release."""
+    if labeller.by not in ("judge", "two-stage"):
+        return labeller.by, json.dumps(labeller.by_args, sort_keys=True)
+    return tuple(judge_versions(JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})).values())

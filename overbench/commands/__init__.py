@@ -1,0 +1,1 @@
+"""The commands of ``overbench``, by what they work on; :mod:`overbench.cli` puts them together."""

@@ -1,0 +1,102 @@
+"""The command ``campaign``: many targets, system prompts, decodings and sets from one file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from overbench_tasks.text import printable
+
+
+def campaign(
+    what: Annotated[str, typer.Argument(help="A YAML file of settings; or the word status.")],
+    folder: Annotated[Path | None, typer.Argument(help="With status: the campaign's folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The campaign's folder. Default: campaigns/NAME OF THE FILE."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry_run", help="Say what is left to do, what it takes and costs; then stop.")
+    ] = False,
+    until_width: Annotated[
+        float,
+        typer.Option(
+            "--until_width",
+            min=0,
+            max=0.99,
+            help="In place of the file's: stop asking once the interval of a cell's rate is so wide. 0.04 is "
+            "plus or minus 2 points.",
+        ),
+    ] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once, without Ray.")] = 1,
+    engine: Annotated[
+        str, typer.Option(help="local: processes of this machine; ray: tasks of a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a standing cluster: auto. Default: Ray on this machine."),
+    ] = None,
+) -> None:
+    """Ask every target every set, with each system prompt and decoding; then aggregate and report.
+
+    Stopped or killed, the same command goes on where it was. Exit code 1: something failed; all else is done.
+    """
+    from overbench.campaign.campaign import run_campaign
+    from overbench.campaign.campaign_estimate import estimate
+    from overbench.campaign.campaign_folder import settings_in
+    from overbench.campaign.campaign_plan import make_plan
+    from overbench.campaign.campaign_settings import load_campaign
+    from overbench.campaign.campaign_status import estimate_lines, failure_lines, status_of
+    from overbench.campaign.engines.engine import Engine
+    from overbench.campaign.engines.local_engine import LocalEngine
+    from overbench.campaign.engines.ray_engine import RayEngine
+    from overbench_tasks.errors import OverbenchError
+
+    if what == "status" and folder is not None:
+        for line in status_of(make_plan(settings_in(folder), folder)):
+            typer.echo(line)
+        return
+    if folder is not None:
+        raise OverbenchError(f"Expected one settings file, or status and a folder, got {what} and {folder}.")
+    file = Path(what)
+    settings = load_campaign(file)
+    if until_width:
+        settings = settings.model_copy(update={"until_width": until_width})
+    place = out or settings.out or Path("campaigns") / file.stem
+    if engine not in ("local", "ray"):
+        raise OverbenchError(f"--engine: expected local or ray, got {engine!r}.")
+    if address is not None and engine != "ray":
+        raise OverbenchError(f"--address {address} is of a Ray cluster. Add --engine ray, or leave it out.")
+    if re.match(r"\w{2,}:/", str(place)):
+        raise OverbenchError(
+            f"--out: expected a folder that this machine sees, got the address {place}. With --engine ray, "
+            "ray.shards takes one for the finished parts of cells."
+        )
+    if dry_run:
+        for line in estimate_lines(estimate(make_plan(settings, place)), ray=engine == "ray"):
+            typer.echo(line)
+        return
+    chosen: Engine = LocalEngine(jobs, _say)
+    if engine == "ray":
+        chosen = RayEngine(settings.ray, address, _say)
+    try:
+        found = run_campaign(settings, place, chosen, _say)
+    except KeyboardInterrupt:
+        typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"{place}: {found.done:,} of {found.cells:,} cells are done, {found.new:,} of them now.")
+    for failure in found.failures:
+        first, *more = failure_lines(failure)
+        typer.secho(f"FAILED {first}", fg="red", err=True)
+        for line in more:
+            typer.echo(line, err=True)
+    if found.failures:
+        raise typer.Exit(1)
+
+
+def _say(line: str) -> None:
+    """What models and servers have said is in some lines."""
+    typer.echo(printable(line))

@@ -1,0 +1,209 @@
+"""The commands of the refresh loop: ``refresh``, its stages one by one, and ``status``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from generators.attribution import view
+from generators.refresh import loop
+from generators.refresh.loop import STAGES
+from generators.refresh.plan import plan_lines
+from generators.refresh.presets import PRESETS
+from generators.refresh.refresh_settings import RefreshSettings, changed, load
+from generators.refresh.run import Run, settings_of
+from generators.refresh.run_file import RUN_FILE
+from generators.refresh.status import attributed_prompts, status_lines
+from generators.refresh.store import Store
+from overbench.commands.options import Given, offers
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
+
+Where = Annotated[
+    Path | None,
+    typer.Argument(
+        help="A YAML file of settings, or a run directory to go on with. Without it: flags alone."
+    ),
+]
+RunDirectory = Annotated[Path, typer.Argument(help="A run directory.")]
+
+
+@offers(
+    "given",
+    RefreshSettings,
+    {
+        "--model": "target.model",
+        "--model_args": "target.model_args",
+        "--batch_size -b": "target.batch_size",
+        "--device": "target.device",
+        "--system_instruction": "target.system_instruction",
+        "--seeds": "seeds.sources",
+        "--detector": "detector.model",
+        "--generator": "adversary.generator",
+        "--generator_model": "adversary.model",
+        "--generator_base_url": "adversary.base_url",
+        "--rounds": "rounds.rounds",
+        "--jobs": "rounds.jobs",
+        "--budget_calls": "budget.calls",
+        "--budget_tokens": "budget.tokens",
+    },
+)
+def refresh(
+    *,
+    where: Where = None,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option("--run_dir", "-o", help="The run directory. Default: runs/NAME OF THE SETTINGS FILE."),
+    ] = None,
+    given: Given,
+    moderation: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--moderation", help="A judge's model name, may be repeated; or none, which is recorded."
+        ),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option("--preset", help=f"One of {', '.join(PRESETS)}; paper: the paper's settings.")
+    ] = "default",
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other setting, as section.name=value; may be repeated."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry_run", help="Say what would be done, how many calls, and the cost; then stop."),
+    ] = False,
+    until: Annotated[
+        str | None, typer.Option("--until", help=f"Stop after this stage: {', '.join(STAGES)}.")
+    ] = None,
+) -> None:
+    """Make new, harmless prompts that one checkpoint refuses; then: lm_eval --tasks overbench_model.
+
+    Stopped or killed, the same command goes on where it was; so does: overbench refresh RUN_DIRECTORY
+    """
+    overrides = {**given, **_moderation(moderation)}
+    if (begun := _begun(where, run_dir, given)) is not None:
+        if preset != "default":
+            raise OverbenchError(
+                f"--preset is for a new run; {begun} has its settings already. Leave it out."
+            )
+        folder, settings = begun, changed(settings_of(begun), overrides, assignments or ())
+    else:
+        settings = load(where, overrides, assignments or (), preset)
+        if run_dir is None and where is None:
+            raise OverbenchError("Expected --run_dir DIRECTORY, or a settings file to name the run after.")
+        folder = run_dir or Path("runs") / where.stem  # type: ignore[union-attr]
+    if dry_run:
+        for line in plan_lines(settings):
+            typer.echo(line)
+        return
+    _work(folder, settings, until)
+
+
+def _begun(where: Path | None, run_dir: Path | None, given: Given) -> Path | None:
+    """The run directory to go on with: one that is named in place of a settings file, or ``--run_dir``
+    without a target beside it."""
+    if where is not None and where.is_dir():
+        if run_dir is not None and run_dir.resolve() != where.resolve():
+            raise OverbenchError(f"Expected one run directory, got {where} and --run_dir {run_dir}.")
+        return where
+    goes_on = where is None and run_dir is not None and "model_args" not in given.get("target", {})
+    return run_dir if goes_on and run_dir is not None and (run_dir / RUN_FILE).is_file() else None
+
+
+def _moderation(names: list[str] | None) -> dict[str, Any]:
+    if not names:
+        return {}
+    judges = [{"model": name} for name in names]
+    nobody = names == ["none"]
+    return {"moderation": {"none": nobody, "judges": [] if nobody else judges, "classifier": None}}
+
+
+def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:
+    with Store(folder) as store:
+        run = Run(settings, store, typer.echo)
+        try:
+            run.check(until)
+            exported = loop.refresh(run, until)
+        except KeyboardInterrupt:
+            typer.echo(f"Stopped; nothing is lost. To go on: overbench refresh {folder}", err=True)
+            raise typer.Exit(130) from None
+        turned_away = [f"{n:,} by {gate} ({why})" for (gate, why), n in store.decisions().items() if gate]
+    if exported.folder is None:
+        most = f" Turned away: {', '.join(turned_away[:3])}." if turned_away else ""
+        typer.echo(
+            f"{folder}: nothing to evaluate on yet, since no prompt has passed all gates and been answered "
+            f"by the target.{most} More: overbench status {folder}"
+        )
+        return
+    typer.echo(
+        f"{folder}: {number_of(exported.accepted, 'prompt')} passed all gates, and the target refuses "
+        f"{exported.verified:,}. In {exported.folder}"
+    )
+    if exported.verified:
+        typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings, exported.folder)}")
+
+
+def evaluation_flags(settings: RefreshSettings, folder: Path) -> str:
+    """lm_eval's flags for the target of a refresh whose set is in ``folder``, quoted for a shell."""
+    target = settings.target
+    words = ["--model", target.model, "--model_args", target.model_args]
+    words += ["--apply_chat_template"] if target.apply_chat_template else []
+    if target.system_instruction:
+        # A task does not see it, and so cannot find this target's set by itself.
+        words += ["--system_instruction", target.system_instruction]
+        words += ["--metadata", json.dumps({"overbench_target": folder.name})]
+    return shlex.join(words)
+
+
+def _stage(name: str, does: str) -> Callable[[Path], None]:
+    def command(run: RunDirectory) -> None:
+        _work(run, settings_of(run), name)
+
+    command.__doc__ = f"{does} Goes on with a run directory up to this stage."
+    return command
+
+
+label = _stage("label", "Ask the target the seed prompts and label its replies.")
+train = _stage("train", "Train the next round's detector.")
+generate = _stage("generate", "Have the adversary write, and pass what it writes through the gates.")
+verify = _stage("verify", "Ask the target what passed the gates.")
+
+
+def attribute(
+    run: RunDirectory,
+    show: Annotated[
+        int, typer.Option("--show", min=0, help="Print so many prompts with their words shaded.")
+    ] = 0,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write all attributed prompts, shaded, to this page.")
+    ] = None,
+    adjusted: Annotated[
+        bool, typer.Option("--adjusted", help="Shade by frequency-adjusted scores, not by raw ones.")
+    ] = False,
+) -> None:
+    """Attribute the detector's refusals to words. Goes on with a run directory up to this stage.
+
+    With --show or --html it shows what is attributed already, without running anything.
+    """
+    if not show and html is None:
+        _work(run, settings_of(run), "attribute")
+        return
+    score: Any = "adjusted" if adjusted else "raw"
+    prompts = attributed_prompts(run)
+    for prompt, attribution in prompts[:show]:
+        typer.echo(view.ansi(prompt, attribution, score=score) + "\n")
+    if html is not None:
+        html.write_text(view.html(prompts, score=score), encoding="utf-8")
+        typer.echo(f"{html}: {number_of(len(prompts), 'prompt')}")
+
+
+def status(run: RunDirectory) -> None:
+    """Show a run's counts per stage and rejection reason, its detectors, its top features."""
+    for line in status_lines(run):
+        typer.echo(line)

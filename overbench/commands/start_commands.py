@@ -1,0 +1,71 @@
+"""The commands to begin with: ``tasks-path``, ``doctor``, ``models``, ``quickstart``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from overbench_tasks import autoload
+
+
+def tasks_path() -> None:
+    """Print the folder of task files, for lm_eval --include_path."""
+    typer.echo(autoload.tasks_path())
+
+
+def doctor() -> None:
+    """Say what lm-eval sees, which backends import, which keys are set, and what to do about it."""
+    from overbench.doctor import Status, run_checks
+
+    failed = False
+    for check in run_checks():
+        mark, colour = check.status.value
+        typer.echo(f"{typer.style(mark, fg=colour)}  {check.topic}: {check.found}")
+        if check.advice:
+            typer.echo(f"      -> {check.advice}")
+        failed |= check.status is Status.FAIL
+    if failed:
+        raise typer.Exit(1)
+
+
+def models(
+    name: Annotated[str | None, typer.Argument(help="Fetch this one. Without it: list them.")] = None,
+) -> None:
+    """List small named models, or fetch one and print what to give lm_eval as --model_args."""
+    from generators.models import models
+
+    if name is not None:
+        try:
+            model = models.find(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="NAME") from None
+        typer.echo(models.model_args(model, models.fetch(model)))
+        return
+    for model in models.MODELS:
+        typer.echo(
+            f"{model.name:20} {model.parameters:>5} {model.size / 1e6:>6,.0f} MB  {model.licence}  "
+            f"{model.description}\n{'':20} {models.cached(model) or 'not fetched'}"
+        )
+
+
+def quickstart(
+    model_args: Annotated[
+        str | None,
+        typer.Option("--model_args", help="lm-eval's arguments of another model, e.g. pretrained=NAME."),
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help="lm-eval's model type.")] = "hf",
+    limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many prompts to ask.")] = 40,
+    batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "20",
+    device: Annotated[
+        str | None, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps. Default: lm_eval's choice.")
+    ] = None,
+    output_path: Annotated[
+        Path | None, typer.Option("--output_path", "-o", help="Keep results and samples here.")
+    ] = None,
+) -> None:
+    """Score a real model on overbench_hard: yours, or a small one that is fetched (0.5 GB)."""
+    from overbench.quickstart import run
+
+    run(model, model_args, limit=limit, batch_size=batch_size, device=device, output_path=output_path)

@@ -1,0 +1,78 @@
+"""The command ``subset``: a few prompts that stand for a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
+
+
+def subset(
+    *,
+    release: Annotated[str, typer.Argument(help="A release's folder, or overbench-2.0, the bundled one.")],
+    size: Annotated[int, typer.Option("--size", help="How many prompts to draw.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Another one draws other prompts.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The prompt file (.jsonl) to write, for overbench_source. Default: a new subset.jsonl.",
+        ),
+    ] = None,
+    estimate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--estimate",
+            help="lm-eval's output (run with --log_samples) on such a file: the rates on the whole release, "
+            "with 95 % intervals. May be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Draw prompts whose replies give a new target's rate on a whole release; or, from them, that rate."""
+    from overbench.release.read import read_release
+    from overbench_tasks.prompts.sources import BUNDLED_RELEASES
+
+    if out and estimate:
+        raise typer.BadParameter("Expected either --out FILE, to draw prompts, or --estimate OUT.")
+    if not out and not estimate and (out := Path("subset.jsonl")).exists():
+        raise OverbenchError(
+            f"{out} is there already. Name another file with --out, or this one to replace it."
+        )
+    folder = BUNDLED_RELEASES.get(release, Path(release))
+    if release in BUNDLED_RELEASES and not (folder / "release.json").is_file():
+        raise OverbenchError(
+            f"{release} is bundled as its prompts alone, without who refused which: nothing can be drawn "
+            "from that. Expected overbench-2.0, or the folder of a release."
+        )
+    given = read_release(folder)
+    if estimate:
+        from generators.targets.short_names import short_names
+        from overbench.subset.subset_logs import estimate_from_logs
+        from overbench_tasks.text import printable
+
+        mark, found, notes = estimate_from_logs(given, estimate)
+        typer.echo(f"Rates on all {number_of(mark.total, 'prompt')} of {mark.release}, estimated ({mark}):")
+        shown = short_names(found)
+        for target, one in sorted(found.items()):
+            typer.echo(f"{printable(shown[target])}: {one}")
+        for note in notes:
+            typer.echo(note)
+    elif out is not None:
+        from overbench.subset.left_out import left_out_errors
+        from overbench.subset.subset import draw_subset, drawable
+
+        matrix = drawable(given, size, out)
+        checkpoints = {target.target: target.checkpoint for target in given.targets()}
+        groups = {"targets": {one: one for one in checkpoints}, "checkpoints": checkpoints}
+        errors = {what: left_out_errors(matrix, size, of_what) for what, of_what in groups.items()}
+        stated = errors["checkpoints"] or errors["targets"]
+        mark = draw_subset(given, matrix, size, seed, out, None if stated is None else 100 * stated.mean)
+        typer.echo(f"{out}: {mark}")
+        for what, error in errors.items():
+            if error is not None:
+                typer.echo(f"Rates of {what} left out of the fit: {error}.")

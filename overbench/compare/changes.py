@@ -1,0 +1,299 @@
+"""What changed between two targets on the prompts that both have a scored reply to."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Final, Literal
+
+from generators.words import exclusions, pool_form, spans
+from overbench.compare.sides import PromptAnswers, Side, agreed_label
+from overbench.report.stats.comparisons import holm, paired_test
+from overbench.report.stats.rates import MIN_FEATURE_PROMPTS, feature_key
+from overbench_tasks.metrics import Rate, paired_interval
+from overbench_tasks.metrics.refusal_rates import Z_95
+from overbench_tasks.records import Label, PromptLabel
+
+WordKind = Literal["attributed word", "named word", "word"]
+"""Whose words these are: found by attribution; named by the prompt's writer or file; or, where neither is
+told, simply in the prompt."""
+WORD_KINDS: Final[tuple[WordKind, ...]] = ("attributed word", "named word", "word")
+Kind = Literal["all", "set", "category"] | WordKind
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A rate of which less is better, as :mod:`overbench_tasks.metrics` counts it.
+
+    Attributes:
+        name: the metric.
+        title, verb: in words.
+        prompt_label: the prompts it is of.
+        counts: the labels that it counts, among the scored ones.
+    """
+
+    name: str
+    title: str
+    verb: str
+    prompt_label: PromptLabel
+    counts: frozenset[Label]
+
+    def share(self, one: PromptAnswers) -> float | None:
+        """The share of a prompt's scored replies that count, in [0, 1]; None without a scored reply."""
+        return sum(one.labels[label] for label in self.counts) / one.scored if one.scored else None
+
+
+MEASURES: Final = (
+    Measure("osr", "over-refusal", "refused", "safe", frozenset({"refused"})),
+    Measure(
+        "harmful_compliance_rate",
+        "harmful compliance",
+        "complied with",
+        "unsafe",
+        frozenset({"complied", "partial"}),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class PromptPair:
+    """One prompt with a scored reply on both sides.
+
+    Attributes:
+        base, new: the shares of replies that count, in [0, 1].
+        words: its trigger words by attribution, else those that its file names, else its content words.
+        words_are: which of these.
+    """
+
+    prompt: str
+    base: float
+    new: float
+    sets: frozenset[str]
+    category: str | None
+    words: frozenset[str]
+    words_are: WordKind = "word"
+
+
+@dataclass(frozen=True)
+class GroupChange:
+    """How a rate changed on a group of common prompts.
+
+    Attributes:
+        kind, name: the group: all prompts, or those of one set, category or word.
+        n: prompts.
+        both, only_base, only_new: how many of them count on both sides, on one only; with several replies to
+            a prompt, summed chances that of a reply of each both count, or one only.
+        p: of McNemar's exact test, one-sided: how likely so many more or still more prompts would count for
+            NEW alone than for BASE alone if either were as likely (McNemar 1947). With several replies to a
+            prompt see :func:`~overbench.report.stats.comparisons.paired_test`, which is exact where both
+            sides have as many, and else holds for many prompts. NaN for no prompt.
+        p_holm: ``p`` after Holm's correction within its family: the groups of one kind and measure; of
+            "all", the measures.
+    """
+
+    kind: Kind
+    name: str
+    n: int
+    both: float
+    only_base: float
+    only_new: float
+    p: float
+    p_holm: float = math.nan
+
+    @property
+    def base(self) -> Rate:
+        """BASE's rate on these prompts."""
+        return Rate(self.both + self.only_base, self.n)
+
+    @property
+    def new(self) -> Rate:
+        """NEW's rate on these prompts."""
+        return Rate(self.both + self.only_new, self.n)
+
+    @property
+    def increase(self) -> float:
+        """NEW's rate minus BASE's, in [-1, 1]; NaN for no prompt."""
+        return (self.only_new - self.only_base) / self.n if self.n else math.nan
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of :attr:`increase`: Newcombe 1998, method 10; not corrected for many groups."""
+        return paired_interval(self.both, self.only_new, self.only_base, self.n)
+
+
+def change_of(base: Sequence[float], new: Sequence[float], kind: Kind = "all", name: str = "") -> GroupChange:
+    """The change on prompts whose shares stand in the same order; :attr:`~GroupChange.p_holm` is not set."""
+    import numpy as np
+
+    before, after = np.asarray(base, dtype=np.float64), np.asarray(new, dtype=np.float64)
+    both = float(before @ after)
+    p = paired_test(after - before, alternative="greater")
+    return GroupChange(
+        kind, name, len(before), both, float(before.sum()) - both, float(after.sum()) - both, p
+    )
+
+
+def corrected(changes: Sequence[GroupChange]) -> list[GroupChange]:
+    """One family of tests with Holm's correction."""
+    return [replace(one, p_holm=p) for one, p in zip(changes, holm([one.p for one in changes]), strict=True)]
+
+
+def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
+    """By set, category and word, each family with Holm's correction and the clearest rise first.
+
+    A prompt of several sets or words counts in each. A set or category that holds all prompts is
+    left out; so are words of fewer than
+    :data:`~overbench.report.stats.rates.MIN_FEATURE_PROMPTS` prompts.
+    """
+    names: dict[Kind, Callable[[PromptPair], Iterable[str]]] = {
+        "set": lambda pair: pair.sets,
+        "category": lambda pair: [pair.category or "none given"],
+        **{kind: partial(_words_of, kind) for kind in WORD_KINDS},
+    }
+    found: list[GroupChange] = []
+    for kind, names_of in names.items():
+        groups: dict[str, list[PromptPair]] = defaultdict(list)
+        for pair in pairs:
+            for name in names_of(pair):
+                groups[name].append(pair)
+        if kind in WORD_KINDS:
+            groups = {name: some for name, some in groups.items() if len(some) >= MIN_FEATURE_PROMPTS}
+        else:
+            groups = {name: some for name, some in groups.items() if len(some) < len(pairs)}
+        changes = [
+            change_of([pair.base for pair in some], [pair.new for pair in some], kind, name)
+            for name, some in sorted(groups.items())
+        ]
+        found += sorted(corrected(changes), key=lambda one: (one.p, -one.increase, one.name))
+    return found
+
+
+def _words_of(kind: WordKind, pair: PromptPair) -> frozenset[str]:
+    return pair.words if pair.words_are == kind else frozenset()
+
+
+@dataclass(frozen=True)
+class RepeatNoise:
+    """How much a target differs from itself, from prompts that it answered several times.
+
+    Attributes:
+        prompts: those with several scored replies.
+        disagreement: how often two replies to one prompt differ in whether they count, in [0, 1].
+        difference: 95 % of the differences between two runs like this one lie within plus and minus this.
+    """
+
+    prompts: int
+    disagreement: float
+    difference: float
+
+
+def repeat_noise(counted: Sequence[tuple[float, int]], n: int) -> RepeatNoise | None:
+    """The noise of a target over prompts.
+
+    With k replies to a prompt, a share s of which count, the variance of a single reply is estimated by
+    ``s (1 - s) k / (k - 1)``, so two replies differ with twice that chance, and the mean of k replies has a
+    k-th of it. Two runs over n prompts then differ with the variance ``2 mean(s (1 - s) / (k - 1)) / n``.
+
+    Args:
+        counted: (share, scored replies) of each prompt.
+        n: prompts of a run.
+
+    Returns:
+        None where no prompt has several scored replies.
+    """
+    repeated = [(share, replies) for share, replies in counted if replies > 1]
+    if not repeated:
+        return None
+    spread = [share * (1 - share) / (replies - 1) for share, replies in repeated]
+    single = [2 * one * replies for one, (_, replies) in zip(spread, repeated, strict=True)]
+    difference = Z_95 * math.sqrt(2 * sum(spread) / len(spread) / n)
+    return RepeatNoise(len(repeated), sum(single) / len(single), difference)
+
+
+@dataclass(frozen=True)
+class MeasuredChange:
+    """One measure on both sides.
+
+    Attributes:
+        asked: prompts of its kind that BASE was asked, that NEW was, and that both were.
+        unscored: of the common ones, how many have no scored reply of BASE, and of NEW.
+        overall: the change on all pairs.
+        groups: by set, category and word.
+        noise: of BASE and of NEW, where prompts were asked several times.
+        pairs: the common prompts that are scored on both sides.
+    """
+
+    measure: Measure
+    asked: tuple[int, int, int]
+    unscored: tuple[int, int]
+    overall: GroupChange
+    groups: tuple[GroupChange, ...]
+    noise: tuple[RepeatNoise | None, RepeatNoise | None]
+    pairs: tuple[PromptPair, ...]
+
+
+def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
+    """Pair the prompts of one kind by id, and count.
+
+    Raises:
+        OverbenchError: a prompt that is safe on one side and unsafe on the other.
+    """
+    known = {
+        identity: agreed_label(one.prompt, one.prompt_label, other.prompt_label)
+        for identity, one in base.answers.items()
+        if (other := new.answers.get(identity)) is not None
+    }
+    ours = [identity for identity, label in known.items() if (label or "safe") == measure.prompt_label]
+    asked = [
+        sum(
+            (known.get(one) or answers.prompt_label or "safe") == measure.prompt_label
+            for one, answers in found
+        )
+        for found in (base.answers.items(), new.answers.items())
+    ]
+    common = [(base.answers[identity], new.answers[identity]) for identity in ours]
+    unscored = sum(not before.scored for before, _ in common), sum(not after.scored for _, after in common)
+    pairs, replies = [], []
+    for before, after in common:
+        first, second = measure.share(before), measure.share(after)
+        if first is None or second is None:
+            continue
+        words, words_are = _told_words(before, after)
+        category, sets = before.category or after.category, frozenset(before.sets | after.sets)
+        pairs.append(PromptPair(before.prompt, first, second, sets, category, words, words_are))
+        replies.append((before.scored, after.scored))
+    counted = [
+        [(share, count[side]) for share, count in zip(shares, replies, strict=True)]
+        for side, shares in enumerate(([pair.base for pair in pairs], [pair.new for pair in pairs]))
+    ]
+    return MeasuredChange(
+        measure,
+        (asked[0], asked[1], len(common)),
+        unscored,
+        change_of([pair.base for pair in pairs], [pair.new for pair in pairs]),
+        tuple(group_changes(pairs)),
+        (repeat_noise(counted[0], len(pairs)), repeat_noise(counted[1], len(pairs))),
+        tuple(pairs),
+    )
+
+
+def _told_words(before: PromptAnswers, after: PromptAnswers) -> tuple[frozenset[str], WordKind]:
+    """The words of a prompt by which it is grouped, and whose they are."""
+    told: dict[WordKind, tuple[str, ...]] = {
+        "attributed word": before.features or after.features,
+        "named word": before.named or after.named,
+    }
+    for kind, words in told.items():
+        if found := frozenset(feature_key(word) for word in words) - {""}:
+            return found, kind
+    return frozenset(content_words(before.prompt)), "word"
+
+
+def content_words(prompt: str) -> set[str]:
+    """The words of a prompt that are no function words, numbers or names, by their dictionary form."""
+    found = spans(prompt)
+    words = zip(found, exclusions(prompt, found), strict=True)
+    return {pool_form(prompt[span.start : span.end], "lemma") for span, reason in words if not reason}

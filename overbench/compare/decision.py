@@ -1,0 +1,177 @@
+"""Which target is worse: the rule by which a build fails.
+
+NEW got worse in a measure where, on the common prompts, its rate rose by more than ``max_increase`` **and**
+McNemar's exact test, one-sided and with Holm's correction for the measures judged, has p at most ``alpha``.
+The first alone would fail builds on noise, the second alone on rises that nobody minds. So where nothing but
+chance is at work a build fails with a chance of at most ``alpha``, whatever is measured. A measure of which
+either side was asked prompts can't be told where fewer than ``min_prompts`` common ones are scored on both,
+or where more than ``max_unscored`` of them have no scored reply of a side: nobody knows what those would have
+been. Sets, categories and words are shown and decide nothing. ``strict`` turns the burden of proof round:
+where the 95 % interval doesn't rule out a rise of more than ``max_increase``, the data can't tell then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Final, Literal
+
+from generators.targets.short_names import short_names
+from generators.targets.ways_of_asking import described, differing
+from overbench.compare.changes import MEASURES, GroupChange, MeasuredChange, corrected, measured_change
+from overbench.compare.compare_settings import CompareSettings
+from overbench.compare.sides import Side
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import number_of
+
+State = Literal["worse", "not_worse", "not_shown_worse", "cannot_tell", "not_measured"]
+"""``not_worse``: the interval rules out a rise of more than allowed; ``not_shown_worse``: it doesn't."""
+
+WORSE: Final = 1
+CANNOT_TELL: Final = 2
+
+_PACKAGES: Final = ("regex", "scipy", "simplemma", "statsmodels", "wordfreq")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of one measure.
+
+    Attributes:
+        found: the figures; its overall change with Holm's correction.
+        why: a sentence for people.
+    """
+
+    found: MeasuredChange
+    overall: GroupChange
+    state: State
+    why: str
+
+
+@dataclass(frozen=True)
+class TargetComparison:
+    """Two targets compared.
+
+    Attributes:
+        decisions: of each measure.
+        notes: what to know before trusting the numbers.
+    """
+
+    base: str
+    new: str
+    settings: CompareSettings
+    decisions: tuple[Decision, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The two targets by short names, for people."""
+        shown = short_names((self.base, self.new))
+        return shown[self.base], shown[self.new]
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a measure got worse; else 2 where one can't be told; else 0."""
+        states = {decision.state for decision in self.decisions}
+        return WORSE if "worse" in states else CANNOT_TELL if "cannot_tell" in states else 0
+
+
+def compare_targets(base: Side, new: Side, settings: CompareSettings | None = None) -> TargetComparison:
+    """Compare.
+
+    Raises:
+        OverbenchError: no common prompts, one and the same run, or labels by different labellers.
+    """
+    settings = settings or CompareSettings()
+    _check(base, new)
+    found = [measured_change(measure, base, new) for measure in MEASURES]
+    return TargetComparison(
+        base.name, new.name, settings, tuple(decide(found, settings)), tuple(_notes(base, new))
+    )
+
+
+def _check(base: Side, new: Side) -> None:
+    if missing := [name for name in _PACKAGES if not find_spec(name)]:
+        raise OverbenchError(
+            f"A comparison needs {', '.join(missing)}, not installed here: pip install 'overbench[report]'."
+        )
+    if base.read_from == new.read_from and base.name == new.name:
+        raise OverbenchError(
+            f"BASE and NEW are the same: {base.name} from {', '.join(map(str, sorted(base.read_from)))}. "
+            "Name two runs or two targets."
+        )
+    for identity in base.answers.keys() & new.answers.keys():
+        labellers = base.answers[identity].labelled_by | new.answers[identity].labelled_by
+        if len(labellers) > 1:
+            raise OverbenchError(
+                "Replies to one prompt were labelled by different labellers or versions, whose labels do not "
+                f"compare: {', '.join(sorted(labellers))}. Give the logs of both sides and --relabel, which "
+                "labels all replies anew."
+            )
+    if base.answers.keys().isdisjoint(new.answers):
+        tasks = [
+            ", ".join(sorted({name for one in side.answers.values() for name in one.sets}))
+            for side in (base, new)
+        ]
+        raise OverbenchError(
+            f"No prompt is on both sides: BASE was asked {len(base.answers):,} of {tasks[0]}, NEW "
+            f"{len(new.answers):,} of {tasks[1]}. Run the same tasks for both."
+        )
+
+
+def decide(found: Sequence[MeasuredChange], settings: CompareSettings) -> list[Decision]:
+    """Apply the rule: see :mod:`overbench.compare.decision`."""
+    troubles = [_trouble(one, settings) for one in found]
+    judged = iter(
+        corrected([one.overall for one, trouble in zip(found, troubles, strict=True) if trouble is None])
+    )
+    decisions = []
+    for one, trouble in zip(found, troubles, strict=True):
+        if trouble is not None:
+            decisions.append(Decision(one, one.overall, *trouble))
+        else:
+            overall = next(judged)
+            decisions.append(Decision(one, overall, *_judged(overall, settings)))
+    return decisions
+
+
+def _trouble(found: MeasuredChange, settings: CompareSettings) -> tuple[State, str] | None:
+    """Why a measure is not judged; None where it is."""
+    of_base, of_new, common = found.asked
+    kind = f"{found.measure.prompt_label} prompts"
+    if not of_base and not of_new:
+        return "not_measured", f"Neither side was asked {kind}."
+    told = f"BASE was asked {of_base:,} {kind}, NEW {of_new:,}, both {common:,}"
+    for side, unscored in zip(("BASE", "NEW"), found.unscored, strict=True):
+        if unscored > settings.max_unscored * common:
+            share = f"{unscored:,} of {common:,} common {kind} have no scored reply of {side}"
+            return "cannot_tell", f"{share}, more than --max_unscored {settings.max_unscored:g} allows."
+    if found.overall.n < settings.min_prompts:
+        scored = f"{found.overall.n:,} of these are scored on both sides"
+        return "cannot_tell", f"{told}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
+    return None
+
+
+def _judged(overall: GroupChange, settings: CompareSettings) -> tuple[State, str]:
+    allowed, high = settings.max_increase, overall.interval[1]
+    significant = overall.p_holm <= settings.alpha
+    if significant and overall.increase > allowed:
+        return "worse", f"A significant rise of more than --max_increase {allowed:g}."
+    rise = "A significant rise, within what is allowed" if significant else "No significant rise"
+    if high <= allowed:
+        return "not_worse", f"{rise}; more than --max_increase {allowed:g} is ruled out."
+    state: State = "cannot_tell" if settings.strict else "not_shown_worse"
+    return state, f"{rise}; up to {high:.4f} is not ruled out."
+
+
+def _notes(base: Side, new: Side) -> Iterator[str]:
+    for name, side in (("BASE", base), ("NEW", new)):
+        yield from (f"{name}: {note}" for note in side.notes)
+        others = len(side.answers.keys() - (new if side is base else base).answers.keys())
+        if others:
+            yield f"In no figure: {number_of(others, 'prompt')} of {name} that the other side was not asked."
+    if told := differing([base.target, new.target]):
+        yield f"The two were asked in different ways: {described(told)}."
+    if base.target.checkpoint == new.target.checkpoint and base.name != new.name:
+        yield "One checkpoint, asked in two ways."

@@ -1,0 +1,266 @@
+"""Explanations for people: shaded words in the terminal, and a page. Prompts and replies are hostile text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from overbench.explain.explanation import Explanation, FoundTriggers
+from overbench.explain.trigger_table import gain, summary, trigger_counts, word_form
+from overbench.report.sections.section import Cell, Piece, Report, ReportTable, Section, make
+from overbench_tasks.text import excerpt, number_of, printable, visible
+
+IN_TRIGGER, IN_ANOTHER, NEEDED_WITH_OTHERS = 5, 3, 4
+MOST_ROWS: Final = 10
+"""Of the tables in the terminal; the page has all of them."""
+_COLOURS: Final = {
+    IN_TRIGGER: "\x1b[48;2;190;40;40m\x1b[38;2;255;255;255m",
+    NEEDED_WITH_OTHERS: "\x1b[48;2;160;70;40m\x1b[38;2;255;255;255m",
+    IN_ANOTHER: "\x1b[48;2;110;60;60m\x1b[38;2;255;255;255m",
+}
+_RESET: Final = "\x1b[0m"
+
+
+def pieces(text: str, found: FoundTriggers | None) -> list[Piece]:
+    """The text in pieces, those of a trigger shaded; together they are ``visible(text)``."""
+    strength: dict[tuple[int, int], int] = {}
+    if found:
+        shown = IN_TRIGGER if len(found.shown) == 1 else NEEDED_WITH_OTHERS
+        for part in {*found.in_triggers, *found.shown}:
+            for place in found.parts[part].places:
+                strength[place] = shown if part in found.shown else IN_ANOTHER
+    made: list[Piece] = []
+    after = 0
+    for (start, end), how in sorted(strength.items()):
+        made += [(visible(text[after:start]), 0), (visible(text[start:end]), how)]
+        after = end
+    return [one for one in [*made, (visible(text[after:]), 0)] if one[0]]
+
+
+def coloured(text: str, found: FoundTriggers | None) -> str:
+    """The same for a terminal with 24-bit colours."""
+    return "".join(f"{_COLOURS[how]}{piece}{_RESET}" if how else piece for piece, how in pieces(text, found))
+
+
+def terminal_lines(one: Explanation, instruction: str | None) -> Iterator[str]:
+    """One explanation."""
+    yield coloured(one.prompt, one.words)
+    yield f"  {told_state(one)}: {excerpt(one.reply)}"
+    if one.sentences is not None and instruction:
+        yield f"  instruction: {coloured(instruction, one.sentences)}"
+        yield from (f"  {line}" for line in told(one.sentences, "sentence", one))
+    if one.words is not None:
+        yield from (f"  {line}" for line in told(one.words, "word", one))
+    requests = f" ({number_of(one.requests, 'request')})" if one.requests > one.calls else ""
+    yield f"  {number_of(one.calls, 'call')}{requests}"
+
+
+def told_state(one: Explanation) -> str:
+    """What the target does with the prompt as it is."""
+    refusals, unscored = one.labels.count("refused"), one.labels.count("unscored")
+    replies = len(one.labels) - unscored
+    if one.state == "answers_differ":
+        return (
+            f"not searched: the target answers differently each time, it refuses in {refusals} of {replies} "
+            "replies (search by majority: --samples 5)"
+        )
+    if one.state == "unscored":
+        missing = f"{unscored} of {replies + unscored} replies have" if replies else "the reply has"
+        return f"not searched: {missing} no label ({excerpt(one.reason) or 'unscored'})"
+    how_often = f" in {refusals} of {replies} replies" if refusals < replies else ""
+    how_often += f" ({unscored} more without a label)" if unscored else ""
+    if one.state == "not_refused":
+        return f"not refused{f', only{how_often}' if refusals else ''}, so there is nothing to search"
+    return f"refused{how_often}{f' (withheld: {excerpt(one.reason)})' if one.reason else ''}"
+
+
+def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:
+    """What a search found, in sentences."""
+    if not found.tried:
+        yield f"no {unit} to take out"
+        return
+    taken_out = "replaced by a neutral one" if unit == "word" and one.by == "replacement" else "left out"
+    if not found.shown:
+        if found.state == "unscored":
+            yield f"no trigger found as far as is known: {_unlabelled(found)}"
+        elif found.state == "budget_ended":
+            yield f"no trigger found yet: the calls ended (raise --budget_calls), no {unit} tried turns it"
+        elif unit == "sentence":
+            yield "no trigger found: it is refused without the instruction, too"
+        else:
+            yield f"no trigger found: refused whichever {unit}s are {taken_out}, as far as was tried"
+        return
+    names = ", ".join(f"“{printable(text)}”" for text in found.texts(found.shown))
+    each = f"{len(found.shown)} {unit}s together: " if len(found.shown) > 1 else ""
+    if found.state == "found":
+        yield f"trigger: {each}{names}"
+    else:
+        ended = found.state == "budget_ended"
+        why = "the calls ended before that was" if ended else f"{_unlabelled(found)}, so that is not"
+        yield f"turned with {each}{names} {taken_out}; {why} proved minimal"
+    if found.state == "found" and found.unscored:
+        yield f"there may be others: {_unlabelled(found)}"
+    others = [found.texts(trigger) for trigger in found.triggers[1:]]
+    if others:
+        yield f"so does each of these alone: {', '.join(f'“{printable(text)}”' for [text] in others)}"
+    if found.variant_reply is not None:
+        doubt = "" if found.variant_label == "complied" else f" ({found.variant_label})"
+        yield f"then{doubt}: {excerpt(found.variant_reply)}"
+
+
+def _unlabelled(found: FoundTriggers) -> str:
+    return f"{found.unscored:,} of the variants tried got no reply with a label"
+
+
+def summary_lines(
+    explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None = None
+) -> Iterator[str]:
+    """A set of explanations for the terminal: counts, and the triggers that explain most."""
+    yield from count_lines(explained)
+    for unit, form in _UNITS:
+        for row in trigger_counts(_searches(explained, unit), form, unsafe)[:MOST_ROWS]:
+            cost = f"; {row.unsafe_refused:,} of {row.unsafe:,} unsafe ones with it are refused, too"
+            yield (
+                f"  {row.alone:>5,} hinge on “{printable(row.text)}” alone, {row.together:,} on it and others"
+                f" ({number_of(row.prompts, 'refused prompt has', 'refused prompts have')} it"
+                f"{cost if row.unsafe else ''})"
+            )
+
+
+def count_lines(explained: Sequence[Explanation]) -> Iterator[str]:
+    """How many were refused, what was found of these, and with how many calls."""
+    found = summary(explained)
+    states = found["states"]
+    yield ", ".join(f"{states[state]:,} {said}" for state, said in _STATES.items() if state in states)
+    for unit, _ in _UNITS:
+        if (told := found[f"{unit}s"]) is not None:
+            sizes = ", ".join(f"{size}: {count:,}" for size, count in told["trigger_sizes"].items())
+            ends = [
+                f"{told['states'][one]:,} {said}" for one, said in _SEARCHES.items() if one in told["states"]
+            ]
+            if told["not_borne_out"]:
+                ends.append(f"{told['not_borne_out']:,} by probability, not borne out by a reply")
+            yield "; ".join([f"{unit}s of the minimal trigger: {sizes or 'none found'}", *ends])
+    if found["calls_median"] is not None:
+        calls = number_of(found["calls"], "call")
+        yield f"{calls}, a median of {found['calls_median']:g} for a refused prompt"
+
+
+def _searches(explained: Sequence[Explanation], unit: str) -> list[FoundTriggers]:
+    every = (one.words if unit == "word" else one.sentences for one in explained)
+    return [one for one in every if one is not None]
+
+
+_STATES: Final = {
+    "refused": "refused",
+    "not_refused": "not refused",
+    "answers_differ": "answered differently each time",
+    "unscored": "without a label",
+}
+_SEARCHES: Final = {
+    "refuses_whatever_is_left": "refused whatever is left",
+    "budget_ended": "not to the end, for want of calls",
+    "unscored": "not known, for want of replies with a label",
+    "nothing_to_take_out": "with nothing to take out",
+}
+_UNITS: Final = (("word", word_form), ("sentence", str))
+
+
+def page(
+    explained: Sequence[Explanation],
+    facts: Mapping[str, Any],
+    instruction: str | None,
+    unsafe: Mapping[str, bool] | None = None,
+) -> str:
+    """One page that needs no other file, in the form of ``overbench report``'s.
+
+    Args:
+        facts: of the run: target, labeller, how words were taken out, and what else should be said.
+        unsafe: unsafe prompts, and whether the target refuses each.
+    """
+    from overbench.report.write_report import html
+
+    # The decoding is a hash, for programs.
+    said = {name: value for name, value in facts.items() if value and name != "decoding"}
+    told = (f"{name.replace('_', ' ')} {value}" for name, value in said.items())
+    lead = tuple(f"{visible(line)}." for line in ("; ".join(told), *count_lines(explained)))
+    sections = [
+        section
+        for unit, form in _UNITS
+        if (found := _searches(explained, unit))
+        and (section := _trigger_section(found, unit, form, unsafe if unit == "word" else None))
+    ]
+    sections.append(
+        Section(
+            "prompts",
+            "Prompts",
+            (
+                "Shaded is what turns the refusal when it is taken out: darkest a trigger of one part, "
+                "lighter those of which all are needed, lightest other parts that turn it alone.",
+                "Each trigger holds for this target, asked this way: it says what this model stumbles over, "
+                "not what is wrong with the prompt.",
+            ),
+            tables=(_prompt_table(explained, instruction),),
+        )
+    )
+    notes = (
+        "A trigger is minimal in that no set with one part less turned the refusal; there may be others, and "
+        "smaller ones.",
+        "Taking words out may leave half a question: an answer to that is counted as an answer.",
+    )
+    return html(Report("Why does it refuse?", lead, notes, tuple(sections)))
+
+
+def _trigger_section(
+    found: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
+) -> Section:
+    table = make(
+        f"{unit}s",
+        f"{unit.capitalize()}s in minimal triggers",
+        (
+            unit.capitalize(),
+            "Refusals that hinge on it alone",
+            "Share of the refusals",
+            "Refusals that hinge on it and others",
+            "Refused prompts that have it",
+            *(("Unsafe prompts that have it, refused", "of all") if unsafe else ()),
+        ),
+        (
+            (
+                *(row.text, row.alone, gain(row, len(found)), row.together, row.prompts),
+                *((row.unsafe_refused, row.unsafe) if unsafe else ()),
+            )
+            for row in trigger_counts(found, form, unsafe)
+        ),
+        ordered_by=(1, False),
+    )
+    return Section(
+        f"{unit}s",
+        f"Which {unit}s explain most",
+        (
+            f"A refusal that hinges on one {unit} turns when that alone is taken out. That many refusals "
+            "would go if the target minded it no longer; several may turn the same refusal, so rows don't "
+            "add up.",
+            *(
+                ("What that may cost: the unsafe prompts of the run that have it and are refused today.",)
+                if unsafe
+                else ()
+            ),
+        ),
+        tables=(table,),
+    )
+
+
+def _prompt_table(explained: Sequence[Explanation], instruction: str | None) -> ReportTable:
+    rows = []
+    for one in explained:
+        cells: list[object] = [Cell(visible(one.prompt), pieces=tuple(pieces(one.prompt, one.words)))]
+        if instruction:
+            shaded = tuple(pieces(instruction, one.sentences)) if one.sentences else ()
+            cells.append(Cell(visible(instruction), pieces=shaded) if shaded else None)
+        lines = [told_state(one)]
+        lines += told(one.sentences, "sentence", one) if one.sentences else ()
+        lines += told(one.words, "word", one) if one.words else ()
+        rows.append((*cells, Cell("; ".join(map(printable, lines))), printable(one.reply), one.calls))
+    columns = ["Prompt", *(["Instruction"] if instruction else []), "Found", "Reply", "Calls"]
+    return make("prompts", "Each prompt", columns, rows, wide=True)

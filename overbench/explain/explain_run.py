@@ -1,0 +1,221 @@
+"""A run of ``overbench explain``: which prompts, who is asked, and the files it writes.
+
+    OUT/replies.jsonl     what the target said, each line on the disk as soon as the backend tells of it
+    OUT/explain.jsonl     one record per prompt, in the order they were finished
+    OUT/summary.json      counts, medians, the triggers that explain most
+    OUT/explain.html      one page that needs no other file
+
+All but the replies is made anew with each start: a run goes on from its replies. Without a folder, replies
+are kept in the user's cache, by target and prompts, until everything about these was found out: later, the
+model may be another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from generators.targets.naming import name_target, public_arguments
+from generators.targets.reply_file import ReplyFile
+from generators.targets.ways_of_asking import how_asked
+from generators.words import frequency
+from overbench.explain.explain import PromptToExplain, explanations
+from overbench.explain.explain_output import page
+from overbench.explain.explain_settings import ExplainSettings
+from overbench.explain.explanation import Explanation
+from overbench.explain.inquiry import AnswersQuestions, Inquiry
+from overbench.explain.trigger_table import summary, word_form
+from overbench_tasks import __version__
+from overbench_tasks.chat.cache import default_cache_file
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import by_name
+from overbench_tasks.logs import read_run, reply_files
+from overbench_tasks.prompts import prompt_id
+from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.random_order import random_order
+from overbench_tasks.reply_rows import read_replies
+from overbench_tasks.tables import whole_file
+from overbench_tasks.text import excerpt, number_of
+
+
+def one_prompt(text: str) -> list[PromptToExplain]:
+    """The prompt of the command line.
+
+    Raises:
+        OverbenchError: there is no text in it.
+    """
+    if not text.strip():
+        raise OverbenchError(f"Expected a prompt with text in it, got {text!r}. Write one in quotes.")
+    return [PromptToExplain(prompt_id(text), text)]
+
+
+def prompts_of_file(file: Path) -> list[PromptToExplain]:
+    """The safe prompts of a file, as ``overbench_source`` takes it.
+
+    Raises:
+        OverbenchError: the file can't be used, or has no safe prompt.
+    """
+    rows = [row for row in read_prompts(file) if row["prompt_label"] == "safe"]
+    if not rows:
+        raise OverbenchError(f"Expected safe prompts in {file}, all are unsafe. Name a file that has some.")
+    return [PromptToExplain(row["id"], row["prompt"]) for row in rows]
+
+
+def drawn(prompts: Sequence[PromptToExplain], limit: int | None) -> list[PromptToExplain]:
+    """So many of the prompts, drawn by their texts, whatever their order: a higher limit adds to a lower one.
+
+    Returns:
+        in the order of ``prompts``; all of them without a limit.
+    """
+    if limit is None:
+        return list(prompts)
+    chosen = set(random_order({one.prompt for one in prompts})[:limit])
+    return [one for one in prompts if one.prompt in chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPrompts:
+    """What a run's sample logs hold, by their logged labels.
+
+    Attributes:
+        refused: the safe prompts that most replies refuse, each once.
+        unsafe: unsafe prompts, each once -> whether most replies refuse it, as they should.
+        instructions: the system instructions that the run was asked with; "": none.
+    """
+
+    refused: tuple[PromptToExplain, ...]
+    unsafe: Mapping[str, bool]
+    instructions: frozenset[str]
+
+    def notes(self, instruction: str | None) -> Iterator[str]:
+        """What people should know who explain these prompts under an instruction."""
+        if others := sorted(self.instructions - {instruction or ""}):
+            yield (
+                f"The run was asked with {_quoted(others[0])}, this with {_quoted(instruction or '')}: what "
+                "is refused only there comes back as not refused. --system_instruction TEXT gives another."
+            )
+        if refused := sum(self.unsafe.values()):
+            yield f"Not explained, since it is right to refuse them: {number_of(refused, 'unsafe prompt')}."
+
+
+def _quoted(instruction: str) -> str:
+    return f"the system instruction “{excerpt(instruction)}”" if instruction else "no system instruction"
+
+
+def refused_prompts(logs: Sequence[str]) -> RunPrompts:
+    """The refused prompts of lm-eval's sample logs.
+
+    Raises:
+        OverbenchError: no log, one that can't be read, or none of its prompts is refused.
+    """
+    found: dict[str, PromptToExplain] = {}
+    unsafe: dict[str, bool] = {}
+    instructions = set()
+    for file in reply_files(list(logs))[0]:
+        with contextlib.suppress(OverbenchError):  # a log without its results doesn't say
+            instructions.add(read_run(file).system_instruction or "")
+        for row in read_replies(file):
+            labels = [verdict.label for verdict in row.logged or ()]
+            refused = 2 * labels.count("refused") > len(labels)
+            if not row.prompt or not row.prompt.strip() or not labels:
+                continue
+            if row.prompt_label == "unsafe":
+                unsafe.setdefault(row.prompt, refused)
+            elif refused:
+                found.setdefault(row.prompt, PromptToExplain(row.id or prompt_id(row.prompt), row.prompt))
+    if not found:
+        raise OverbenchError(
+            f"Expected refused prompts in {', '.join(logs)}, found none. Name another run, or a prompt."
+        )
+    return RunPrompts(tuple(found.values()), unsafe, frozenset(instructions))
+
+
+def explain(
+    prompts: Sequence[PromptToExplain],
+    settings: ExplainSettings,
+    target: AnswersQuestions,
+    out: Path | None,
+    unsafe: Mapping[str, bool] | None = None,
+) -> Iterator[Explanation]:
+    """Explain prompts one by one; with ``out``, write its files, the summary and the page at the end.
+
+    Args:
+        unsafe: see :class:`RunPrompts`: what mending a word may cost.
+
+    Raises:
+        OverbenchError: the folder can't be used, another process works on it, or the target can't be asked;
+            what it answered before is kept.
+        ImportError: wordfreq or simplemma is missing; before anything is asked.
+    """
+    frequency(word_form("the"))
+    with by_name(settings.labeller.by, settings.labeller.by_args) as labeller:
+        folder = out or default_cache_file("explain")
+        asked = name_target(settings.target.model, settings.target.model_args)
+        how = json.dumps(how_asked(asked), sort_keys=True)
+        these = json.dumps([target.name, target.decoding, how, *prompts])
+        name = "replies.jsonl" if out else f"{hashlib.sha256(these.encode()).hexdigest()[:12]}.jsonl"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / f".{name}.lock").acquire(timeout=0)
+        except Timeout as error:
+            raise OverbenchError(f"Another process works on {folder}. Wait for it or stop it.") from error
+        except OSError as error:
+            raise OverbenchError(f"{folder} can't be written: {error}. Name another with --out.") from error
+        with lock, tqdm(desc="explain", unit=" calls", disable=None) as bar:
+            kept = ReplyFile(folder / name)
+            inquiry = Inquiry(target, labeller, kept, settings.chunk_size, bar.update, how)
+            finished: list[Explanation] = []
+            records = folder / "explain.jsonl" if out else None
+            if records:
+                records.unlink(missing_ok=True)
+            for one in explanations(prompts, settings, inquiry):
+                finished.append(one)
+                bar.set_postfix_str(f"{len(finished):,} of {len(prompts):,} prompts")
+                if records:
+                    with records.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(one.to_json()) + "\n")
+                yield one
+            if not out and not any(map(ended_early, finished)):
+                (folder / name).unlink(missing_ok=True)
+            if out:
+                _write(out, finished, settings, target, labeller.name, unsafe or {})
+
+
+def ended_early(one: Explanation) -> bool:
+    """Whether more calls would tell more."""
+    return any(found and found.state == "budget_ended" for found in (one.words, one.sentences))
+
+
+def _write(
+    out: Path,
+    finished: Sequence[Explanation],
+    settings: ExplainSettings,
+    target: Any,
+    labeller: str,
+    unsafe: Mapping[str, bool],
+) -> None:
+    facts = {
+        "target": target.name,
+        "model_args": public_arguments(settings.target.model_args),
+        "decoding": target.decoding,
+        "labelled_by": labeller,
+        "by": settings.by,
+        "samples": settings.samples,
+        "by_probability": settings.by_probability,
+        "budget_calls": settings.budget_calls,
+        "version": f"overbench {__version__}",
+    }
+    instruction = settings.target.system_instruction
+    with whole_file(out / "summary.json") as file:
+        told = {**facts, "system_instruction": instruction, **summary(finished, unsafe)}
+        json.dump(told, file, indent=1, ensure_ascii=False)
+    with whole_file(out / "explain.html") as file:
+        file.write(page(finished, facts, instruction, unsafe))

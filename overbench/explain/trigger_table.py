@@ -1,0 +1,122 @@
+"""Over many explained prompts: the words and sentences most refusals hinge on, and what mending gains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from generators.words import pool_form
+from overbench.explain.explanation import Explanation, FoundTriggers
+from overbench.explain.text_parts import running_words, words_of
+from overbench_tasks.metrics import Rate
+
+SHORT_PROMPT_WORDS = 40
+"""Calls are told for prompts of up to so many running words apart: longer ones take more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerCount:
+    """One word (in its dictionary form) or sentence over a set of refused prompts.
+
+    Attributes:
+        alone: prompts whose refusal turns when it alone is taken out: what mending it would gain. A prompt
+            may count for several words, so that these don't add up.
+        together: further prompts in which it is part of a minimal trigger of several.
+        prompts: refused prompts in which it stands and was tried.
+        unsafe: of the unsafe prompts that were given, those that hold it.
+        unsafe_refused: of these, those that the target refuses today, rightly: what mending it may cost.
+    """
+
+    text: str
+    alone: int
+    together: int
+    prompts: int
+    unsafe: int = 0
+    unsafe_refused: int = 0
+
+
+def trigger_counts(
+    found: Iterable[FoundTriggers],
+    form: Callable[[str], str] = lambda text: text,
+    unsafe: Mapping[str, bool] | None = None,
+) -> list[TriggerCount]:
+    """The parts that are in minimal triggers that replies bear out, those first on which most refusals hinge.
+
+    Args:
+        form: under which a part is counted.
+        unsafe: unsafe prompts, and whether the target refuses each.
+    """
+    alone, together, prompts = Counter[str](), Counter[str](), Counter[str]()
+    for one in found:
+        single = {form(one.parts[trigger[0]].text) for trigger in one.borne_out if len(trigger) == 1}
+        every = {form(one.parts[part].text) for trigger in one.borne_out for part in trigger}
+        alone.update(single)
+        together.update(every - single)
+        prompts.update({form(text) for text in one.texts(one.tried)})
+    holding, refused = Counter[str](), Counter[str]()
+    for prompt, is_refused in (unsafe or {}).items():
+        words = {form(word.text) for word in words_of(prompt)}
+        holding.update(words)
+        refused.update(words if is_refused else ())
+    rows = [
+        TriggerCount(name, alone[name], together[name], prompts[name], holding[name], refused[name])
+        for name in alone | together
+    ]
+    return sorted(rows, key=lambda row: (-row.alone, -row.together, row.prompts, row.text))
+
+
+def word_form(word: str) -> str:
+    """The word as the table counts it: in its English dictionary form."""
+    return pool_form(word, "lemma")
+
+
+def summary(explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None = None) -> dict[str, Any]:
+    """What ``summary.json`` holds: counts, medians, the triggers; null where there is nothing to count."""
+    refused = [one for one in explained if one.state == "refused"]
+    words = [one.words for one in refused if one.words]
+    sentences = [one.sentences for one in refused if one.sentences]
+    short = [
+        one.calls for one in refused if one.words and running_words(one.words.parts) <= SHORT_PROMPT_WORDS
+    ]
+    return {
+        "prompts": len(explained),
+        "states": dict(Counter(one.state for one in explained)),
+        "calls": sum(one.calls for one in explained),
+        "calls_median": _median([one.calls for one in refused]),
+        f"calls_median_up_to_{SHORT_PROMPT_WORDS}_words": _median(short),
+        "words": _search_summary(words, word_form, unsafe),
+        "sentences": _search_summary(sentences),
+    }
+
+
+def _search_summary(
+    found: Sequence[FoundTriggers],
+    form: Callable[[str], str] = lambda text: text,
+    unsafe: Mapping[str, bool] | None = None,
+) -> dict[str, Any] | None:
+    if not found:
+        return None
+    sizes = [min(map(len, one.triggers)) for one in found if one.triggers]
+    return {
+        "searched": len(found),
+        "states": dict(Counter(one.state for one in found)),
+        "trigger_sizes": {str(size): count for size, count in sorted(Counter(sizes).items())},
+        "trigger_size_median": _median(sizes),
+        "not_borne_out": sum(bool(one.triggers) and not one.borne_out for one in found),
+        "triggers": [
+            {name: value for name, value in asdict(row).items() if unsafe or not name.startswith("unsafe")}
+            for row in trigger_counts(found, form, unsafe)
+        ],
+    }
+
+
+def gain(row: TriggerCount, searched: int) -> Rate:
+    """The share of the refusals that hinge on it."""
+    return Rate(row.alone, searched)
+
+
+def _median(values: Sequence[int]) -> float | None:
+    return float(median(values)) if values else None

@@ -1,0 +1,269 @@
+"""From refresh runs and lm-eval logs to a release: for people (``overbench aggregate``), or for a report.
+
+    sources -> records -> prompts (one per text)                                          build
+    logs, runs, earlier releases -> verdicts -> cells (one per prompt and target)         cells
+    prompts - near duplicates + categories -> OVERBENCH; refused by enough targets -> OVERBENCH-HARD     write
+
+Works in a DuckDB database in memory, which spills what does not fit into a folder beside the release.
+The same inputs give the same files, byte by byte.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.targets.naming import Aliases
+from generators.targets.ways_of_asking import joined
+from overbench.release.build import (
+    Say,
+    Workspace,
+    drop_near_duplicates,
+    drop_refused_by_none,
+    hard_targets,
+    keep_all,
+    open_database,
+    read_prompts,
+)
+from overbench.release.cells import read_verdicts
+from overbench.release.outcomes import OutcomeTable
+from overbench.release.paired_prompts import check_pairs, settle_pairs
+from overbench.release.read import CHECKSUMS_FILE, HARD_FILE, PROMPTS_FILE, Release
+from overbench.release.release_inputs import (
+    Log,
+    PromptSource,
+    apart,
+    find_logs,
+    find_source,
+    notes_on_parts,
+    one_labeller,
+    outcome_source,
+    release_source,
+)
+from overbench.release.release_settings import AggregateSettings, EngineSettings
+from overbench.release.write_release import write_logged, write_matrix, write_release, write_unsafe
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import sha256_of
+
+if TYPE_CHECKING:
+    from generators.categories.category_judge import CategoryJudgeSettings
+
+
+def aggregate(
+    runs: Sequence[Path],
+    responses_folders: Sequence[Path],
+    out: Path,
+    settings: AggregateSettings | None = None,
+    *,
+    engine: EngineSettings | None = None,
+    category_judge: CategoryJudgeSettings | None = None,
+    outcomes: Sequence[OutcomeTable] = (),
+    overwrite: bool = False,
+    say: Say = lambda line: None,
+) -> dict[str, Any]:
+    """Make a release.
+
+    What is given now goes before what an earlier release holds: verdicts from logs and runs replace a
+    release's of the same prompt and target, so that a release and the logs it was made of can be given
+    together without counting a reply twice (:mod:`overbench.release.cells`).
+
+    Args:
+        runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first is
+            asked first for what only one can say.
+        responses_folders: lm-eval outputs.
+        out: the release's folder; it appears when it is complete, or not at all.
+        engine: memory and threads.
+        category_judge: a language model that files the prompts whose source gives them no category; what it
+            says is kept in ``$OVERBENCH_CACHE`` (or the user's cache folder), so that asking again costs
+            nothing. None: the keywords do.
+        outcomes: tables of outcomes, the sources behind ``runs``.
+        overwrite: replace a release that is there.
+        say: told what happens, a line at a time.
+
+    Returns:
+        what ``release.json`` holds.
+
+    Raises:
+        OverbenchError: an input or the judge cannot be used, there is none, or ``out`` is there already. The
+            judge is asked whether it is there before anything is read.
+    """
+    settings, engine = settings or AggregateSettings(), engine or EngineSettings()
+    if out.exists() and not overwrite:
+        raise OverbenchError(f"{out} is there already. Choose another --out, or replace it with --overwrite.")
+    if category_judge is not None:
+        from generators.categories.category_judge import check_judge
+
+        check_judge(category_judge)
+    aliases = Aliases(settings.aliases)
+    sources = [find_source(path, settings.prompts, aliases) for path in runs]
+    sources += [outcome_source(table, aliases) for table in outcomes]
+    if not sources:
+        raise OverbenchError(
+            "Expected at least one refresh run, prompt file, release or outcome table (--outcomes), got none."
+        )
+    logs, others = find_logs(responses_folders, aliases)
+    logs, sources, notes = apart(logs, sources, aliases)
+    targets = joined(
+        [log.target for log in logs] + [target for source in sources for target in source.targets]
+    )
+    labelled_by = one_labeller(sources, logs, settings.relabel)
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        (partial / "work").mkdir(parents=True)
+        with open_database(partial / "work", engine) as connection:
+            work = Workspace(
+                connection,
+                settings,
+                sources,
+                logs,
+                aliases,
+                targets,
+                labelled_by,
+                category_judge=category_judge,
+                workers=engine.threads or os.cpu_count() or 1,
+                notes=[
+                    *others,
+                    *notes_on_parts(logs),
+                    *notes,
+                    *(
+                        f"The run {source.name} drew its words at random (rounds.words): no features."
+                        for source in sources
+                        if source.random_words
+                    ),
+                    *(note for table in outcomes for note in table.notes),
+                ],
+            )
+            read_prompts(work, say)
+            if work.has_pairs:
+                check_pairs(work)
+            aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
+            hard_targets(work)  # a name of nobody is told before the long part
+            read_verdicts(work, say)
+            drop_near_duplicates(work, say)
+            drop_refused_by_none(work, say)
+            if work.has_pairs:
+                settle_pairs(work, say)
+            facts = write_release(work, partial, settings.name or out.name, out, say)
+        shutil.rmtree(partial / "work")
+        _write_checksums(partial)
+        _put_in_place(partial, out)
+    except OSError as error:
+        raise OverbenchError(f"{out} cannot be written: {error}. Make room or mend the rights.") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return facts
+
+
+def _write_checksums(folder: Path) -> None:
+    """In the form that ``sha256sum --check`` reads."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [f"{sha256_of(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
+    (folder / CHECKSUMS_FILE).write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def _put_in_place(partial: Path, out: Path) -> None:
+    """Let the finished release take its place, and what was there go."""
+    old = out.with_name(out.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        out.rename(old)
+    partial.rename(out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class LoggedRelease:
+    """A release of logs, and what a release does not hold.
+
+    Attributes:
+        quotes: (id, target) -> the beginning of a refused reply, of each cell that has one in the logs.
+        strangers: task -> replies to prompts that the release does not have.
+    """
+
+    release: Release
+    quotes: dict[tuple[str, str], str]
+    strangers: Counter[str]
+
+
+def release_of_logs(
+    logs: Sequence[Log],
+    folder: Path,
+    earlier: Release | None = None,
+    outcomes: Sequence[PromptSource] = (),
+    runs: Sequence[PromptSource] = (),
+) -> LoggedRelease:
+    """Join logs into a release.
+
+    Args:
+        logs: at least one, unless there are outcomes or runs.
+        folder: for the release; made where it is missing.
+        earlier: a release whose prompts and cells stand; the logs add the cells that it lacks. None: the
+            prompts are those of the logs, all of them.
+        outcomes: tables that add cells to these prompts; without logs and an earlier release, their prompts.
+        runs: refresh runs whose prompts and replies these are, without logs and an earlier release.
+
+    Raises:
+        OverbenchError: a log cannot be read, or they or the release are labelled by several.
+    """
+    beside: Sequence[PromptSource] = outcomes
+    if earlier is not None:
+        sources = [release_source(earlier, Aliases())]
+    elif runs:
+        sources = list(runs)
+    elif logs:
+        sources = [PromptSource("logs", logs[0].run.file, logs=tuple(logs))]
+    else:
+        sources, beside = list(outcomes), ()
+    labelled_by = one_labeller(sources, logs)
+    targets = joined(
+        [log.target for log in logs] + [target for one in (*outcomes, *runs) for target in one.targets]
+    )
+    if earlier is not None:
+        known = {target.target: target for target in earlier.targets()}
+        targets = known | {name: target for name, target in targets.items() if name not in known}
+    try:
+        (folder / "work").mkdir(parents=True)
+        with open_database(folder / "work", EngineSettings()) as connection:
+            work = Workspace(
+                connection,
+                AggregateSettings(),
+                sources,
+                logs,
+                Aliases(),
+                targets,
+                labelled_by,
+                beside,
+                earlier_stands=True,
+                quoting=True,
+            )
+            read_prompts(work, lambda line: None)
+            read_verdicts(work, lambda line: None)
+            keep_all(work)
+            if work.has_pairs:
+                settle_pairs(work, lambda line: None)
+            if earlier is None:
+                write_logged(work, folder, filed=not runs)
+            else:
+                for name in (PROMPTS_FILE, HARD_FILE):
+                    shutil.copyfile(earlier.folder / name, folder / name)
+                connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
+                write_unsafe(work, folder, "")
+                write_matrix(work, folder)
+            facts = earlier.facts if earlier else {"name": "logs", "version": "", "counts": work.counts}
+            return LoggedRelease(Release(folder, facts), _quotes(work), work.strangers)
+    except OSError as error:
+        raise OverbenchError(f"{folder} cannot be written: {error}. Make room, or set TMPDIR.") from error
+
+
+def _quotes(work: Workspace) -> dict[tuple[str, str], str]:
+    names = list(work.targets)
+    rows = work.connection.execute(
+        "SELECT id, target, quote FROM quotes JOIN prompts USING (number)"
+    ).fetchall()
+    return {(identity, names[target]): quote for identity, target, quote in rows}

@@ -1,0 +1,364 @@
+"""A release in the making: what was given, the database in which it is joined, and its prompts.
+
+    records         a row per row of a source
+    prompts         a row per text
+    unsafe_prompts  the numbers of those that should be refused
+    cells           a label and a share of refusals per prompt and target (:mod:`overbench.release.cells`)
+    kept            the numbers of the harmless prompts that stay
+    kept_unsafe     those of the unsafe ones
+    hard            those of the kept ones that enough targets refuse, of those that may choose
+
+Works in DuckDB, which spills what does not fit into memory.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from generators.near_duplicates import near_duplicates
+from generators.targets.naming import Aliases, TargetRecord
+from overbench.release.prompt_records import PromptRecord, records
+from overbench.release.read import MORE_COLUMNS, TOLD_COLUMNS
+from overbench.release.release_inputs import Log, PromptSource
+from overbench.release.release_settings import AggregateSettings, EngineSettings
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.text import number_of
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+
+    from generators.categories.category_judge import CategoryJudgeSettings
+
+Say = Callable[[str], None]
+Item = TypeVar("Item")
+BATCH: Final = 50_000
+ALL_TARGETS: Final = "all"
+"""What stands for all targets, as those that choose the hard set."""
+
+_SIDES: Final = {"kept": "ANTI", "kept_unsafe": "SEMI"}
+"""The tables of prompts that stay, and how they are joined with ``unsafe_prompts``."""
+
+
+@dataclass
+class Workspace:
+    """A release in the making.
+
+    Attributes:
+        connection: DuckDB with the tables records, prompts, unsafe_prompts, cells and, at the end, kept and
+            kept_unsafe.
+        beside: sources whose verdicts count, and whose prompts are not taken.
+        targets: those with a verdict, by name; their number is their place.
+        labelled_by: who labelled all replies but those of outcome tables; None where there are none.
+        earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
+        quoting: whether to keep replies, for a report.
+        category_judge: who files prompts that come without a category; None: the keywords.
+        workers: processes that label replies anew.
+        shares: prompts by category and whether they are hard.
+        strangers: replies to prompts that are not ours, by task.
+        counts: of every step.
+        notes: for people.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    settings: AggregateSettings
+    sources: Sequence[PromptSource]
+    logs: Sequence[Log]
+    aliases: Aliases
+    targets: dict[str, TargetRecord]
+    labelled_by: str | None
+    beside: Sequence[PromptSource] = ()
+    earlier_stands: bool = False
+    quoting: bool = False
+    category_judge: CategoryJudgeSettings | None = None
+    workers: int = 1
+    shares: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    strangers: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def labellers(self) -> list[str | None]:
+        """All who labelled replies; their number is their place. The first labels what is given now."""
+        told = [source for source in (*self.sources, *self.beside) if source.release or source.outcomes]
+        return list(
+            dict.fromkeys([self.labelled_by, *(name for source in told for name in source.labelled_by)])
+        )
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a source tells of pairs."""
+        return bool(self.one("SELECT count(pair_id) FROM prompts"))
+
+    def one(self, query: str) -> int:
+        """The one number that a query gives."""
+        return int(self.connection.execute(query).fetchall()[0][0])
+
+    def batches(self, query: str, parameters: Iterable[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query, :data:`BATCH` at a time; other queries may run between two of them."""
+        cursor = self.connection.cursor().execute(query, list(parameters))
+        while rows := cursor.fetchmany(BATCH):
+            yield rows
+
+    def insert(self, statement: str, rows: pyarrow.Table) -> None:
+        """Run a statement that reads its rows from the table ``new``."""
+        self.connection.register("new", rows)
+        self.connection.execute(statement)
+        self.connection.unregister("new")
+
+
+def chunks(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The rows, ``size`` at a time."""
+    rows = iter(rows)
+    while chunk := list(islice(rows, size)):
+        yield chunk
+
+
+def open_database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    # In memory, so that nothing is logged; what exceeds the limit is spilled all the same. Results are sorted
+    # where it matters.
+    spilled = str(folder / "spilled")
+    config: dict[str, Any] = {"temp_directory": spilled, "preserve_insertion_order": False}
+    config |= {"threads": engine.threads} if engine.threads else {}
+    try:
+        connection = duckdb.connect(config=config | {"memory_limit": engine.memory_limit})
+    except duckdb.Error as error:
+        raise OverbenchError(f"--memory_limit: expected a size such as 2GB: {error}") from error
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def read_prompts(work: Workspace, say: Say) -> None:
+    """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
+
+    Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
+    made from the text. The first source decides on what only one can say; features (where a refresh has some,
+    those of refreshes), sources and targets are joined.
+    """
+    import pyarrow
+
+    connection = work.connection
+    connection.execute("""
+        CREATE TABLE records (
+            position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
+            or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
+            source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
+            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, label VARCHAR, blocked_by VARCHAR,
+            reply VARCHAR, source INTEGER)""")
+    schema = connection.sql("FROM records").to_arrow_table().schema
+    position = 0
+    for number, source in enumerate(work.sources):
+        for batch in chunks(records(source, work.aliases), BATCH):
+            by_column = zip(*batch, strict=True)
+            columns: dict[str, Any] = dict(zip(PromptRecord._fields, by_column, strict=True))
+            columns |= {
+                "position": range(position, position + len(batch)),
+                "id": [prompt_id(record.prompt) for record in batch],
+                "source": [number] * len(batch),
+            }
+            position += len(batch)
+            work.insert("INSERT INTO records BY NAME FROM new", pyarrow.table(columns, schema=schema))
+    connection.execute("""
+        CREATE TABLE prompts AS
+        SELECT (row_number() OVER (ORDER BY id))::INTEGER AS number, * FROM (
+            SELECT id, arg_min(prompt, position) AS prompt,
+                   arg_min(category, position) AS category,
+                   arg_min(category_evidence, position) FILTER (category IS NOT NULL) AS category_evidence,
+                   arg_min(or_bench_category, position) AS or_bench_category,
+                   -- Words of a refresh are attributed: those of other sources don't stand among them.
+                   coalesce(
+                       flatten(list(features ORDER BY position)
+                               FILTER (round IS NOT NULL AND len(features) > 0)),
+                       flatten(list(features ORDER BY position))) AS features,
+                   list_sort(list_distinct(flatten(list(sources)))) AS sources,
+                   list_sort(list_distinct(flatten(list(source_targets)))) AS source_targets,
+                   arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
+                   arg_min(generator, position) AS generator, arg_min(moderation, position) AS moderation,
+                   arg_min(pair_id, position) AS pair_id, arg_min(field, position) AS field,
+                   arg_min(form, position) AS form,
+                   arg_min(predicted_refusal_share, position) AS predicted_refusal_share
+            FROM records GROUP BY id)""")
+    connection.execute("""
+        CREATE TABLE unsafe_prompts AS
+        SELECT DISTINCT number FROM records JOIN prompts USING (id) WHERE unsafe""")
+    if both := work.one("""
+        SELECT count(*) FROM (
+            SELECT id FROM records GROUP BY id HAVING bool_or(unsafe) AND NOT bool_and(unsafe))"""):
+        work.notes.append(
+            f"Counted as unsafe: {number_of(both, 'prompt')}, safe in one row and unsafe in another."
+        )
+    distinct = work.one("SELECT count(*) FROM prompts")
+    work.counts |= {"read": position, "exact_duplicates": position - distinct}
+    read = f"{number_of(position, 'prompt')} read from {number_of(len(work.sources), 'source')}"
+    say(f"{read}, {number_of(distinct, 'different one')}.")
+
+
+def keep_all(work: Workspace) -> None:
+    """Fill ``kept`` and ``kept_unsafe`` with all prompts."""
+    for table, join in _SIDES.items():
+        work.connection.execute(
+            f"CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)"
+        )
+
+
+def drop_near_duplicates(work: Workspace, say: Say) -> None:
+    """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay; of like ones, the one that
+    most targets answered. A harmless prompt is often like an unsafe one, its contrast: these aren't compared.
+    Prompts of outcome tables stay: a published set is whole.
+
+    Replies to a prompt that is dropped are dropped with it: they are no replies to the one that stays.
+    """
+    found, kept = _without_near_duplicates(work, "kept")
+    work.counts |= {"near_duplicates": found, "kept": kept}
+    say(f"{number_of(found, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
+    found, kept = _without_near_duplicates(work, "kept_unsafe")
+    if found + kept:
+        work.counts |= {"unsafe_near_duplicates": found, "unsafe": kept}
+        say(f"{number_of(found, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept beside.")
+
+
+def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:
+    """Fill one of :data:`_SIDES`: how many prompts are dropped, and how many kept."""
+    import pyarrow
+
+    join = _SIDES[table]
+    query = f"""
+        SELECT number, prompt FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
+            SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
+        USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
+    rows = [row for batch in work.batches(query) for row in batch]
+    found = near_duplicates([normalised(prompt) for _, prompt in rows], work.settings.near_duplicates)
+    places = [place for place, source in enumerate(work.sources) if source.outcomes]
+    published = work.connection.execute(
+        """SELECT DISTINCT number FROM records JOIN prompts USING (id)
+           WHERE list_contains(?::INTEGER[], source)""",
+        [places],
+    ).fetchall()
+    found = sorted({rows[one][0] for one in found}.difference(number for (number,) in published))
+    dropped = pyarrow.table({"number": pyarrow.array(found, "int32")})
+    work.insert(
+        f"""CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)
+            ANTI JOIN new USING (number)""",
+        dropped,
+    )
+    return len(found), work.one(f"SELECT count(*) FROM {table}")
+
+
+def hard_targets(work: Workspace) -> list[str]:
+    """The targets whose refusals choose the hard set, in their order: those that the settings name, else
+    those without a system instruction.
+
+    Raises:
+        OverbenchError: the settings name a target that is not there.
+    """
+    known, given = work.targets, work.settings.hard_targets
+    if not given:
+        return [name for name, target in known.items() if not target.system_instruction]
+    if given == (ALL_TARGETS,) and ALL_TARGETS not in known:
+        return list(known)
+    named = {name for text in given for name in _named_targets(text, known)}
+    return [name for name in known if name in named]
+
+
+def _named_targets(text: str, known: Collection[str]) -> Iterator[str]:
+    """The targets of a list with commas, which their names may hold too: the longest name that is known."""
+    parts = text.split(",")
+    while parts:
+        starts = {end: ",".join(parts[:end]).strip() for end in range(len(parts), 0, -1)}
+        end = next((end for end, name in starts.items() if name in known), None)
+        if end is None:
+            near = [
+                name
+                for one in (",".join(parts), starts[1])
+                for name in difflib.get_close_matches(one, known, n=1)
+            ]
+            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(known) or 'none'}."
+            raise OverbenchError(
+                f"--hard_targets: expected names of targets, or {ALL_TARGETS}, found {starts[1]!r}. {hint}"
+            )
+        yield starts[end]
+        parts = parts[end:]
+
+
+def checkpoints_needed(settings: AggregateSettings) -> int:
+    """How many different checkpoints must refuse a prompt of the hard set."""
+    return settings.min_rejections if settings.min_checkpoints is None else settings.min_checkpoints
+
+
+def choose_hard(work: Workspace, say: Say) -> list[str]:
+    """Fill ``hard``, the numbers of the kept prompts that enough checkpoints and targets refuse; returns the
+    targets that choose (:func:`hard_targets`).
+
+    Shares of refusals add up: over targets, and over checkpoints, of which each counts by the target of it
+    that refuses most.
+    """
+    settings, chosen = work.settings, hard_targets(work)
+    checkpoints = list(dict.fromkeys(work.targets[name].checkpoint for name in chosen))
+    places = [
+        checkpoints.index(target.checkpoint) if name in chosen else None
+        for name, target in work.targets.items()
+    ]
+    work.connection.execute(
+        """CREATE TABLE hard AS SELECT number FROM (
+               SELECT number, sum(share::DOUBLE) AS refusals, max(share::DOUBLE) AS highest
+               FROM (SELECT *, list_extract(?::INTEGER[], target + 1) AS checkpoint FROM cells)
+               JOIN kept USING (number) WHERE share > 0 AND checkpoint IS NOT NULL
+               GROUP BY number, checkpoint)
+           GROUP BY number HAVING sum(refusals) > ? - 1e-4 AND sum(highest) > ? - 1e-4""",
+        [places, settings.min_rejections, checkpoints_needed(settings)],
+    )
+    work.counts["hard"] = work.one("SELECT count(*) FROM hard")
+    if len(checkpoints) < checkpoints_needed(settings):
+        needed = number_of(checkpoints_needed(settings), "different checkpoint")
+        say(
+            f"overbench_hard is empty: it takes refusals of {needed}, and targets of "
+            f"{number_of(len(checkpoints), 'checkpoint')} may choose it. Lower --min_rejections, or name "
+            "more targets with --hard_targets."
+        )
+    return chosen
+
+
+def drop_refused_by_none(work: Workspace, say: Say) -> None:
+    """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
+    work.counts["refused_by_none"] = 0
+    if not work.settings.refused_only or not work.targets:
+        return
+    work.connection.execute(
+        """DELETE FROM kept WHERE number IN (
+               SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
+               HAVING count(*) = ? AND max(share) = 0)""",
+        [len(work.targets)],
+    )
+    kept = work.one("SELECT count(*) FROM kept")
+    work.counts |= {"refused_by_none": work.counts["kept"] - kept, "kept": kept}
+    say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")
+
+
+def matrix_counts(work: Workspace) -> dict[str, int]:
+    """Of the kept prompts: how many cells, verdicts and conflicts, and how many are unscored or refused."""
+    [row] = work.connection.execute("""
+        SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
+               count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
+        FROM cells SEMI JOIN kept USING (number)""").fetchall()
+    names = ("cells", "verdicts", "conflicts", "unscored", "refused")
+    return dict(zip(names, map(int, row), strict=True))
+
+
+def more_columns(work: Workspace, kept: str) -> dict[str, str]:
+    """Which of :data:`~overbench.release.read.MORE_COLUMNS` the prompts of a table of numbers have."""
+    told = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
+    counts = ", ".join(f"count({name}) > 0" for name in told)
+    query = f"SELECT {counts} FROM prompts SEMI JOIN {kept} USING (number)"
+    [there] = work.connection.execute(query).fetchall()
+    found = {name for name, some in zip(told, there, strict=True) if some}
+    found |= {"difficulty"} if found and kept == "kept" else set()
+    return {name: kind for name, kind in MORE_COLUMNS.items() if name in found}

@@ -1,0 +1,393 @@
+"""What a release says to people: its data card, which the Hugging Face hub understands, and its gaps.
+
+A gap is a prompt that a target has not answered. A missing reply is never an answer: it is in no rate. An
+``unscored`` one counts as not answered, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from generators.defences.defences import orders_refusal
+from generators.targets.naming import TargetRecord
+from generators.targets.ways_of_asking import how_to_fill
+from overbench.release.read import (
+    GAPS_FILE,
+    GAPS_FOLDER,
+    HARD_FILE,
+    MATRIX_FILE,
+    PROMPTS_FILE,
+    TARGETS_FILE,
+    UNSAFE_FILE,
+    UNSAFE_MATRIX_FILE,
+)
+from overbench_tasks.prompts.refreshed import readable
+from overbench_tasks.text import markdown_cell, markdown_line, number_of
+
+if TYPE_CHECKING:
+    from overbench.release.build import Workspace
+
+_CONFIGS: Final = {
+    "overbench": PROMPTS_FILE,
+    "overbench_hard": HARD_FILE,
+    "matrix": MATRIX_FILE,
+    "targets": TARGETS_FILE,
+    "unsafe": UNSAFE_FILE,
+    "unsafe_matrix": UNSAFE_MATRIX_FILE,
+}
+_SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
+_USE: Final = """## Use
+
+```bash
+lm_eval ... --tasks overbench --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
+lm_eval ... --tasks overbench_hard --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
+```
+
+```python
+from datasets import load_dataset
+
+load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets, ...
+```"""
+_COLUMNS: Final = """## Columns of a prompt
+
+`id` (from the text), `prompt`, `category`, `category_evidence` (what decided it), `or_bench_category`,
+`features` (the words that it is built around), `sources`, `seed_id`, `round`, `source_targets` (made for),
+`generator`, `moderation` (the votes, JSON), `refused_by`, `answered_by` (targets with a
+scored reply), `data_version`."""
+
+
+_WHOSE_FEATURES: Final = """Whose words `features` are: of {attributed} with a `round`, made by a refresh,
+they were found by attribution in the seed, as what sets a detector of the target's refusals off; of {named}
+without one they are what the writers named, and nobody attributed them. `overbench` reads them as
+`attributed_features` and `writer_features`."""
+_MORE_COLUMNS: Final = {
+    "pair_id": f"one prompt here and one in `{UNSAFE_FILE}` share it: its twin, which should be refused",
+    "field": "the professional field it comes from, or everyday",
+    "form": "the form it is written in",
+    "predicted_refusal_share": "of real models, as a model predicts it: 0 to 1",
+    "difficulty": "the share of the targets in `answered_by` that refuse, 0 to 1; of a target with several "
+    "replies the share of these",
+}
+
+
+@dataclass(frozen=True)
+class PromptFigures:
+    """Of the harmless prompts of a release, how many are what.
+
+    Attributes:
+        refreshed: made by a refresh: from a seed, around an attributed word.
+        refused_by_none: answered by any number of targets, refused by none.
+        instructed_alone: refused, and only by targets with a system instruction.
+    """
+
+    refreshed: int
+    refused_by_none: int
+    instructed_alone: int
+
+
+def prompt_figures(work: Workspace) -> PromptFigures:
+    """Counted in the kept prompts and their cells."""
+    bare = [number for number, one in enumerate(work.targets.values()) if not one.system_instruction]
+    [row] = work.connection.execute(
+        """SELECT count(*) FILTER (round IS NOT NULL), count(*) FILTER (coalesce(refusing, 0) = 0),
+                  count(*) FILTER (refusing > 0 AND NOT by_bare)
+           FROM prompts SEMI JOIN kept USING (number) LEFT JOIN (
+               SELECT number, count(*) FILTER (label = 'refused') AS refusing,
+                      bool_or(label = 'refused' AND list_contains(?::INTEGER[], target)) AS by_bare
+               FROM cells GROUP BY number) USING (number)""",
+        [bare],
+    ).fetchall()
+    return PromptFigures(*map(int, row))
+
+
+def card(
+    facts: Mapping[str, Any],
+    targets: Sequence[TargetRecord],
+    figures: PromptFigures,
+    about: str | None = None,
+) -> str:
+    """The data card, Markdown.
+
+    Args:
+        facts: what ``release.json`` holds.
+        targets: all targets, by name.
+        figures: of its harmless prompts.
+        about: Markdown that goes last, as it is.
+    """
+    parts = [
+        _front_matter(facts),
+        _opening(facts, targets, figures),
+        _USE,
+        _counts(facts),
+        _hard(facts, targets),
+        _targets(targets),
+        _matrix(facts),
+        _limits(facts),
+        _columns(facts, figures),
+        *([about.strip()] if about else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(facts: Mapping[str, Any]) -> str:
+    from huggingface_hub import DatasetCardData
+
+    n = facts["counts"]["kept"]
+    size = next((name for bound, name in _SIZES if n < bound), "1M<n<10M")
+    # The hub refuses a configuration whose file has no rows at all.
+    filled = {"overbench_hard": facts["counts"]["hard"], "matrix": facts["counts"]["cells"]}
+    filled |= dict.fromkeys(("unsafe", "unsafe_matrix"), facts["counts"].get("unsafe", 0))
+    configs = [
+        {"config_name": name, "data_files": [{"split": "test", "path": file}]}
+        for name, file in _CONFIGS.items()
+        if filled.get(name, n)
+    ]
+    front = DatasetCardData(
+        pretty_name=f"{facts['name']} {facts['version']}",
+        license=facts["settings"].get("license"),
+        language=["en"],
+        task_categories=["text-generation"],
+        tags=["over-refusal", "oversensitivity", "overbench", "safety"],
+        size_categories=[size],
+        configs=configs,
+    )
+    order = ["pretty_name", "license", "language", "task_categories", "tags", "size_categories", "configs"]
+    return f"---\n{front.to_yaml(original_order=order)}\n---"
+
+
+def _opening(facts: Mapping[str, Any], targets: Sequence[TargetRecord], figures: PromptFigures) -> str:
+    kept = int(facts["counts"]["kept"])
+    asked = f"{number_of(len(targets), 'target')} {'was' if len(targets) == 1 else 'were'} asked"
+    return f"""# {markdown_line(facts["name"])} {markdown_line(facts["version"])}
+
+{number_of(kept, "harmless prompt")} that may look harmful, and which language models refuse which: {asked}.
+Refused by none of them: {figures.refused_by_none:,}. Refused, but only by targets with a system
+instruction: {figures.instructed_alone:,}.
+
+Joined by `overbench aggregate`. Made by `overbench refresh` in the way of Pu et al. 2025, "Dynamic
+Evaluation for Oversensitivity in LLMs" (https://arxiv.org/abs/2510.19005), from a seed, around a word that
+attribution on a detector of refusals named: {figures.refreshed:,}. Made otherwise, with no such seed,
+detector or attribution: {kept - figures.refreshed:,}.
+
+**This is not the authors' data**; theirs carry no licence and are
+scored with `--metadata '{{"overbench_source": "overbench_all.jsonl"}}'` from one's own download."""
+
+
+def _counts(facts: Mapping[str, Any]) -> str:
+    counts = facts["counts"]
+    categories = "\n".join(
+        f"| {markdown_cell(name)} | {_share(n['overbench'], counts['kept'])} "
+        f"| {_share(n['overbench_hard'], counts['hard'])} |"
+        for name, n in facts["categories"].items()
+    )
+    unsafe = counts.get("unsafe", 0)
+    beside = f"\n| unsafe, in `{UNSAFE_FILE}` and in no rate here | {-unsafe:,} |" if unsafe else ""
+    sources = ", ".join(f"{markdown_cell(one['name'])} ({one['kind']})" for one in facts["sources"])
+    return f"""## Prompts
+
+| step | prompts |
+| --- | ---: |
+| read from the sources | {counts["read"]:,} |
+| the same text once more | {-counts["exact_duplicates"]:,} |
+| near duplicates | {-counts["near_duplicates"] - counts.get("unsafe_near_duplicates", 0):,} |{beside}
+| answered by all targets, refused by none | {-counts["refused_by_none"]:,} |
+| `overbench` | {counts["kept"]:,} |
+| `overbench_hard` | {counts["hard"]:,} |
+
+| category | overbench | overbench_hard |
+| --- | ---: | ---: |
+{categories}
+
+Sources: {sources}.
+
+Two prompts are near duplicates where the Jaccard similarity of their runs of four characters, \
+without the words of the frame, is {facts["settings"]["near_duplicates"]} or more."""
+
+
+def hard_rule(settings: Mapping[str, Any]) -> str:
+    """How many targets and checkpoints must refuse a prompt of the hard set, in words."""
+    least, checkpoints = int(settings["min_rejections"]), int(settings.get("min_checkpoints", 1))
+    different = number_of(checkpoints, "different checkpoint")
+    if checkpoints >= least:
+        return f"by at least {different}"
+    targets = number_of(least, "target")
+    return f"by at least {targets}" + (f" and by at least {different}" if checkpoints > 1 else "")
+
+
+def _hard(facts: Mapping[str, Any], targets: Sequence[TargetRecord]) -> str:
+    logs = number_of(len({log["target"] for log in facts["logs"]}), "target")
+    return f"""## What is hard
+
+`overbench_hard` holds the prompts refused {hard_rule(facts["settings"])}
+(the authors: at least five of 25 models). Logs of {logs} went into the release. {_choosing(facts, targets)}
+A rate on it speaks of prompts that were chosen because models refuse them: it compares models, and says
+little of one model alone. Targets that took part in the choice have it against them."""
+
+
+def _choosing(facts: Mapping[str, Any], targets: Sequence[TargetRecord]) -> str:
+    """Which targets chose the hard set and which did not, and which of the first were told to refuse."""
+    chosen = {str(name) for name in facts.get("hard_targets", (one.target for one in targets))}
+    took, others = ([one for one in targets if (one.target in chosen) is side] for side in (True, False))
+    told = f"{number_of(len(took), 'target')} chose it: {_listed(took)}."
+    if not others:
+        told = f"All {number_of(len(took), 'target')} chose it."
+    else:
+        asked = [one for one in others if one.system_instruction]
+        why = "asked with a system instruction" if len(asked) == len(others) else "not named for it"
+        told += f" {number_of(len(others), 'target')} did not, {why}: {_listed(others)}."
+    ordered = [one for one in took if one.system_instruction and orders_refusal(one.system_instruction)]
+    if ordered:
+        told += (
+            f" The system instruction of {_listed(ordered)} tells to decline whole subjects; to follow it is "
+            "no over-refusal."
+        )
+    return told
+
+
+def _listed(targets: Sequence[TargetRecord]) -> str:
+    return "; ".join(markdown_line(one.target) for one in targets) or "none"
+
+
+def _targets(targets: Sequence[TargetRecord]) -> str:
+    lines = ["## Targets", "", "| target | checkpoint | backend | chat template | new tokens |"]
+    lines += ["| --- | --- | --- | --- | ---: |"]
+    for target in targets:
+        template = {True: "yes", False: "no", None: "not known"}[target.apply_chat_template]
+        cells = (target.target, target.checkpoint, target.model or "not known", template)
+        tokens = "not known" if target.max_gen_toks is None else str(target.max_gen_toks)
+        lines.append(f"| {' | '.join(map(markdown_cell, cells))} | {tokens} |")
+    asked_with: dict[str, list[str]] = {}
+    for target in targets:
+        if target.system_instruction:
+            asked_with.setdefault(target.system_instruction, []).append(markdown_line(target.target))
+    for text, names in asked_with.items():
+        said = json.dumps(text, ensure_ascii=False)
+        lines += ["", f"System prompt of {'; '.join(names)}:", "", f"    {said}"]
+    return "\n".join(lines)
+
+
+def _matrix(facts: Mapping[str, Any]) -> str:
+    counts = facts["counts"]
+    missing = number_of(sum(gap["missing"] for gap in facts["gaps"]), "cell is", "cells are")
+    unlike, are = number_of(counts["conflicts"], "cell"), "is" if counts["conflicts"] == 1 else "are"
+    several = (
+        "it counts by the share of its scored replies that refuse. Its\nlabel is that of most; of labels "
+        "that equally many have, the one that gives least (refused, partial, evasive, complied)"
+    )
+    if counts["conflicts"]:
+        several += ". The columns\n`complied` to `blocked` say how many have which"
+    return f"""## Who refused what
+
+`matrix.parquet` has a row per prompt and target with a reply: {number_of(counts["cells"], "cell")} from
+{number_of(counts["verdicts"], "verdict")}, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
+{counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
+Where one target answered a prompt more than once, {several}; \
+{unlike} with differing labels {are} marked `conflict`.
+Replies in logs and runs replace what an earlier release says of the same prompt and target
+({number_of(counts["cells_replaced"], "cell")} here), so that no reply counts twice.
+{missing} missing (`gaps.md`); missing is never counted as accepted."""
+
+
+def _limits(facts: Mapping[str, Any]) -> str:
+    notes = "".join(f"\n- {markdown_line(note)}" for note in facts["notes"])
+    return f"""## Limits
+
+- A prompt made because one model refuses it flatters the others: see `source_targets`, and leave a
+  model's own prompts out of its rate.
+- Which votes stand behind a prompt's benignness is in `moderation`; NULL means that none are recorded.
+- `category_evidence` says where a category comes from: a list of keywords, a judge, or the source.{notes}"""
+
+
+def _columns(facts: Mapping[str, Any], figures: PromptFigures) -> str:
+    named = facts["counts"]["kept"] - figures.refreshed
+    whose = _WHOSE_FEATURES.format(
+        attributed=number_of(figures.refreshed, "prompt"), named=number_of(named, "prompt")
+    )
+    more = [f"`{name}`: {_MORE_COLUMNS[name]}." for name in facts.get("columns", ())]
+    if pairs := facts["counts"].get("pairs"):
+        whole = number_of(pairs, "pair is", "pairs are")
+        more.append(f"{whole} whole; a prompt whose other half is not here has no `pair_id`.")
+    return "\n\n".join([_COLUMNS, whose, *(["\n".join(f"- {line}" for line in more)] if more else [])])
+
+
+def _share(n: int, total: int) -> str:
+    return f"{n:,} ({n / total:.1%})" if total else "0"
+
+
+_OPEN: Final = """
+SELECT id, prompt FROM prompts SEMI JOIN kept USING (number)
+ANTI JOIN (SELECT number FROM cells WHERE target = ? AND label != 'unscored') USING (number) ORDER BY id"""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What one target has left open.
+
+    Attributes:
+        missing: prompts that it was not asked.
+        unscored: prompts whose replies have no label.
+        file: the prompts of both kinds, relative to the release; None where there are none.
+    """
+
+    target: str
+    missing: int
+    unscored: int
+    file: str | None
+
+
+def find_gaps(work: Workspace) -> list[Gap]:
+    """The gaps of every target, also of those that prompts were made for but that nobody asked."""
+    names = list(work.targets)
+    strangers = work.connection.execute(
+        """SELECT DISTINCT unnest(source_targets) AS name FROM prompts SEMI JOIN kept USING (number)
+           ORDER BY name"""
+    ).fetchall()
+    found = [_gap(work, number, name) for number, name in enumerate(names)]
+    kept = work.counts["kept"]
+    return found + [Gap(name, kept, 0, None) for (name,) in strangers if name not in names]
+
+
+def _gap(work: Workspace, number: int, name: str) -> Gap:
+    [(missing, unscored)] = work.connection.execute(
+        """SELECT count(*) FILTER (label IS NULL), count(*) FILTER (label = 'unscored')
+           FROM kept LEFT JOIN (SELECT * FROM cells WHERE target = ?) USING (number)""",
+        [number],
+    ).fetchall()
+    file = f"{GAPS_FOLDER}/{number + 1:02}-{readable(name)}.jsonl" if missing + unscored else None
+    return Gap(name, missing, unscored, file)
+
+
+def write_gaps(work: Workspace, folder: Path, found: Sequence[Gap]) -> None:
+    """``gaps.md`` and a prompt file per target with gaps."""
+    for number, gap in enumerate(found):
+        if gap.file is not None:
+            (folder / GAPS_FOLDER).mkdir(exist_ok=True)
+            with (folder / gap.file).open("w", encoding="utf-8", newline="\n") as lines:
+                for identity, prompt in chain.from_iterable(work.batches(_OPEN, [number])):
+                    lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
+    (folder / GAPS_FILE).write_text(_gaps(work, found), encoding="utf-8", newline="\n")
+
+
+def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
+    lines = [
+        "# Gaps",
+        "",
+        "Prompts that a target has not answered. They are in no rate of that target: a missing reply is no "
+        "answer, and neither is one without a label (unscored). Run a command in this folder, then aggregate "
+        "again with `../responses` as one more `--responses`.",
+        "",
+    ]
+    open_gaps = [gap for gap in found if gap.missing + gap.unscored]
+    if not open_gaps:
+        return "\n".join([*lines, "None: every target has answered every prompt.", ""])
+    lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
+    lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
+    for gap in open_gaps:
+        told = how_to_fill(work.targets.get(gap.target), gap.file, work.labelled_by)
+        lines += ["", f"## {markdown_line(gap.target)}", "", *told]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,90 @@
+"""``overbench push``: a release as an ordinary dataset of the Hugging Face hub.
+
+Loading it again is :mod:`overbench_tasks.prompts.hub`'s, since an evaluation needs no more than that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from overbench.release.read import (
+    CHECKSUMS_FILE,
+    GAPS_FOLDER,
+    UNSAFE_FILE,
+    UNSAFE_MATRIX_FILE,
+    read_release,
+)
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.hub import hub_errors, hub_trouble, parse_hub_id
+from overbench_tasks.tables import sha256_of
+
+LEFT_OUT: Final = ("*.partial", ".*")
+"""Never pushed: half-written and hidden files."""
+
+
+def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
+    """Upload a release in one commit, and make the dataset first where there is none.
+
+    Files of an earlier version are replaced; those of its gaps and unsafe prompts that the new one doesn't
+    have are deleted. The token is huggingface_hub's: ``HF_TOKEN`` or ``hf auth login``. It never goes into a
+    file.
+
+    Args:
+        folder: the release.
+        repo_id: ``ORG/NAME``.
+        private: of a dataset that is made; one that is there keeps what it has.
+
+    Returns:
+        ``ORG/NAME@COMMIT``, which as ``overbench_source`` gives these very prompts ever after.
+
+    Raises:
+        OverbenchError: no release, or one whose files don't match its checksums; not an id; the hub can't be
+            reached or says no. Nothing is uploaded then, or everything.
+    """
+    from huggingface_hub import HfApi
+
+    release = read_release(folder)
+    check_sums(release.folder)
+    hub_id = parse_hub_id(repo_id)
+    if hub_id is None or hub_id.revision is not None:
+        raise OverbenchError(f"Expected ORG/NAME, the dataset to push to, got {repo_id!r}.")
+    api = HfApi()
+    try:
+        api.create_repo(hub_id.repo_id, repo_type="dataset", private=private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=hub_id.repo_id,
+            folder_path=release.folder,
+            repo_type="dataset",
+            commit_message=f"{release.name} {release.version}",
+            ignore_patterns=list(LEFT_OUT),
+            delete_patterns=[f"{GAPS_FOLDER}/*", UNSAFE_FILE, UNSAFE_MATRIX_FILE],
+        )
+    except hub_errors() as error:
+        raise OverbenchError(hub_trouble(error, hub_id)) from error
+    return f"{hub_id.repo_id}@{commit.oid}"
+
+
+def check_sums(folder: Path) -> None:
+    """Compare the files of a release with its ``SHA256SUMS``.
+
+    Raises:
+        OverbenchError: a file is missing or not what it was; names the first.
+    """
+    sums = folder / CHECKSUMS_FILE
+    try:
+        lines = sums.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OverbenchError(f"{sums} cannot be read: {error}. Copy the release again whole.") from error
+    for line in lines:
+        expected, _, name = line.partition("  ")
+        file = folder / name
+        if not name or not file.is_file():
+            raise OverbenchError(
+                f"{sums} speaks of {name or line!r}, which isn't there. Copy the release again whole."
+            )
+        if (found := sha256_of(file)) != expected:
+            raise OverbenchError(
+                f"{file} is not what it was when the release was made (its SHA-256 is {found[:12]}..., "
+                f"{CHECKSUMS_FILE} has {expected[:12]}...). Copy it again, or make the release anew."
+            )

@@ -1,0 +1,322 @@
+"""What a release is made of: refresh runs, files of prompts, earlier releases, tables of outcomes.
+
+    a refresh run      its exported prompts, and the target's own replies to them as verdicts
+    a prompt file      JSONL, CSV or Parquet with a ``prompt`` and any columns of a prompt record
+    a release          its prompts, and its matrix as verdicts
+    an outcome table   its prompts, and its outcomes as verdicts (:mod:`overbench.release.outcomes`)
+
+``refused_by`` in a prompt file is no verdict: it names who refused but not who was asked.
+
+Labels of several labellers don't compare and are refused; those of outcome tables stand beside them, and each
+cell says who labelled it. Replies that were asked for in another way (backend, temperature, new tokens,
+repeats) are another target's: :func:`apart`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from generators.targets.naming import Aliases, TargetRecord, decoding_of, name_target
+from generators.targets.ways_of_asking import told_apart
+from overbench.release.asked_parts import PART_KEYS, part_notes, random_part
+from overbench.release.outcomes import BY, OutcomeTable
+from overbench.release.read import PROMPTS_FILE, Release, is_release, read_columns, read_release
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import LoggedRun, find_runs, left_out
+from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
+from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.reply_rows import read_replies
+from overbench_tasks.tables import SUFFIXES
+
+Which = Literal["accepted", "verified"]
+"""Of a refresh run: every prompt that passed its gates, or those that its target refused as well."""
+
+OUTCOME_TABLE: Final = "outcome table"
+"""What ``sources`` calls one."""
+
+_EXPORTS: Final = {"accepted": ACCEPTED_NAME, "verified": REFRESHED_NAME}
+
+
+@dataclass(frozen=True)
+class Log:
+    """A sample log and whose it is.
+
+    Attributes:
+        run: what the log and its results file tell.
+        target: who was asked, by its short name.
+        long_name: its name before aliases.
+    """
+
+    run: LoggedRun
+    target: TargetRecord
+    long_name: str
+
+
+@dataclass(frozen=True)
+class PromptSource:
+    """Where prompts come from.
+
+    Attributes:
+        name: what ``sources`` calls it: the last part of its path, so that moving it changes nothing.
+        file: the file of prompts.
+        targets: of a refresh run the one that it was made for, of a release or an outcome table all, by
+            their names here.
+        long_names: their own names, before aliases.
+        labelled_by: of a refresh run, who labelled its replies; of a release or an outcome table, its cells.
+        release: of a release, the release.
+        outcomes: of an outcome table, the table.
+        logs: where the prompts are those that these logs hold.
+        folder: of a refresh run, its folder.
+        random_words: of a refresh run, whether it drew its words at random; they are then no features.
+    """
+
+    name: str
+    file: Path
+    targets: tuple[TargetRecord, ...] = ()
+    long_names: tuple[str, ...] = ()
+    labelled_by: tuple[str, ...] = ()
+    release: Release | None = field(default=None, repr=False)
+    outcomes: OutcomeTable | None = None
+    logs: tuple[Log, ...] = ()
+    folder: Path | None = None
+    random_words: bool = False
+
+    @property
+    def target(self) -> TargetRecord | None:
+        """Of a refresh run, the target it was made for."""
+        return self.targets[0] if self.targets and not (self.release or self.outcomes) else None
+
+    @property
+    def kind(self) -> str:
+        if self.outcomes:
+            return OUTCOME_TABLE
+        return "release" if self.release else "refresh run" if self.target else "prompt file"
+
+    def own_names(self, name: str) -> list[str]:
+        """What the source itself calls the target ``name``."""
+        pairs = zip(self.long_names, self.targets, strict=True)
+        return [long for long, target in pairs if target.target == name]
+
+
+def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], list[str]]:
+    """All sample logs below the folders, each once, by target and file; and notes on what was left out.
+
+    Raises:
+        OverbenchError: see :func:`overbench_tasks.logs.find_runs`.
+    """
+    logs = []
+    runs, others = find_runs(folders)
+    for run in runs:
+        target = name_target(
+            run.model,
+            run.model_args,
+            run.system_instruction,
+            run.chat_template,
+            max_gen_toks=run.generation.get("max_gen_toks"),
+            lm_eval_version=run.lm_eval_version,
+            label_version=run.labelled_by,
+            decoding=decoding_of(run.generation, run.repeats),
+        )
+        logs.append(Log(run, aliases.target(target), target.target))
+    return sorted(logs, key=lambda log: (log.target.target, str(log.run.file))), left_out(others)
+
+
+def notes_on_parts(logs: Sequence[Log]) -> list[str]:
+    """For people, of each run that asked only a part of a set; what holds for several is there once."""
+    notes = (note for log in _parts(logs) for note in part_notes(log.target.target, log.run))
+    return list(dict.fromkeys(notes))
+
+
+class NotAsked(NamedTuple):
+    """Of sets of which a target was asked a random part.
+
+    Attributes:
+        prompts: how many it was not asked, or gave no scored reply to.
+        sequential: whether a part was asked until its interval was narrow enough.
+    """
+
+    prompts: int
+    sequential: bool
+
+
+def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict[str, NotAsked]:
+    """Target -> what it was not asked, of sets of which its runs asked a random part that has some of
+    ``prompts``.
+
+    Args:
+        label: ``safe`` or ``unsafe``: the side of these sets.
+    """
+    found: dict[str, dict[str, NotAsked]] = defaultdict(dict)
+    for log in _parts(logs):
+        run, of_target = log.run, found[log.target.target]
+        part = random_part(run)
+        if part is not None and (total := part.totals.get(label)):
+            rows = (row for row in read_replies(run.file) if row.prompt_label == label)
+            scored = {row.prompt for row in rows if any(one.label != "unscored" for one in row.logged or ())}
+            if not scored.isdisjoint(prompts):  # repeats have the same prompts first
+                left = NotAsked(total - len(scored), part.width is not None)
+                of_target[run.task] = min(left, of_target.get(run.task, left))
+    return {
+        target: NotAsked(sum(one.prompts for one in some), any(one.sequential for one in some))
+        for target, tasks in found.items()
+        if (some := tasks.values())
+    }
+
+
+def _parts(logs: Sequence[Log]) -> list[Log]:
+    return [log for log in logs if not PART_KEYS.isdisjoint(log.run.metadata)]
+
+
+def is_run(path: Path) -> bool:
+    """Is this the folder of a refresh run?"""
+    return (path / "run.sqlite").is_file()
+
+
+def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
+    """What a path is.
+
+    Raises:
+        OverbenchError: nothing there, or nothing that holds prompts.
+    """
+    path = path.expanduser()
+    if is_release(path):
+        return release_source(read_release(path), aliases)
+    if is_run(path):
+        return _run(path, which, aliases)
+    if path.is_file() and path.suffix in SUFFIXES:
+        return PromptSource(path.name, path)
+    what = "nothing" if not path.exists() else "a folder that is neither" if path.is_dir() else "another file"
+    raise OverbenchError(
+        f"Expected a refresh run, a release, or a prompt file ({', '.join(SUFFIXES)}) at {path}, "
+        f"found {what}. Check the path."
+    )
+
+
+def release_source(release: Release, aliases: Aliases) -> PromptSource:
+    """An earlier release as a source."""
+    cells = [read_columns(file, {"labelled_by": "string"}) for file in release.matrix_files]
+    found = {name for table in cells for name in table["labelled_by"].unique().to_pylist()}
+    labellers = tuple(sorted(found - {None}))
+    targets = release.targets()
+    names = tuple(target.target for target in targets)
+    here, file = tuple(map(aliases.target, targets)), release.folder / PROMPTS_FILE
+    return PromptSource(release.folder.resolve().name, file, here, names, labellers, release)
+
+
+def outcome_source(table: OutcomeTable, aliases: Aliases) -> PromptSource:
+    """An outcome table as a source."""
+    targets, names = tuple(map(aliases.target, table.targets)), tuple(one.target for one in table.targets)
+    return PromptSource(table.name, table.file, targets, names, (table.labelled_by,), outcomes=table)
+
+
+def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
+    from generators.refresh.store import Store
+
+    settings = run_settings_of(folder)
+    file = folder / "data" / _EXPORTS[which]
+    if not file.is_file():
+        raise OverbenchError(
+            f"The run {folder} has no {file.name}: it has not exported any {which} prompts. Let it finish "
+            f"(overbench refresh {folder}), or leave it out."
+        )
+    with Store(folder, read_only=True) as store:
+        labellers = store.labellers()
+    asked = settings["target"]
+    target = name_target(
+        str(asked.get("model", "hf")),
+        asked["model_args"],
+        asked.get("system_instruction"),
+        bool(asked.get("apply_chat_template", True)),
+        max_gen_toks=asked.get("max_gen_toks"),
+        label_version=labellers[0] if len(labellers) == 1 else None,
+    )
+    return PromptSource(
+        *(folder.resolve().name, file, (aliases.target(target),), (target.target,), labellers),
+        folder=folder,
+        random_words=(settings.get("rounds") or {}).get("words") == "random",
+    )
+
+
+def run_settings_of(folder: Path) -> dict[str, Any]:
+    """The settings of a refresh run, as its folder holds them.
+
+    Raises:
+        OverbenchError: they are not there, or are none.
+    """
+    import yaml
+
+    file = folder / "settings.yaml"
+    try:
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+        if not isinstance(settings["target"]["model_args"], str):
+            raise TypeError("model_args is no text")
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError) as error:
+        raise OverbenchError(
+            f"{file}: expected the settings of a refresh run with target.model_args, could not read them: "
+            f"{error}. Is the run directory complete?"
+        ) from error
+    return dict(settings)
+
+
+def apart(
+    logs: Sequence[Log], sources: Sequence[PromptSource], aliases: Aliases
+) -> tuple[list[Log], list[PromptSource], list[str]]:
+    """Logs and sources, with names of their targets under which nothing is joined that was asked otherwise.
+
+    Returns:
+        (logs, sources, notes): see :func:`generators.targets.naming.told_apart`.
+    """
+    runs, releases = ([one for one in sources if bool(one.release) is kind] for kind in (False, True))
+    asked = [log.target for log in logs] + [target for run in runs for target in run.targets]
+    long_names = [log.long_name for log in logs] + [name for run in runs for name in run.long_names]
+    released = [target for release in releases for target in release.targets]
+    told, notes = told_apart(asked, released)
+    named = iter(
+        [
+            replace(one, target=aliases.extended(long, before.target, one.target))
+            for one, before, long in zip(told, asked, long_names, strict=False)
+        ]
+        + told[len(asked) :]
+    )
+    logs = [replace(log, target=next(named)) for log in logs]
+    by_source = {
+        id(one): replace(one, targets=tuple(next(named) for _ in one.targets)) for one in (*runs, *releases)
+    }
+    return logs, [by_source[id(source)] for source in sources], notes
+
+
+def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: bool = False) -> str | None:
+    """Who labelled all replies but those of outcome tables, also such as an earlier release was made of.
+
+    Raises:
+        OverbenchError: several did, so that their labels do not compare.
+    """
+    found = [
+        (name, one.name)
+        for one in sources
+        if one.release or not relabel
+        for name in one.labelled_by
+        if not name.startswith(BY)
+    ]
+    if not relabel:
+        found += [(log.run.labelled_by, str(log.run.file)) for log in logs]
+    elif logs or any(source.target for source in sources):
+        found.append((f"rules {RULES_VERSION}", "the replies labelled now"))
+    examples = dict(reversed(found))  # the first of each
+    if len(examples) > 1:
+        listed = "; ".join(f"{name} ({example})" for name, example in sorted(examples.items()))
+        help_ = (
+            "An earlier release holds no replies to label anew: give the logs it was made of instead."
+            if relabel
+            else "Label all replies anew by today's rules (overbench aggregate --relabel), or leave out all "
+            "but one kind."
+        )
+        raise OverbenchError(
+            f"The replies were labelled by {len(examples)} different labellers or versions, whose labels do "
+            f"not compare: {listed}. {help_}"
+        )
+    return next(iter(examples), None)

@@ -1,0 +1,232 @@
+"""The figures: bars with intervals, heat maps and points, for light and dark pages, wide and narrow.
+
+Drawn with matplotlib and seaborn on a figure of their own, never through pyplot: no window, no global
+state, and the same data give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from overbench.report.scatter import Scatter, scatter
+from overbench.report.themes import LIGHT, WIDE, Theme, is_narrow, new_figure, short, shortened, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Series:
+    """One colour of bars: a value in [0, 1] per row, NaN for none, with the ends of its interval or none."""
+
+    name: str
+    values: tuple[float, ...]
+    lows: tuple[float, ...] = ()
+    highs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Horizontal bars, one group per row, the first row on top.
+
+    Attributes:
+        key: names the files.
+        title: a heading for people.
+        axis: what the values are.
+    """
+
+    key: str
+    title: str
+    rows: tuple[str, ...]
+    series: tuple[Series, ...]
+    axis: str
+
+    @property
+    def alt(self) -> str:
+        """The whole figure in words where it is small, else its ends, for those who can't see it."""
+        told = []
+        for one in self.series:
+            pairs = [pair for pair in zip(self.rows, one.values, strict=True) if not math.isnan(pair[1])]
+            shown = pairs if len(pairs) <= 8 else [*pairs[:3], *pairs[-2:]]
+            values = ", ".join(f"{row} {100 * value:.0f} %" for row, value in shown)
+            told.append(f"{one.name}: {values or 'no values'}")
+        return f"{self.axis}. {'; '.join(told)}."
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A grid of values from 0 to 100; NaN cells stay blank.
+
+    Attributes:
+        alt: what it shows, in words.
+        values: one tuple per row.
+        row_title: what the rows are; ``column_title`` the same.
+    """
+
+    key: str
+    title: str
+    alt: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    axis: str
+    row_title: str = ""
+    column_title: str = ""
+
+
+Picture = BarChart | HeatMap | Scatter
+
+
+def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
+    """The figure, at least ``width`` inches wide; a heat map with many columns is wider."""
+    from matplotlib import rc_context
+
+    with rc_context(style(theme)):
+        if isinstance(picture, BarChart):
+            return _bars(picture, theme, width)
+        if isinstance(picture, Scatter):
+            return scatter(picture, theme, width)
+        return _heat_map(picture, theme, width)
+
+
+def svg(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> tuple[bytes, float, float]:
+    """The figure as SVG (text as outlines, no date, nothing fetched), its width and height in inches."""
+    figure = draw(picture, theme, width)
+    across, high = map(float, figure.get_size_inches())
+    return _saved(figure, theme, "svg", metadata={"Date": None, "Title": picture.title}), across, high
+
+
+def png(picture: Picture) -> bytes:
+    """The figure as PNG, light and wide, 200 dots per inch."""
+    metadata = {"Software": None, "Title": picture.title, "Description": picture.alt}
+    return _saved(draw(picture), LIGHT, "png", dpi=200, metadata=metadata)
+
+
+def _saved(figure: Figure, theme: Theme, kind: str, **options: Any) -> bytes:
+    from matplotlib import rc_context
+
+    stream = io.BytesIO()
+    with rc_context(style(theme)):
+        figure.savefig(stream, format=kind, facecolor=theme.ground, **options)
+    return stream.getvalue()
+
+
+def _bars(picture: BarChart, theme: Theme, width: float) -> Figure:
+    import numpy as np
+
+    narrow = is_narrow(width)
+    series = len(picture.series)
+    thickness = min((0.62 if narrow else 0.8) / series, 0.5)
+    # About 0.085 inches a letter and 0.6 for the colour, so that no name is cut off.
+    fitting = int(width / (0.085 * max(len(one.name) for one in picture.series) + 0.6))
+    legend_columns = 1 if narrow else max(1, min(series, fitting))
+    legend = 0.25 * math.ceil(series / legend_columns) if series > 1 else 0.0
+    height = 0.65 + legend + len(picture.rows) * (0.14 + 0.22 * series + (0.22 if narrow else 0))
+    figure, axes = new_figure(width, height)
+    places = np.arange(len(picture.rows), dtype=float)
+    for number, one in enumerate(picture.series):
+        at = places + (number - (series - 1) / 2) * thickness + (0.1 if narrow else 0)
+        values = np.array(one.values, dtype=float)
+        axes.barh(
+            at, values, height=thickness * 0.9, color=theme.series[number % len(theme.series)], label=one.name
+        )
+        ends = np.array(one.highs or one.values, dtype=float)
+        if one.lows:
+            spread = np.vstack([values - np.array(one.lows), ends - values]).clip(min=0)
+            axes.errorbar(values, at, xerr=spread, fmt="none", ecolor=theme.ink, elinewidth=1, capsize=2)
+        for place, value, end in zip(at, values, ends, strict=True):
+            shown = "none" if math.isnan(value) else f"{100 * value:.0f} %"
+            start = 0.0 if math.isnan(value) else end
+            axes.annotate(
+                shown, (start, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+            )
+    _bar_axes(axes, picture, theme, narrow)
+    if series > 1:
+        # Outside the axes: inside it would hide bars.
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=legend_columns, frameon=False)
+    return figure
+
+
+def _bar_axes(axes: Axes, picture: BarChart, theme: Theme, narrow: bool) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    highest = max((v for one in picture.series for v in one.highs or one.values if v == v), default=1.0)
+    axes.set_xlim(0, min(1.15, max(0.05, highest) * (1.25 if narrow else 1.1)))
+    decimals = None if highest < 0.1 else 0
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=decimals, symbol=" %"))
+    axes.locator_params(axis="x", nbins=5)
+    axes.set_xticks([tick for tick in axes.get_xticks() if tick <= 1.0])
+    axes.set_xlabel(picture.axis)
+    axes.set_yticks(range(len(picture.rows)), [] if narrow else [short(name, 44) for name in picture.rows])
+    if narrow:
+        # No room for names beside the bars: they stand above them.
+        for place, name in enumerate(picture.rows):
+            axes.annotate(
+                short(name, 46), (0, place - 0.36), xytext=(2, 0), textcoords="offset points", va="center"
+            )
+    axes.set_ylim(len(picture.rows) - 0.45, -0.55)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=theme.faint, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
+    import numpy as np
+    import seaborn
+
+    columns, rows = len(picture.columns), len(picture.rows)
+    narrow = is_narrow(width)
+    names = shortened(picture.rows, 18 if narrow else 34)
+    heads = shortened(picture.columns, 30)
+    beside = 0.085 * max(map(len, names), default=0) + 0.3
+    cells = (0.32 if narrow else 0.42) * columns
+    width = max(width if columns > 4 else min(width, 5.5), beside + cells + (0.1 if narrow else 0.5))
+    below = 0.075 * max(map(len, heads), default=0)
+    figure, axes = new_figure(width, 1.0 + below + 0.29 * rows)
+    values = np.array(picture.values, dtype=float).reshape(rows, columns)
+    seaborn.heatmap(
+        values,
+        ax=axes,
+        vmin=0,
+        vmax=100,
+        cmap=theme.shades,
+        annot=True,
+        fmt=".0f",
+        annot_kws={"fontsize": 8},
+        linewidths=1,
+        linecolor=theme.ground,
+        mask=np.isnan(values),
+        xticklabels=heads,
+        yticklabels=names,
+        cbar_kws={"location": "top", "aspect": 40, "shrink": 0.8, "label": picture.axis, "pad": 0.01},
+    )
+    grounds: Any = axes.collections[0].get_facecolor()  # one colour per cell, row by row
+    for label in axes.texts:  # none for blank cells
+        column, row = map(int, label.get_position())
+        label.set_color(_legible_on(grounds[row * columns + column]))
+    axes.set_xlabel(picture.column_title)
+    axes.set_ylabel(picture.row_title)
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", rotation=0)
+    for label in axes.get_xticklabels():
+        label.set(rotation=50, ha="right", rotation_mode="anchor")
+    colour_bar = figure.axes[-1]
+    colour_bar.tick_params(length=0)
+    for spine in colour_bar.spines.values():
+        spine.set_visible(False)
+    return figure
+
+
+def _legible_on(colour: Sequence[float]) -> str:
+    """Black or white, whichever has more contrast (WCAG 2.2, relative luminance); seaborn's choice is
+    hard to read on orange."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"

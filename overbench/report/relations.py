@@ -1,0 +1,104 @@
+"""Which targets are one checkpoint asked in another way, or versions of one another; and on which sets of
+prompts targets compare."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from generators.targets.naming import TargetRecord
+from generators.targets.ways_of_asking import differing
+from overbench.report.families import ModelFacts
+from overbench.report.report_inputs import Inputs, PromptSet
+from overbench.report.report_sources import ALL, HARD
+
+VERSION = "later version"
+_REVISION = re.compile(r",revision=([^,]*)")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """From one target to another that is the same but for ``what``: "system prompt", "temperature"."""
+
+    first: str
+    second: str
+    what: str
+
+
+def comparable_sets(inputs: Inputs) -> list[PromptSet]:
+    """The sets of the report; of a release whose sources were put to different targets those of its sources,
+    most targets first, in place of the whole, where each target would be rated on other prompts."""
+    if len({one.matrix.targets for one in inputs.parts}) < 2:
+        return list(inputs.sets)
+    parts = sorted(inputs.parts, key=lambda one: (-len(one.matrix.targets), one.name))
+    shown = {ALL, HARD, *(one.name for one in parts)}
+    return [*parts, *(one for one in inputs.sets if one.name not in shown)]
+
+
+def plain_targets(targets: Sequence[TargetRecord]) -> dict[str, TargetRecord]:
+    """Checkpoint -> how it was asked most plainly: best its main revision, without a system instruction, in
+    its own chat template, greedily, once."""
+    plain: dict[str, TargetRecord] = {}
+    for target in sorted(targets, key=_plainness):
+        plain.setdefault(_checkpoint(target), target)
+    return plain
+
+
+def relations(targets: Sequence[TargetRecord], facts: Mapping[str, ModelFacts]) -> list[Relation]:
+    """The relations between these targets, by name.
+
+    From the plainest target of a checkpoint to each other one of it; and from each version of a line of
+    models of one size to the next later one, both as plain as there are.
+
+    Args:
+        facts: what is known of each target's checkpoint.
+    """
+    plain = plain_targets(targets)
+    found = [
+        Relation(base.target, target.target, _what_differs(base, target))
+        for target in targets
+        if (base := plain[_checkpoint(target)]) is not target
+    ]
+    lines = defaultdict(list)
+    for target in plain.values():
+        known = facts[target.target]
+        if known.line and known.released:
+            lines[known.line, None if math.isnan(known.size) else known.size].append(target.target)
+    for versions in lines.values():
+        order = sorted(versions, key=lambda target: (facts[target].released, target))
+        for first, second in pairwise(order):
+            if facts[first].released < facts[second].released:
+                found.append(Relation(first, second, VERSION))
+    return sorted(found, key=lambda change: (change.first, change.second))
+
+
+def _checkpoint(target: TargetRecord) -> str:
+    return _REVISION.sub("", target.checkpoint)
+
+
+def _plainness(target: TargetRecord) -> tuple[object, ...]:
+    return (
+        bool(_REVISION.search(target.checkpoint)),
+        target.system_instruction is not None,
+        target.apply_chat_template is False,
+        # A temperature may be "the model's own".
+        target.drawn["temperature"] != 0,
+        len(target.drawn),
+        str(target.drawn),
+        target.target,
+    )
+
+
+def _what_differs(first: TargetRecord, second: TargetRecord) -> str:
+    told = [name.replace("_", " ") for name in differing([first, second])]
+    if first.apply_chat_template != second.apply_chat_template:
+        told.insert(0, "chat template")
+    if first.system_instruction != second.system_instruction:
+        told.insert(0, "system prompt")
+    if _REVISION.findall(first.checkpoint) != _REVISION.findall(second.checkpoint):
+        told.insert(0, "revision")
+    return ", ".join(told) or "name alone"

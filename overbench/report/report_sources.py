@@ -1,0 +1,217 @@
+"""Where the sets of a report come from: logs and outcome tables as releases, and how each target was run.
+
+A set is a release: the one that is given, with what logs and tables add to it; the logs of one task; or a
+table that has prompts which none of these have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from generators.targets.naming import Aliases, TargetRecord
+from generators.targets.ways_of_asking import as_known, joined
+from overbench.release.aggregate import LoggedRelease, release_of_logs
+from overbench.release.outcomes import OutcomeTable
+from overbench.release.read import Release
+from overbench.release.release_inputs import (
+    OUTCOME_TABLE,
+    Log,
+    PromptSource,
+    apart,
+    find_logs,
+    find_source,
+    is_run,
+    notes_on_parts,
+    outcome_source,
+    release_source,
+)
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.logs import sample_logs
+
+ALL: Final = "overbench"
+HARD: Final = "overbench_hard"
+REFRESHED: Final = "refreshed"
+"""The set of the prompts of refresh runs."""
+
+
+class Answers(NamedTuple):
+    """What a report is made of beside a release: sample logs, outcome tables and refresh runs."""
+
+    logs: list[Log]
+    tables: list[PromptSource]
+    runs: list[PromptSource]
+
+
+def find_answers(
+    folders: Sequence[Path], outcomes: Sequence[OutcomeTable], aliases: Aliases, given: Release | None
+) -> tuple[Answers, list[str]]:
+    """All answers, and notes; a target that the release knows goes by its name there, unless an alias says
+    otherwise.
+
+    Args:
+        folders: of lm-eval outputs and refresh runs.
+
+    Raises:
+        OverbenchError: a folder has no logs and is no run, one cannot be read, or an alias names nobody.
+    """
+    runs = [find_source(folder, "accepted", aliases) for folder in folders if is_run(folder)]
+    folders = [folder for folder in folders if not is_run(folder)]
+    for folder in folders:
+        _check_results(folder)
+    known = given.targets() if given else []
+    found, others = find_logs(folders, aliases)
+    logs = [
+        log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
+        for log in found
+    ]
+    runs = [
+        replace(
+            run,
+            targets=tuple(
+                one if one.target != long else as_known(one, known)
+                for one, long in zip(run.targets, run.long_names, strict=True)
+            ),
+        )
+        for run in runs
+    ]
+    tables = [outcome_source(table, aliases) for table in outcomes]
+    releases = [release_source(given, Aliases())] if given else []
+    logs, sources, notes = apart(logs, [*tables, *runs, *releases], aliases)
+    tables = [source for source in sources if source.outcomes]
+    runs = [source for source in sources if source.target is not None]
+    aliases.check_used(
+        {log.long_name for log in logs}.union(*(source.long_names for source in (*tables, *runs)))
+    )
+    return Answers(logs, tables, runs), [*others, *notes_on_parts(logs), *notes]
+
+
+def _check_results(folder: Path) -> None:
+    if sample_logs(folder):
+        return
+    if folder.is_dir() and next(folder.rglob("results_*.json"), None):
+        raise OverbenchError(
+            f"{folder} has lm-eval's results but no sample logs, which hold the verdict on each prompt. "
+            "Run lm_eval with --log_samples."
+        )
+    found = "a folder with neither" if folder.is_dir() else "a file" if folder.exists() else "nothing"
+    raise OverbenchError(
+        "Expected a release (a folder with release.json), a refresh run (with run.sqlite) or lm-eval's "
+        f"results (with results_*.json and samples_*.jsonl in it or below) at {folder}, found {found}. Check "
+        "the path."
+    )
+
+
+def releases_of(given: Release | None, answers: Answers, folder: Path) -> Iterator[tuple[str, LoggedRelease]]:
+    """A release per set of prompts. Of one that is given, the hard set is a part of the whole; without one,
+    the prompts of refresh runs are a set."""
+    logs, tables, runs = answers
+    by_task: dict[str, list[Log]] = defaultdict(list)
+    for log in logs:
+        by_task[ALL if given and log.run.task == HARD else log.run.task].append(log)
+    covered: set[str] = set()
+    if given is not None:
+        ours = by_task.pop(ALL, [])
+        joins = ours or tables
+        made = (
+            release_of_logs(ours, folder / ALL, given, tables)
+            if joins
+            else LoggedRelease(given, {}, Counter())
+        )
+        covered |= _ids(made.release)
+        yield ALL, made
+    elif runs:
+        made = release_of_logs([], folder / "runs", runs=runs)
+        covered |= _ids(made.release)
+        yield REFRESHED, made
+    for number, (task, some) in enumerate(by_task.items()):
+        made = release_of_logs(some, folder / str(number), outcomes=tables)
+        covered |= _ids(made.release)
+        yield task, made
+    for table in tables:
+        name = f"{table.name} (outcomes)" if table.name in (ALL, HARD, REFRESHED, *by_task) else table.name
+        made = release_of_logs([], folder / f"table-{table.name}", outcomes=[table])
+        if not _ids(made.release) <= covered:
+            yield name, made
+
+
+def _ids(release: Release) -> set[str]:
+    found = filter(None, (release.prompts(columns=("id",)), release.unsafe_prompts(("id",))))
+    return {identity for rows in found for identity in rows["id"].to_pylist()}
+
+
+def published(release: Release) -> set[str]:
+    """The names of the outcome tables that a release is made of. Where they asked different models, only
+    rates on each compare."""
+    sources = release.facts.get("sources", ())
+    return {str(one["name"]) for one in sources if one.get("kind") == OUTCOME_TABLE}
+
+
+def ids_by_source(release: Release) -> dict[str, list[str]]:
+    """Source -> ids of its prompts, harmless or unsafe; empty where all come from one."""
+    found: dict[str, list[str]] = defaultdict(list)
+    columns = ("id", "sources")
+    for rows in filter(None, (release.prompts(columns=columns), release.unsafe_prompts(columns))):
+        for row in rows.to_pylist():
+            for source in row["sources"] or ():
+                found[source].append(row["id"])
+    return dict(sorted(found.items())) if len(found) > 1 else {}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a target was run.
+
+    Attributes:
+        tasks: the tasks and their versions, or the release that its answers come from.
+        decoding: ``greedy``, or what was sampled with; None where a release alone speaks of it.
+        seconds: all its runs together; None where no log says.
+    """
+
+    target: TargetRecord
+    tasks: str
+    decoding: str | None = None
+    seconds: float | None = None
+
+
+def run_settings(answers: Answers, release: Release | None) -> list[Setting]:
+    """The settings of all targets, by name."""
+    logs, tables, runs = answers
+    by_target = defaultdict(list)
+    for log in logs:
+        by_target[log.target.target].append(log.run)
+    settings = []
+    for name, target in joined(log.target for log in logs).items():
+        asked = by_target[name]
+        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in asked})
+        # The tasks of one lm-eval run share its time.
+        seconds = {run.date: run.seconds for run in asked if run.seconds is not None}
+        settings.append(Setting(target, "; ".join(tasks), _decoding(target), sum(seconds.values()) or None))
+    if release is not None:
+        told = f"release {release.name} {release.version}"
+        settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
+    known = {setting.target.target for setting in settings}
+    of_tables: dict[str, list[str]] = defaultdict(list)
+    for source in (*tables, *runs):
+        for target in source.targets:
+            of_tables[target.target].append(f"{source.kind} {source.name}")
+    found = joined(target for source in (*tables, *runs) for target in source.targets)
+    settings += [Setting(one, "; ".join(of_tables[name])) for name, one in found.items() if name not in known]
+    return sorted(settings, key=lambda setting: setting.target.target)
+
+
+def _decoding(target: TargetRecord) -> str:
+    drawn = {name: value for name, value in target.drawn.items() if (name, value) != ("repeats", 1)}
+    if drawn["temperature"] == 0:
+        drawn.pop("temperature")
+        return ", ".join(["greedy", *(f"{name} {value}" for name, value in drawn.items())])
+    return ", ".join(["sampled", *(f"{name} {value}" for name, value in drawn.items())])
+
+
+def _version(metadata: Mapping[str, Any]) -> str:
+    source = metadata.get("overbench_source")
+    # Only the last part: where a file lies on somebody's machine is nobody else's business.
+    return f"version {metadata.get('version')}" + (f", from {Path(str(source)).name}" if source else "")

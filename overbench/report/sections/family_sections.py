@@ -1,0 +1,182 @@
+"""Over-refusal by family and size of the models, and by when they were released."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from overbench.report.families import OURS, ModelFacts
+from overbench.report.figures import BarChart, Series
+from overbench.report.relations import comparable_sets, plain_targets
+from overbench.report.report_inputs import Inputs, PromptSet
+from overbench.report.scatter import OTHER, Point, Scatter
+from overbench.report.sections.section import NONE, Cell, ReportTable, Section, coefficient, make
+from overbench.report.stats.correlations import FEWEST, no_correlation, rank_correlation
+from overbench.report.stats.matrix import ResponseMatrix
+from overbench.report.stats.rates import osr, osr_of_group
+from overbench_tasks.metrics import Rate
+from overbench_tasks.text import number_of
+
+
+def families_section(inputs: Inputs) -> Section | None:
+    """Rates by family, rates against size, and whether size or date go with them; None without two models of
+    which one's family is known."""
+    sets = comparable_sets(inputs)
+    main = sets[0]
+    rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
+    plain = plain_targets([one.target for one in inputs.settings if one.target.target in rates])
+    targets = sorted(one.target for one in plain.values())
+    facts = {target: inputs.facts[target] for target in targets}
+    if len(targets) < 2 or not any(known.family for known in facts.values()):
+        return None
+    of_family: dict[str, list[str]] = defaultdict(list)
+    for target in targets:
+        of_family[facts[target].family or OTHER].append(target)
+    families = sorted(of_family, key=lambda family: (family == OTHER, family.casefold()))
+    pictures = [_by_family(sets, families, of_family)] if len(families) > 1 else []
+    sized = [target for target in targets if not math.isnan(facts[target].size)]
+    return Section(
+        "families",
+        "Families and sizes",
+        (
+            "Each checkpoint once, as it was asked most plainly. A family's rate counts a prompt by the share"
+            " of its models that refuse it; its interval speaks of other prompts, not of other models. "
+            f"{_larger(sized, facts, rates)}Set of what speaks of one: {main.name}.",
+        ),
+        (*pictures, *([_by_size(inputs, sized, facts, rates)] if len(sized) > 1 else [])),
+        (
+            _family_table(inputs, sets, families, of_family, facts, rates),
+            *filter(None, [_trends(main.matrix, of_family, facts)]),
+        ),
+        below=(
+            "A rank correlation with size is above 0 where larger models refuse more, with the release where "
+            "later ones do. Its 95 % bootstrap interval covers other models and other prompts of these "
+            "kinds; models of a family share data and training, which it doesn't know. Families, sizes and "
+            f"dates come from a table that can be added to ({OURS.name}, --families); where it has none, a "
+            "size is as the name says.",
+        ),
+    )
+
+
+def _by_family(
+    sets: Sequence[PromptSet], families: Sequence[str], of_family: Mapping[str, Sequence[str]]
+) -> BarChart:
+    rows = tuple(f"{family} ({number_of(len(of_family[family]), 'model')})" for family in families)
+    series = []
+    for one in sets:
+        rates = [osr_of_group(one.matrix, of_family[family]) for family in families]
+        values, lows, highs = (
+            tuple(getattr(rate, end) for rate in rates) for end in ("value", "low", "high")
+        )
+        series.append(Series(one.title, values, lows, highs))
+    return BarChart(
+        "families", "Oversensitivity rate per family", rows, tuple(series), "Oversensitivity rate"
+    )
+
+
+def _by_size(
+    inputs: Inputs, sized: Sequence[str], facts: Mapping[str, ModelFacts], rates: Mapping[str, Rate]
+) -> Scatter:
+    points = tuple(
+        Point(
+            inputs.names[target],
+            facts[target].family,
+            facts[target].size,
+            rates[target].value,
+            y_ends=rates[target].interval,
+        )
+        for target in sized
+    )
+    return Scatter(
+        "sizes",
+        "Oversensitivity rate against size",
+        points,
+        "Size in billions of parameters",
+        "Oversensitivity rate",
+        families=inputs.families_shown,
+        sizes=True,
+    )
+
+
+def _larger(sized: Sequence[str], facts: Mapping[str, ModelFacts], rates: Mapping[str, Rate]) -> str:
+    """Within families: of pairs of different size, in how many the larger refuses more."""
+    more = pairs = 0
+    for first, second in combinations(sorted(sized, key=lambda target: facts[target].size), 2):
+        if facts[first].family and facts[first].family == facts[second].family:
+            if facts[first].size == facts[second].size:
+                continue
+            pairs += 1
+            more += rates[second].value > rates[first].value
+    if not pairs:
+        return ""
+    return f"Of two models of one family, the larger refuses more in {more} of {number_of(pairs, 'pair')}. "
+
+
+def _family_table(
+    inputs: Inputs,
+    sets: Sequence[PromptSet],
+    families: Sequence[str],
+    of_family: Mapping[str, Sequence[str]],
+    facts: Mapping[str, ModelFacts],
+    rates: Mapping[str, Rate],
+) -> ReportTable:
+    rows = []
+    for family in families:
+        targets = sorted(of_family[family], key=lambda target: (rates[target].value, target))
+        ends = [
+            Cell(f"{100 * rates[target].value:.1f} %", rates[target].value, detail=inputs.names[target])
+            for target in (targets[0], *targets[1:][-1:])
+        ]
+        ends += [Cell(NONE, math.nan)] * (2 - len(ends))
+        of_sets = (osr_of_group(one.matrix, targets) for one in sets)
+        sizes = [facts[target].size for target in targets if not math.isnan(facts[target].size)]
+        months = [facts[target].released for target in targets if facts[target].released]
+        rows.append((family, len(targets), _span(sizes, "{:g} B"), _span(months), *of_sets, *ends))
+    return make(
+        "families",
+        "Oversensitivity rate per family, with 95 % interval and number of scored prompts; in "
+        f"billions of parameters the smallest and largest size; and on {sets[0].name} the model that "
+        "refuses least and the one that refuses most",
+        ("Family", "Models", "Sizes", "Released", *(one.name for one in sets), "Lowest", "Highest"),
+        rows,
+    )
+
+
+def _span(values: Sequence[object], form: str = "{}") -> str:
+    ends = sorted(set(values))  # type: ignore[type-var]
+    return " to ".join(form.format(end) for end in dict.fromkeys((*ends[:1], *ends[-1:])))
+
+
+def _trends(
+    matrix: ResponseMatrix, of_family: Mapping[str, Sequence[str]], facts: Mapping[str, ModelFacts]
+) -> ReportTable | None:
+    """Rank correlation of the rate with size and with release, over all models and within families."""
+    import numpy as np
+
+    rows: list[tuple[object, ...]] = []
+    groups = {"all": sorted(facts)} | {name: some for name, some in of_family.items() if name != OTHER}
+    for what, value in (("size", "size"), ("release", "year")):
+        for name, targets in groups.items():
+            known = np.array([getattr(facts[target], value) for target in targets], dtype=float)
+            n = int((~np.isnan(known)).sum())
+            if n < (2 if name == "all" else FEWEST):
+                continue
+            shares = matrix.values[:, [matrix.targets.index(target) for target in targets]]
+            found = rank_correlation(shares, known)
+            if found is None:
+                why_not = Cell(NONE, math.nan, detail=no_correlation(shares, known))
+                rows.append((name, what, n, why_not, Cell(NONE, math.nan)))
+            else:
+                both = (coefficient(one.value, one.low, one.high) for one in (found.rho, found.tau))
+                rows.append((name, what, n, *both))
+    if not rows:
+        return None
+    return make(
+        "trends",
+        "Rank correlation of the oversensitivity rate with the size of the models and with when they were "
+        "released, with 95 % bootstrap interval",
+        ("Models", "With", "Number", "Spearman's rho", "Kendall's tau-b"),
+        rows,
+    )

@@ -1,0 +1,94 @@
+"""The grid: what system prompt and temperature do to a checkpoint's rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from generators.targets.naming import system_name
+from overbench.report.report_inputs import Inputs
+from overbench.report.report_sources import Setting
+from overbench.report.sections.section import NONE, Cell, ReportTable, Section, make, percent
+from overbench.report.stats.grid import GridCell, grid_cells, grids
+from overbench.report.stats.matrix import ResponseMatrix
+from overbench_tasks.text import excerpt
+
+
+def grid_section(inputs: Inputs) -> Section | None:
+    """A table for each set, of the checkpoints that were asked in several ways; None without such."""
+    sets = [(one.title, "over-refusal", one.matrix) for one in inputs.sets]
+    sets += [(one.title, "harmful compliance", one.complied) for one in inputs.unsafe]
+    tables: list[ReportTable] = []
+    for number, (title, rate, matrix) in enumerate(sets, start=1):
+        key = "grid" if number == 1 else f"grid-{number}"
+        tables += filter(None, [_table(inputs, key, title, rate, matrix)])
+    if not tables:
+        return None
+    return Section(
+        "grid",
+        "System prompts and temperatures",
+        (
+            f"The same checkpoint asked in several ways. Differences are to {_plain_way(inputs)}, in "
+            "percentage points, over the prompts that both have a scored reply to, with "
+            "Newcombe's 95 % interval for paired answers; of many, about one in twenty misses.",
+            "A prompt with several replies counts by their share. On how many prompts they did not all agree "
+            "stands under “replies differ”: how much of a single run is luck.",
+        ),
+        tables=tuple(tables),
+    )
+
+
+def _plain_way(inputs: Inputs) -> str:
+    if inputs.first_asked:
+        return "the campaign's first system prompt and decoding"
+    return "the plain way (no system prompt, temperature 0)"
+
+
+def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatrix) -> ReportTable | None:
+    settings = {one.target.target: one for one in inputs.settings}
+    rows, without = [], []
+    for checkpoint, targets in grids([one.target for one in inputs.settings]).items():
+        cells = grid_cells(matrix, targets, inputs.first_asked)
+        if len(cells) > 1:
+            name = inputs.names[checkpoint]
+            rows += [[name, *_row(cell, settings[cell.target])] for cell in cells]
+            without += [name] if all(math.isnan(one.difference) for one in cells) else []
+    if not rows:
+        return None
+    why = f". No differences of {', '.join(without)}: not asked in exactly one such way" if without else ""
+    return make(
+        key,
+        f"{rate.capitalize()} on {title} by system prompt and decoding{why}",
+        (
+            "Checkpoint",
+            "System prompt",
+            "Decoding",
+            rate.capitalize(),
+            "Difference to the first" if inputs.first_asked else "Difference to plain",
+            "Replies differ",
+        ),
+        rows,
+    )
+
+
+def _row(cell: GridCell, setting: Setting) -> Iterator[object]:
+    system = setting.target.system_instruction
+    yield Cell(system_name(setting.target), detail=excerpt(system)) if system else "none"
+    yield setting.decoding or _drawn(setting)
+    yield cell.rate
+    yield _points(cell)
+    # At temperature 0 there is one reply to each prompt.
+    yield percent(cell.split) if setting.target.drawn["temperature"] else Cell(NONE, math.nan)
+
+
+def _drawn(setting: Setting) -> str:
+    temperature = setting.target.drawn["temperature"]
+    return f"temperature {temperature}" if temperature else "greedy"
+
+
+def _points(cell: GridCell) -> Cell:
+    if math.isnan(cell.difference):
+        return Cell(NONE, math.nan)
+    low, high = cell.interval
+    detail = f"{100 * low:+.1f} to {100 * high:+.1f}, n = {cell.common:,}"
+    return Cell(f"{100 * cell.difference:+.1f}", cell.difference, detail=detail)

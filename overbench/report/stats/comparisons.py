@@ -1,0 +1,194 @@
+"""Which differences between targets are more than chance, and whether two sets rank targets alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, Literal
+
+from overbench.report.stats.matrix import MISSING, ResponseMatrix
+from overbench_tasks.metrics import paired_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DRAWS: Final = 1000
+"""Of the bootstrap: the ends of a 95 % interval are then good to about a percentile."""
+TEST_DRAWS: Final = 100_000
+"""Of the test on shares: its p is never smaller than the inverse of this."""
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """Two targets on the prompts that both have a scored reply to.
+
+    Attributes:
+        first, second: the targets.
+        n: common prompts.
+        both, only_first, only_second: how many of these are refused by both, and by one only. With several
+            replies to a prompt, summed chances that of a reply of each both refuse, or one only.
+        p: of :func:`paired_test`, in [0, 1]; NaN without a common prompt.
+        p_holm: ``p`` after Holm's correction for all pairs compared; never smaller than ``p``.
+    """
+
+    first: str
+    second: str
+    n: int
+    both: float
+    only_first: float
+    only_second: float
+    p: float
+    p_holm: float
+
+    @property
+    def difference(self) -> float:
+        """OSR of the first minus OSR of the second, in [-1, 1], on the common prompts; NaN without one."""
+        return (self.only_first - self.only_second) / self.n if self.n else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of :attr:`difference`, not corrected for many comparisons: see
+        :func:`~overbench_tasks.metrics.paired_interval`."""
+        return paired_interval(self.both, self.only_first, self.only_second, self.n)
+
+
+def compare_pairs(matrix: ResponseMatrix) -> list[PairComparison]:
+    """All pairs of targets, in the matrix's order: paired tests, Holm over all pairs.
+
+    Tests with n = 0 are not tests and take no part in the correction.
+    """
+    counts = []
+    for first, second in combinations(matrix.targets, 2):
+        one, other = matrix.column(first), matrix.column(second)
+        common = (one != MISSING) & (other != MISSING)
+        one, other = one[common], other[common]
+        both, p = float(one @ other), paired_test(one - other)
+        counts.append((first, second, len(one), both, float(one.sum()) - both, float(other.sum()) - both, p))
+    corrected = holm([row[-1] for row in counts])
+    return [PairComparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
+
+
+def paired_test(
+    differences: NDArray[np.float64],
+    *,
+    alternative: Literal["two-sided", "greater"] = "two-sided",
+    draws: int = TEST_DRAWS,
+    seed: int = 0,
+) -> float:
+    """p of "either target may have had either share": are differences as likely either way?
+
+    With one reply to each prompt, McNemar's exact test (McNemar 1947). With several, the same idea for
+    shares (Fisher's randomisation test): the sign of each prompt's difference is drawn at random, ``draws``
+    times with the given seed, and p is how often their sum is as far from 0 as the one found, it counted in.
+
+    Args:
+        alternative: ``greater`` asks for sums as high as the one found, in place of as far from 0 either way.
+
+    Returns:
+        1 where no prompt differs; NaN for no prompt.
+    """
+    import numpy as np
+    from scipy.stats import binomtest
+
+    if not len(differences):
+        return math.nan
+    firsts, seconds = (int((differences == one).sum()) for one in (1, -1))
+    if firsts + seconds == np.count_nonzero(differences):
+        both = firsts + seconds
+        return float(binomtest(firsts, both, 0.5, alternative).pvalue) if both else 1.0
+    sizes, counts = np.unique(np.abs(differences[differences != 0]).round(9), return_counts=True)
+    # Of n differences of one size, how many come out positive is binomial.
+    positive = np.random.default_rng(seed).binomial(counts, 0.5, size=(draws, len(counts)))
+    sums, found = (2 * positive - counts) @ sizes, float(differences.sum())
+    if alternative == "two-sided":
+        sums, found = np.abs(sums), abs(found)
+    as_far = sums >= found - 1e-6
+    return float((as_far.sum() + 1) / (draws + 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values that hold the chance of any false alarm (Holm 1979), in the order given.
+
+    NaNs stay: they are no tests, and nothing is corrected for them.
+    """
+    from statsmodels.stats.multitest import multipletests
+
+    tests = [p for p in p_values if not math.isnan(p)]
+    # One test needs no correction, and each call of multipletests collects all garbage.
+    adjusted = iter(multipletests(tests, method="holm")[1] if len(tests) > 1 else tests)
+    return [math.nan if math.isnan(p) else float(next(adjusted)) for p in p_values]
+
+
+@dataclass(frozen=True)
+class RankingAgreement:
+    """How alike two sets of prompts rank the same targets.
+
+    Attributes:
+        tau: Kendall's tau-b of the targets' OSR on the two sets, in [-1, 1]: 1 the same order, 0 none in
+            common. NaN for fewer than two targets, or where all have one rate on a set.
+        low, high: 95 % percentile interval over resampled prompts; NaN where ``tau`` is.
+        targets: those with a scored reply in both sets.
+    """
+
+    tau: float
+    low: float
+    high: float
+    targets: tuple[str, ...]
+
+
+def ranking_agreement(
+    first: ResponseMatrix, second: ResponseMatrix, *, draws: int = DRAWS, seed: int = 0
+) -> RankingAgreement:
+    """Kendall's tau-b between the OSRs of two sets, with a bootstrap interval over prompts.
+
+    Prompts of both sets together are drawn with replacement; one that is in both, as every prompt of a
+    hard set is, is drawn for both at once. Targets are fixed: the interval speaks of other prompts of these
+    kinds, not of other models. Resampling adds noise of its own, so the interval leans towards 0; with
+    few targets tau takes few values. A hard set chosen by these very targets' refusals agrees for
+    that reason, too.
+
+    Args:
+        first, second: targets are matched by name, prompts by id.
+        draws: resamples.
+        seed: the same seed gives the same interval.
+    """
+    import numpy as np
+    from scipy.stats import kendalltau
+
+    both = [target for target in first.targets if target in second.targets]
+    targets = tuple(
+        target for target in both if all((one.column(target) != MISSING).any() for one in (first, second))
+    )
+    ids = {name: row for row, name in enumerate(dict.fromkeys((*first.prompt_ids, *second.prompt_ids)))}
+    values = np.full((len(ids), 2 * len(targets)), MISSING, dtype=np.float64)
+    for start, matrix in ((0, first), (len(targets), second)):
+        rows = [ids[name] for name in matrix.prompt_ids]
+        for place, target in enumerate(targets):
+            values[rows, start + place] = matrix.column(target)
+    # Only how often each row of answers occurs matters to the rates, and most occur often.
+    patterns, codes = np.unique(values, axis=0, return_inverse=True)
+    codes = codes.reshape(-1)
+    refused, scored = np.maximum(patterns, 0), (patterns != MISSING).astype(np.float64)
+
+    def tau(counts: NDArray[np.float64]) -> float:
+        n = counts @ scored
+        rates = np.divide(counts @ refused, n, out=np.full(n.shape, np.nan), where=n > 0)
+        # NaN for NaNs, and where either has only ties.
+        return float(kendalltau(rates[: len(targets)], rates[len(targets) :]).statistic)
+
+    observed = (
+        tau(np.bincount(codes, minlength=len(patterns)).astype(np.float64)) if len(targets) > 1 else math.nan
+    )
+    if math.isnan(observed):
+        return RankingAgreement(math.nan, math.nan, math.nan, targets)
+    generator = np.random.default_rng(seed)
+    drawn = (
+        np.bincount(codes[generator.integers(len(codes), size=len(codes))], minlength=len(patterns))
+        for _ in range(draws)
+    )
+    taus = [value for counts in drawn if not math.isnan(value := tau(counts.astype(np.float64)))]
+    low, high = np.quantile(taus, [0.025, 0.975]) if taus else (math.nan, math.nan)
+    return RankingAgreement(observed, float(low), float(high), targets)

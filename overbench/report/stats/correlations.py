@@ -1,0 +1,140 @@
+"""Do two measures of the same targets go together? Rank correlations, with intervals by bootstrap.
+
+Over-refusal and safety are such measures (OR-Bench, Cui et al. 2024, reports Spearman's rho of the two),
+over-refusal and size are others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from overbench.report.stats.comparisons import DRAWS
+from overbench.report.stats.matrix import MISSING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FEWEST: Final = 3
+"""Targets: two always lie in one order or in the other."""
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A coefficient in [-1, 1], with the ends of its 95 % percentile interval; NaN ends: no draw had one."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """How far two measures put the same targets in the same order.
+
+    Attributes:
+        rho: Spearman's (1904): Pearson's coefficient of the ranks, ties with their mean rank.
+        tau: Kendall's tau-b (1945), in which a tie of either measure counts for neither order.
+        n: targets that have both measures.
+    """
+
+    rho: Coefficient
+    tau: Coefficient
+    n: int
+
+
+def rank_correlation(
+    first: NDArray[np.float64], second: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0
+) -> RankCorrelation | None:
+    """Spearman's rho and Kendall's tau-b of two measures of the same targets.
+
+    The intervals cover other targets and other prompts of the kinds at hand: each draw takes as many targets
+    with replacement, and as many prompts of each measure, the same ones for all targets (Owen 2007, "The
+    pigeonhole bootstrap"). Where a target comes up twice it ties with itself, which tau-b leaves out.
+    Noise of the rates draws both coefficients and their intervals towards 0. Of few targets an interval
+    says little more than that they are few.
+
+    Args:
+        first, second: (P, T) shares of a response matrix, -1 where missing; the measure is the mean of a
+            column. Or (T,), a number for each target that is not drawn (its size, say), NaN where unknown.
+        draws: resamples. Those in which all targets have one value are passed over.
+        seed: the same seed gives the same interval.
+
+    Returns:
+        None where :func:`no_correlation` says why.
+    """
+    import numpy as np
+    from scipy.stats import kendalltau, spearmanr
+
+    def both(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float] | None:
+        known = ~(np.isnan(x) | np.isnan(y))
+        x, y = x[known], y[known]
+        if not _varies(x) or not _varies(y):
+            return None
+        return float(spearmanr(x, y).statistic), float(kendalltau(x, y).statistic)
+
+    measured = ~(np.isnan(_measure(first)) | np.isnan(_measure(second)))
+    n = int(measured.sum())
+    first, second = first[..., measured], second[..., measured]
+    if n < FEWEST or (observed := both(_measure(first), _measure(second))) is None:
+        return None
+    generator = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(draws):
+        chosen = generator.integers(n, size=n)
+        if (pair := both(*(_resampled(one, generator)[chosen] for one in (first, second)))) is not None:
+            drawn.append(pair)
+    ends = np.quantile(drawn, [0.025, 0.975], axis=0).T.tolist() if drawn else [[math.nan] * 2] * 2
+    rho, tau = (Coefficient(value, *between) for value, between in zip(observed, ends, strict=True))
+    return RankCorrelation(rho, tau, n)
+
+
+def no_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> str:
+    """Why there is no rank correlation of these, for people; "" where there is one."""
+    import numpy as np
+
+    x, y = _measure(first), _measure(second)
+    known = ~(np.isnan(x) | np.isnan(y))
+    if (n := int(known.sum())) < FEWEST:
+        return f"a rank correlation needs at least {FEWEST} models that have both, and there {_are(n)}"
+    if not (_varies(x[known]) and _varies(y[known])):
+        return f"all {n} models have the same value of one of the two, which puts them in no order"
+    return ""
+
+
+def _are(n: int) -> str:
+    return {0: "is none", 1: "is 1"}.get(n, f"are {n}")
+
+
+def _varies(values: NDArray[np.float64]) -> bool:
+    return bool(len(values) and (values != values[0]).any())
+
+
+def _measure(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(T,): the mean of each column's scored cells, NaN where there are none; numbers as they are."""
+    return _means(values, None) if values.ndim == 2 else values
+
+
+def _resampled(values: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    """(T,): the same over prompts drawn with replacement."""
+    import numpy as np
+
+    if values.ndim == 1:
+        return values
+    rows = generator.integers(len(values), size=len(values))
+    return _means(values, np.bincount(rows, minlength=len(values)).astype(np.float64))
+
+
+def _means(values: NDArray[np.float64], counts: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """(T,): means over prompts, each counted as often as ``counts`` (P,) says; None: once."""
+    import numpy as np
+
+    weights = np.ones(len(values)) if counts is None else counts
+    scored = (values != MISSING).astype(np.float64)
+    n = weights @ scored
+    # The same sum of the same shares is the same rate to the last digit, or ties would come apart.
+    sums = weights @ np.maximum(values, 0)
+    means: NDArray[np.float64] = np.divide(sums, n, out=np.full(n.shape, np.nan), where=n > 0)
+    return means.round(12)

@@ -1,0 +1,90 @@
+"""The grid of one checkpoint: each system prompt by each decoding, against the plain way of asking.
+
+A prompt counts by the share of its replies that count. The difference of two ways is over the prompts that
+both have a scored reply to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from generators.targets.naming import TargetRecord
+from overbench.report.stats.matrix import MISSING, ResponseMatrix
+from overbench.report.stats.rates import target_rate
+from overbench_tasks.metrics import Rate, paired_interval
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """One way of asking a checkpoint, on one set.
+
+    Attributes:
+        target: its name.
+        rate: over its prompts with a scored reply.
+        split: of these, the share whose replies don't all count alike, in [0, 1]; 0 with one reply each.
+        difference: its rate minus the plain one's on their common prompts, in [-1, 1]; NaN for the plain
+            one itself, and without a common prompt.
+        interval: 95 % interval of it (Newcombe 1998, method 10).
+        common: as many prompts.
+    """
+
+    target: str
+    rate: Rate
+    split: float
+    difference: float = math.nan
+    interval: tuple[float, float] = (math.nan, math.nan)
+    common: int = 0
+
+
+def plain_of(targets: Sequence[TargetRecord], first: Collection[str] = ()) -> TargetRecord | None:
+    """Of one checkpoint's targets the one that is among ``first`` or, where that has no names, the one
+    without a system instruction, at temperature 0; None where there is not exactly one."""
+    if first:
+        found = [one for one in targets if one.target in first]
+    else:
+        found = [one for one in targets if not one.system_instruction and one.drawn["temperature"] == 0]
+    return found[0] if len(found) == 1 else None
+
+
+def grids(targets: Sequence[TargetRecord]) -> dict[str, list[TargetRecord]]:
+    """Checkpoint -> its targets, of those that were asked in several ways; both in the order given."""
+    found: dict[str, list[TargetRecord]] = {}
+    for target in targets:
+        found.setdefault(target.checkpoint, []).append(target)
+    return {checkpoint: some for checkpoint, some in found.items() if len(some) > 1}
+
+
+def grid_cells(
+    matrix: ResponseMatrix, targets: Sequence[TargetRecord], first: Collection[str] = ()
+) -> list[GridCell]:
+    """The cells of one checkpoint's targets that have a scored reply in ``matrix``, the plain one first.
+
+    Args:
+        first: see :func:`plain_of`.
+    """
+    there = [one for one in targets if one.target in matrix.answered().targets]
+    plain = plain_of(there, first)
+    order = sorted(
+        {one.target for one in there}, key=lambda name: (plain is None or name != plain.target, name)
+    )
+    return [_cell(matrix, name, plain) for name in order]
+
+
+def _cell(matrix: ResponseMatrix, name: str, plain: TargetRecord | None) -> GridCell:
+    column = matrix.column(name)
+    scored, rate = column[column != MISSING], target_rate(matrix, name)
+    split = float(((scored > 0) & (scored < 1)).mean()) if len(scored) else math.nan
+    if plain is None or name == plain.target:
+        return GridCell(name, rate, split)
+    before = matrix.column(plain.target)
+    common = (column != MISSING) & (before != MISSING)
+    after, before = column[common], before[common]
+    n = len(after)
+    if not n:
+        return GridCell(name, rate, split)
+    both = float(after @ before)
+    only_new, only_plain = float(after.sum()) - both, float(before.sum()) - both
+    interval = paired_interval(both, only_new, only_plain, n)
+    return GridCell(name, rate, split, (only_new - only_plain) / n, interval, n)

@@ -1,0 +1,287 @@
+"""Oversensitivity rates of a response matrix, each with its interval and the prompts behind it.
+
+``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), the mean over the prompts that M
+has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by
+one: where many stand side by side, about one in twenty misses its rate. A target that was asked a random part
+of a set has the interval of the rate on all of it (:class:`~overbench_tasks.metrics.until_width.RateOfPart`).
+
+Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
+by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
+within-model percentile of the prompts refused. How ties, rare features and the choice of the twenty are
+treated is our own decision, written below.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from overbench.report.stats.matrix import MISSING, ResponseMatrix
+from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics.until_width import RateOfPart
+from overbench_tasks.records import CATEGORIES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+MIN_FEATURE_PROMPTS: Final = 5
+"""A trigger word of fewer prompts than this says little; its interval is wider than half the scale."""
+
+
+@dataclass(frozen=True)
+class FeatureRate:
+    """How often prompts with one trigger word are refused.
+
+    Attributes:
+        feature: the word, as :func:`feature_key` has it.
+        prompts: how many prompts carry it, answered or not.
+        overall: over all targets. A prompt counts once, by the share of its scored targets that refused
+            it: replies of several targets to one prompt are not independent.
+        by_target: target -> rate; ``n`` is 0 where the target has answered none of these prompts.
+    """
+
+    feature: str
+    prompts: int
+    overall: Rate
+    by_target: Mapping[str, Rate]
+
+
+def osr(matrix: ResponseMatrix) -> dict[str, Rate]:
+    """Target -> its OSR over all prompts it has a scored reply to."""
+    return target_rates(matrix)
+
+
+def target_rates(matrix: ResponseMatrix) -> dict[str, Rate]:
+    """Target -> the mean of its cells, over all prompts it has a scored reply to."""
+    return {target: target_rate(matrix, target) for target in matrix.targets}
+
+
+def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
+    """The mean of a target's cells, with the interval that is due to how many were asked and why."""
+    found = _rate(matrix.column(target))
+    total = matrix.asked_of.get(target, 0)
+    if total <= found.n:
+        return found
+    return RateOfPart(found.refused, found.n, total, sequential=target in matrix.sequential)
+
+
+def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
+    """The OSR of several targets as one: a prompt counts once, by the share of its scored targets among them
+    that refused it. Targets that the matrix doesn't have are passed over."""
+    import numpy as np
+
+    wanted = frozenset(targets)
+    columns = [place for place, target in enumerate(matrix.targets) if target in wanted]
+    answers = matrix.scored[:, columns].sum(axis=1)
+    shares = matrix.refusals[:, columns].sum(axis=1) / np.maximum(answers, 1)
+    return Rate(float(shares.sum()), int((answers > 0).sum()))
+
+
+def leave_source_out(matrix: ResponseMatrix, checkpoints: Mapping[str, str] | None = None) -> dict[str, Rate]:
+    """Target -> its OSR over the prompts that were not made for it.
+
+    A prompt that was made against a model, and kept because that model refused it, is no fair question to
+    that model and flatters the others. Targets are asked different prompts here, and a rate goes with
+    the sources that remain: compare it with the target's own row and column of the transfer matrix.
+
+    Args:
+        matrix: with the ``source_targets`` of each prompt.
+        checkpoints: target -> checkpoint, as in a release's ``targets.parquet``. A prompt made for one
+            configuration of a checkpoint, or for it by its bare name, then counts for none of its other
+            configurations either. By default only the very same target is left out.
+    """
+    rates = {}
+    for target in matrix.targets:
+        own = {target}
+        if checkpoints and (checkpoint := checkpoints.get(target)) is not None:
+            own |= {checkpoint, *(name for name, other in checkpoints.items() if other == checkpoint)}
+        rates[target] = _rate(matrix.column(target)[~matrix.made_for(own)])
+    return rates
+
+
+def osr_by_category(matrix: ResponseMatrix) -> dict[str, dict[str, Rate]]:
+    """Category -> target -> OSR over the category's prompts.
+
+    The categories are those that occur: the paper's in their usual order, then others by name. Prompts
+    without a category are in none of them.
+    """
+    import numpy as np
+
+    found = {category for category in matrix.categories if category is not None}
+    order = [name for name in CATEGORIES if name in found] + sorted(found.difference(CATEGORIES))
+    of_prompts = np.array(matrix.categories, dtype=object)
+    return {category: _rates(matrix, matrix.values[of_prompts == category]) for category in order}
+
+
+def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPTS) -> list[FeatureRate]:
+    """The rate of each trigger word that at least ``min_prompts`` prompts carry, highest overall first.
+
+    A prompt with several trigger words counts for each. Equal rates: the word of more prompts first, then
+    by name; words that no target has a scored reply to come last.
+    """
+    import numpy as np
+
+    features, carriers = _carriers(matrix, min_prompts)
+    refused, scored = matrix.refusals, matrix.scored
+    answers = scored.sum(axis=1)
+    # A prompt that nobody has answered adds nothing, and is in no denominator.
+    totals = carriers @ (refused.sum(axis=1) / np.maximum(answers, 1))
+    prompts, asked = carriers.sum(axis=1), carriers @ (answers > 0)
+    counted, answered = carriers @ refused, carriers @ scored
+    rates = [
+        FeatureRate(
+            feature,
+            int(prompts[place]),
+            Rate(float(totals[place]), int(asked[place])),
+            {
+                target: Rate(float(counted[place, column]), int(answered[place, column]))
+                for column, target in enumerate(matrix.targets)
+            },
+        )
+        for place, feature in enumerate(features)
+    ]
+    return sorted(
+        rates,
+        key=lambda one: (
+            one.overall.n == 0,
+            -one.overall.refused / max(one.overall.n, 1),
+            -one.prompts,
+            one.feature,
+        ),
+    )
+
+
+def feature_key(feature: str) -> str:
+    """A trigger word as words are compared: case folded, white space collapsed."""
+    return " ".join(feature.casefold().split())
+
+
+def _carriers(matrix: ResponseMatrix, min_prompts: int) -> tuple[list[str], csr_array]:
+    """The trigger words of at least ``min_prompts`` prompts, by name; (F, P): 1 where a prompt carries it."""
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    of_prompts = [{feature_key(word) for word in words} - {""} for words in matrix.features]
+    counts = Counter(word for words in of_prompts for word in words)
+    features = sorted(word for word, count in counts.items() if count >= min_prompts)
+    place = {word: number for number, word in enumerate(features)}
+    pairs = [(place[word], row) for row, words in enumerate(of_prompts) for word in words if word in place]
+    places = tuple(np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
+    ones = np.ones(len(pairs), dtype=np.int64)
+    return features, csr_array((ones, places), shape=(len(features), len(of_prompts)))
+
+
+def _rates(matrix: ResponseMatrix, values: NDArray[np.float64]) -> dict[str, Rate]:
+    """Target -> rate, of some rows of the matrix."""
+    return {target: _rate(values[:, place]) for place, target in enumerate(matrix.targets)}
+
+
+def _rate(values: NDArray[np.float64]) -> Rate:
+    scored = values[values != MISSING]
+    return Rate(float(scored.sum()), len(scored))
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Rates by source and target.
+
+    Attributes:
+        sources: (S,), the targets that prompts were made for: those of the matrix in its order, then
+            others by name.
+        rates: (S, T), targets as in the matrix: ``rates[a][b]`` is how often target ``b`` refuses prompts
+            made for ``sources[a]``, with their number ``n``.
+        prompts: (S,), how many prompts were made for each source, answered or not.
+    """
+
+    sources: tuple[str, ...]
+    rates: tuple[tuple[Rate, ...], ...]
+    prompts: tuple[int, ...]
+
+
+def transfer(matrix: ResponseMatrix) -> Transfer:
+    """Refusals of each source's prompts by each target, over the prompts that it has a scored reply to.
+
+    Where source and target are the same, a set of verified prompts has 1 by construction, whatever the
+    model. Elsewhere prompts that were made for both are left out, since they were chosen by this target
+    as well; a prompt made for several sources counts for each of them. Prompts made for no target are
+    nowhere in this table.
+    """
+    import numpy as np
+
+    found = frozenset[str]().union(*matrix.source_targets)
+    sources = [name for name in matrix.targets if name in found] + sorted(found.difference(matrix.targets))
+    shape = (len(matrix.prompt_ids), len(sources))
+    made = np.array([matrix.made_for([source]) for source in sources], dtype=np.bool_).reshape(shape[::-1]).T
+
+    def summed(outcome: NDArray[Any]) -> NDArray[np.float64]:
+        """(S, T): the cells of ``outcome`` (P, T), summed over the prompts of each source."""
+        sums = np.zeros((len(sources), len(matrix.targets)))
+        for column, target in enumerate(matrix.targets):
+            own = sources.index(target) if target in sources else None
+            chosen = made if own is None else made & ~made[:, [own]]
+            sums[:, column] = outcome[:, column] @ chosen
+            if own is not None:
+                sums[own, column] = outcome[:, column] @ made[:, own]
+        return sums
+
+    refused, scored = summed(matrix.refusals), summed(matrix.scored.astype(np.float64))
+    rates = tuple(
+        tuple(Rate(float(part), int(whole)) for part, whole in zip(*rows, strict=True))
+        for rows in zip(refused, scored, strict=True)
+    )
+    return Transfer(tuple(sources), rates, tuple(int(count) for count in made.sum(axis=0)))
+
+
+@dataclass(frozen=True)
+class FeaturePercentiles:
+    """The top features.
+
+    Attributes:
+        features: (F,), highest mean percentile first.
+        percentiles: float (F, T), in (0, 100). Of all features ranked, the share with fewer refused
+            prompts of this target, plus half the share with as many, itself included. NaN for a
+            target that has refused no prompt with any of them: it puts nothing in an order.
+        ranked: how many features were ranked.
+    """
+
+    features: tuple[str, ...]
+    percentiles: NDArray[np.float64]
+    ranked: int
+
+
+def feature_percentiles(
+    matrix: ResponseMatrix, top: int = 20, min_prompts: int = MIN_FEATURE_PROMPTS
+) -> FeaturePercentiles:
+    """The ``top`` features by mean percentile over targets.
+
+    Within each target, features are ranked by how many prompts that carry them it refused, so a common
+    feature ranks higher than a rare one of the same rate: for rates see
+    :func:`overbench.report.stats.rates.osr_by_feature`. A prompt a target has not answered counts as no
+    refusal here; compare targets only where gaps are few. Equal means: the feature with more refusals
+    over all targets first, then by name.
+
+    Args:
+        matrix: see there.
+        top: how many features; fewer where there aren't so many.
+        min_prompts: features that fewer prompts carry are dropped before ranking.
+    """
+    import numpy as np
+    from scipy.stats import rankdata
+
+    features, carriers = _carriers(matrix, min_prompts)
+    ranked = len(features)
+    refusals = carriers @ matrix.refusals
+    percentiles = np.full(refusals.shape, np.nan)
+    ordered = np.flatnonzero(refusals.any(axis=0))
+    if len(ordered):
+        # The middle rank of equal counts, less the half that the feature itself takes up.
+        percentiles[:, ordered] = 100 * (rankdata(refusals[:, ordered], axis=0) - 0.5) / ranked
+    means = percentiles[:, ordered].mean(axis=1) if len(ordered) else np.zeros(ranked)
+    totals = refusals.sum(axis=1)
+    order = sorted(range(ranked), key=lambda row: (-round(float(means[row]), 9), -totals[row], features[row]))
+    best = order[:top]
+    return FeaturePercentiles(tuple(features[row] for row in best), percentiles[best], ranked)

@@ -1,0 +1,297 @@
+"""What a report says, and its files: the page, a Markdown summary, and each figure as PNG and SVG.
+
+The page is one HTML file that fetches nothing. Its Content-Security-Policy allows its own style and scripts,
+by their hashes, and pictures inside the file; so even a prompt that got past the escaping could run nothing
+and send nothing. The Markdown has no prompts.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from overbench.release.outcomes import OutcomeTable
+from overbench.report import figures
+from overbench.report.families import Families
+from overbench.report.figures import Picture
+from overbench.report.report_inputs import Inputs, read_inputs
+from overbench.report.sections.evidence_sections import prompts_section, release_section, settings_section
+from overbench.report.sections.family_sections import families_section
+from overbench.report.sections.grid_sections import grid_section
+from overbench.report.sections.label_sections import labels_section
+from overbench.report.sections.labeller_sections import labellers_section
+from overbench.report.sections.rate_sections import (
+    attributions_section,
+    categories_section,
+    features_section,
+    rates_section,
+    significance_section,
+    transfer_section,
+)
+from overbench.report.sections.section import Cell, Report, ReportTable, highest_first
+from overbench.report.sections.trade_off_sections import WITHOUT_UNSAFE, trade_off_section
+from overbench.report.stats.rates import osr
+from overbench.report.themes import DARK, LIGHT, NARROW, WIDE
+from overbench_tasks import __version__
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.tables import whole_file
+from overbench_tasks.text import escaped, number_of
+
+TITLE: Final = "OVERBENCH report"
+
+SECTIONS: Final = (
+    rates_section,
+    trade_off_section,
+    grid_section,
+    families_section,
+    attributions_section,
+    features_section,
+    categories_section,
+    transfer_section,
+    significance_section,
+    prompts_section,
+    labels_section,
+    labellers_section,
+    settings_section,
+    release_section,
+)
+"""In their order; each is None where the inputs say nothing of it."""
+
+MOST_ROWS: Final = 40
+"""Of a table in the Markdown; the page has all of them."""
+
+_NARROW_SCREEN, _DARK_PAGE = "(max-width: 880px)", "(prefers-color-scheme: dark)"
+
+
+def make_report(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    aliases: Sequence[str] = (),
+    people: Path | None = None,
+    outcomes: Sequence[OutcomeTable] = (),
+    families: Path | None = None,
+    title: str = TITLE,
+    first_asked: Collection[Path] = (),
+) -> list[Path]:
+    """Make a report.
+
+    All of it is built before the first file is written, and each file replaces its forerunner whole.
+
+    Args:
+        paths: lm-eval result folders, refresh runs and at most one release.
+        out: the page, ``NAME.html``; the rest is ``NAME.md`` and ``NAME_figures/*.{png,svg}`` beside it.
+        aliases: ``LONG NAME=short name``.
+        people: a sheet with people's labels, which shows the labeller's errors.
+        outcomes: tables of outcomes from elsewhere.
+        families: a table of families, sizes and dates that goes before ours: see
+            :mod:`overbench.report.families`.
+        title: the heading.
+        first_asked: see :func:`overbench.report.report_inputs.read_inputs`.
+
+    Returns:
+        the files written, the page first.
+
+    Raises:
+        OverbenchError: see :func:`overbench.report.report_inputs.read_inputs`; also where ``out`` is no
+            HTML file or cannot be written, or a package for figures is missing.
+    """
+    if out.suffix != ".html":
+        raise OverbenchError(f"Expected --out to end in .html, got {out}. Name the page, e.g. report.html.")
+    if not paths and not outcomes:
+        raise OverbenchError(
+            "Expected at least one release, folder of lm-eval's results, refresh run, or outcome table "
+            "(--outcomes), got none."
+        )
+    folder = out.with_name(f"{out.stem}_figures")
+    _check_place(out, folder)
+    if missing := [
+        name for name in ("duckdb", "matplotlib", "scipy", "seaborn", "statsmodels") if not find_spec(name)
+    ]:
+        raise OverbenchError(
+            f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
+        )
+    inputs = read_inputs(paths, aliases, people, outcomes, first_asked)
+    inputs = replace(inputs, families=Families(families))
+    report = build(inputs, title)
+    files = {
+        out: html(report).encode(),
+        out.with_suffix(".md"): markdown(report, out.name, folder.name).encode(),
+    }
+    for picture in _pictures(report):
+        files[folder / f"{picture.key}.svg"] = figures.svg(picture)[0]
+        files[folder / f"{picture.key}.png"] = figures.png(picture)
+    _write(files)
+    return list(files)
+
+
+def _check_place(out: Path, folder: Path) -> None:
+    """Before minutes of drawing: could the files be there?"""
+    parent = next(one for one in out.absolute().parents if one.exists())
+    if out.is_dir():
+        problem = f"{out} is a folder"
+    elif folder.exists() and not folder.is_dir():
+        problem = f"{folder}, for the pictures, is a file"
+    elif not parent.is_dir():
+        problem = f"{parent} is a file"
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        problem = f"{parent} may not be written to"
+    else:
+        return
+    raise OverbenchError(f"{out} cannot be written: {problem}. Name another place with --out.")
+
+
+def _write(files: Mapping[Path, bytes]) -> None:
+    """All files, or none: they take their places once each has been written whole."""
+    try:
+        with ExitStack() as stack:
+            for file, content in files.items():
+                stack.enter_context(whole_file(file)).buffer.write(content)
+    except OSError as error:
+        out = next(iter(files))
+        raise OverbenchError(f"{out} cannot be written: {error}. Name another place with --out.") from error
+
+
+def build(inputs: Inputs, title: str = TITLE) -> Report:
+    """Everything that ``inputs`` allow to be said; a section without data is left out."""
+    notes = list(inputs.notes)
+    if not any(inputs.main.matrix.source_targets):
+        notes.append(
+            "For which model each prompt was made is not in these logs, so transfer and leave-source-out "
+            "rates are left out. They need a release: overbench aggregate."
+        )
+    if not inputs.unsafe:
+        notes.append(WITHOUT_UNSAFE)
+    sections = tuple(filter(None, (section(inputs) for section in SECTIONS)))
+    return Report(title, _lead(inputs), tuple(notes), sections)
+
+
+def _lead(inputs: Inputs) -> tuple[str, ...]:
+    main = inputs.main
+    rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
+    lead = [
+        f"{number_of(len(main.matrix.targets), 'model')} on harmless prompts: "
+        f"{', '.join(one.title for one in inputs.sets)}. Made from {', '.join(inputs.sources)}."
+    ]
+    if order := highest_first(rates):
+        told = [
+            f"{inputs.names[target]}, {100 * rates[target].value:.1f} %"
+            for target in dict.fromkeys((order[0], order[-1]))
+        ]
+        lead.append(f"Highest oversensitivity rate on {main.name}: {'; lowest: '.join(told)}.")
+    return tuple(lead)
+
+
+def _pictures(report: Report) -> Iterable[Picture]:
+    return (picture for section in report.sections for picture in section.pictures)
+
+
+class Image(NamedTuple):
+    """A picture inside the page, its size in pixels, and on which screens it is shown; "": on all others."""
+
+    uri: str
+    width: int
+    height: int
+    media: str
+
+
+def html(report: Report) -> str:
+    """The whole page."""
+    import jinja2
+    from markupsafe import Markup
+
+    # StrictUndefined: a slip in the template is an error here and not a hole in the page.
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False, keep_trailing_newline=True
+    )
+    template = environment.from_string(_own("page.html.jinja"))
+    style, script, widget = _own("page.css"), _own("page.js"), _own("vendor/dataTables.min.js")
+    return template.render(
+        report=report,
+        pictures={picture.key: _images(picture) for picture in _pictures(report)},
+        version=__version__,
+        policy=_policy(style, widget, script),
+        style=Markup(style),  # noqa: S704 - our own files
+        widget=Markup(widget),  # noqa: S704
+        script=Markup(script),  # noqa: S704
+    )
+
+
+def _policy(style: str, *scripts: str) -> str:
+    """The Content-Security-Policy that allows exactly this style and these scripts."""
+    allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _images(picture: Picture) -> list[Image]:
+    """The picture for narrow and wide screens, dark and light, the plain one last."""
+    found = []
+    for theme, width, media in (
+        (DARK, NARROW, f"{_DARK_PAGE} and {_NARROW_SCREEN}"),
+        (LIGHT, NARROW, _NARROW_SCREEN),
+        (DARK, WIDE, _DARK_PAGE),
+        (LIGHT, WIDE, ""),
+    ):
+        drawn, across, high = figures.svg(picture, theme, width)
+        uri = "data:image/svg+xml;base64," + base64.b64encode(drawn).decode()
+        found.append(Image(uri, round(96 * across), round(96 * high), media))
+    return found
+
+
+def _own(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def markdown(report: Report, page: str, folder: str) -> str:
+    """The report in GitHub's Markdown, without the prompts.
+
+    Args:
+        page: the name of the HTML page, to point to.
+        folder: where the pictures lie, relative to the Markdown file.
+    """
+    lines = [f"# {escaped(report.title)}", "", *_paragraphs(report.lead)]
+    lines += [f"All of it, prompts included: [{escaped(page)}](<{page}>)", ""]
+    if report.notes:
+        lines += ["Before you trust the numbers:", "", *(f"- {escaped(note)}" for note in report.notes), ""]
+    for section in report.sections:
+        if section.key == "prompts":
+            continue
+        lines += [f"## {escaped(section.title)}", "", *_paragraphs(section.paragraphs)]
+        for picture in section.pictures:
+            lines += [f"![{escaped(picture.alt)}](<{folder}/{picture.key}.svg>)", ""]
+        lines += _paragraphs(section.below)
+        for table in section.tables:
+            lines += [*_table(table), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _paragraphs(texts: Iterable[str]) -> list[str]:
+    return [f"{escaped(text)}\n" for text in texts]
+
+
+def _table(table: ReportTable) -> list[str]:
+    dashes = ("---:" if place in table.numeric else "---" for place in range(len(table.columns)))
+    rows = [map(escaped, table.columns), dashes, *(map(_cell, row) for row in table.rows[:MOST_ROWS])]
+    lines = [f"{escaped(table.caption.rstrip('.'))}.", "", *(f"| {' | '.join(cells)} |" for cells in rows)]
+    if len(table.rows) > MOST_ROWS:
+        more = number_of(len(table.rows) - MOST_ROWS, "more row is", "more rows are")
+        lines += ["", f"{more} in the page."]
+    return lines
+
+
+def _cell(cell: Cell) -> str:
+    return escaped(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)

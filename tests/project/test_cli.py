@@ -1,0 +1,287 @@
+"""The ``overbench`` command: what a person types, sees and is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import typer
+from conftest import REFUSAL, overbench
+from lm_eval.tasks import TaskManager
+from pydantic import BaseModel
+from release_fakes import sample
+
+from generators.models import models
+from generators.refresh.refresh_settings import RefreshSettings
+from generators.rewrite.rewrite_settings import RewriteSettings
+from overbench import cli, doctor, quickstart
+from overbench.release.release_settings import AggregateSettings, EngineSettings
+from overbench_tasks import __version__, autoload
+from overbench_tasks.errors import OverbenchError
+
+
+def test_version_and_tasks_path() -> None:
+    assert overbench("--version") == f"overbench {__version__}\n"
+    assert Path(overbench("tasks-path").strip(), "overbench_hard.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "flag", "field"),
+    [
+        ("refresh", RefreshSettings, "--batch_size", "target.batch_size"),
+        ("refresh", RefreshSettings, "--seeds", "seeds.sources"),
+        ("refresh", RefreshSettings, "--generator_model", "adversary.model"),
+        ("refresh", RefreshSettings, "--budget_tokens", "budget.tokens"),
+        ("rewrite", RewriteSettings, "--writer", "writer.generator"),
+        ("aggregate", AggregateSettings, "--prompts", "prompts"),
+        ("aggregate", AggregateSettings, "--near_duplicates", "near_duplicates"),
+        ("aggregate", EngineSettings, "--memory_limit", "memory_limit"),
+    ],
+)
+def test_an_option_is_described_by_the_setting_it_gives(
+    command: str, settings: type[BaseModel], flag: str, field: str
+) -> None:
+    *sections, name = field.split(".")
+    for section in sections:
+        settings = settings.model_fields[section].annotation  # type: ignore[assignment]
+    info = settings.model_fields[name]
+    loaded = typer.main.get_command(cli.app).get_command(None, command)
+    said = next(option.help for option in loaded.params if flag in option.opts)
+    assert str(info.description).rstrip(".").casefold() in said.casefold()
+    if not isinstance(info.default, tuple | type(None)):
+        assert f"Default: {info.default}." in said
+    assert not sections or f"Setting: {field}." in said
+
+
+def test_flags_become_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[RefreshSettings] = []
+    monkeypatch.setattr("overbench.commands.refresh_commands._work", lambda _, used, __: found.append(used))
+    words = "--model_args m --seeds a --seeds b -b 3 --rounds 2 --moderation j --budget_calls 7"
+    overbench("refresh", "-o", str(tmp_path), *words.split(), "--set", "rounds.keep=5")
+    used = found[0]
+    assert (used.target.model_args, used.target.batch_size, used.seeds.sources) == ("m", "3", ("a", "b"))
+    assert (used.rounds.rounds, used.rounds.keep, used.rounds.jobs) == (2, 5, 400)
+    assert ([judge.model for judge in used.moderation.judges], used.budget.calls) == (["j"], 7)
+
+
+class TestDoctor:
+    def test_a_sound_installation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        text = overbench("doctor")
+        for part in (f"lm-eval sees {', '.join(doctor.TASKS)}", "OPENAI_API_KEY set", "HF_TOKEN not set"):
+            assert part in text
+        assert "model types: overbench-openai, overbench-local-chat, overbench-anthropic: they keep" in text
+        assert "sk-very-secret" not in text
+        assert re.search(r"data overbench: \d,\d{3} bundled prompts", text)
+
+    @pytest.mark.parametrize(
+        ("switch", "told"),
+        [("0", "overbench_autoload.pth is not at work"), ("1", "OVERBENCH_NO_AUTOLOAD is set")],
+    )
+    def test_tasks_that_lm_eval_cannot_find_fail_with_the_way_out(
+        self, monkeypatch: pytest.MonkeyPatch, switch: str, told: str
+    ) -> None:
+        monkeypatch.setattr(TaskManager, "all_tasks", [])
+        monkeypatch.setenv("OVERBENCH_NO_AUTOLOAD", switch)
+        text = overbench("doctor", code=1)
+        assert told in text
+        assert f'--include_path "{autoload.tasks_path()}"' in text
+
+    def test_tasks_that_are_found_and_do_not_load_fail(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: Any) -> None:
+            raise AttributeError("no _filters")
+
+        monkeypatch.setattr(TaskManager, "load", fail)
+        text = overbench("doctor", code=1)
+        assert "lm-eval cannot load them (AttributeError: no _filters)" in text
+        assert f"pip install --force-reinstall '{doctor.LM_EVAL}'" in text
+
+    def test_the_versions_it_names_are_those_of_the_package(self) -> None:
+        declared = Path(__file__).parents[2] / "pyproject.toml"
+        assert f'"{doctor.LM_EVAL}",' in declared.read_text()
+
+    def test_a_missing_backend_is_a_note_with_its_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(doctor, "BACKENDS", {"vllm": ("no_such_backend",)})
+        text = overbench("doctor")
+        assert "no_such_backend does not import" in text
+        assert "pip install 'overbench[vllm]'" in text
+
+    def test_the_gpus_that_it_sees_and_what_they_change(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        def gpus() -> list[str]:
+            return [f"{one.status.name} {one.topic}: {one.found}" for one in doctor._gpus()]
+
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert gpus()[0] == "OK GPUs: none: hf, attribution and classifiers use the CPU"
+        assert "batch_size auto" in gpus()[1] and "attribution.batch_tokens" in gpus()[1]
+        smi = tmp_path / "nvidia-smi"
+        smi.write_text("#!/bin/sh\necho 'NVIDIA H200, 143771 MiB'\necho 'NVIDIA H200, 143771 MiB'\n")
+        smi.chmod(0o755)
+        assert gpus()[0].startswith("NOTE GPUs: 2 x NVIDIA H200, 143771 MiB, which torch does not see")
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+        seen = SimpleNamespace(name="NVIDIA A100", total_memory=80 * 2**30)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: seen)
+        assert gpus()[0] == "OK GPUs: 1 x NVIDIA A100, 81920 MiB"
+
+
+class TestModels:
+    def test_listing_says_what_is_fetched(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        first = models.MODELS[0].name
+        monkeypatch.setattr(models, "cached", lambda model: tmp_path if model.name == first else None)
+        text = overbench("models")
+        for model in models.MODELS:
+            assert model.name in text and model.licence in text
+        assert text.count(str(tmp_path)) == 1
+        assert text.count("not fetched") == len(models.MODELS) - 1
+
+    def test_fetching_prints_model_args_alone(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(models, "fetch", lambda model: tmp_path)
+        text = overbench("models", "smollm2-135m")
+        assert text == f"pretrained={tmp_path},gguf_file=SmolLM2-135M-Instruct.Q4_1.gguf\n"
+
+    def test_an_unknown_name_lists_near_ones(self) -> None:
+        text = " ".join(overbench("models", "smollm-135m", code=2).split())
+        assert "smollm2-135m" in text
+
+
+class TestQuickstart:
+    def test_it_prints_the_table_the_prompts_and_the_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from lm_eval.models.dummy import DummyLM
+
+        monkeypatch.setattr(DummyLM, "generate_until", lambda self, reqs, **_: [REFUSAL] * len(reqs))
+        monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, chat, **_: str(chat))
+        monkeypatch.setattr(DummyLM, "tokenizer_name", "dummy", raising=False)
+        words = ["--model", "dummy", "--model_args", "", "--limit", "6", "--batch_size", "2"]
+        text = overbench("quickstart", *words)
+        assert re.search(r"\|overbench_hard\|(.|\n)*\|osr +\|↓ +\|1\.0000", text)
+        assert "Refused, 5 of 6" in text
+        assert REFUSAL in text
+        assert (
+            "lm_eval --model dummy --model_args '' --tasks overbench_hard --limit 6 --batch_size 2 "
+            "--apply_chat_template" in text
+        )
+
+        thinks = "<think>They ask me"
+        monkeypatch.setattr(DummyLM, "generate_until", lambda self, reqs, **_: [thinks] * len(reqs))
+        text = overbench("quickstart", *words)
+        assert "Most replies end inside the model's reasoning." in text
+        assert "--tasks overbench_hard_think --limit 6" in text
+
+    def test_without_local_model_packages_it_says_what_to_install(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(quickstart.importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(OverbenchError, match=r"pip install 'overbench\[quickstart\]'"):
+            quickstart.run("hf", None, limit=1, batch_size="1", device=None, output_path=None)
+
+    def test_no_refusal_is_said_so(self) -> None:
+        complied = sample("p", ["Sure, here you are."], ["complied"])
+        assert quickstart.refused_lines([complied]) == ["\nNo prompt was refused."]
+
+    def test_strangers_text_cannot_steer_the_terminal(self) -> None:
+        doc = {"prompt": "Kill \x1b[2Jthe\u202e job\x07?", "features": ["kill"]}
+        hostile = sample(doc, ["I'm sorry, but I can't \x1b]0;x\x07help with that."], ["refused"])
+        text = "\n".join(quickstart.refused_lines([hostile]))
+        assert not set(text.replace("\x1b[31m\x1b[1mKill\x1b[0m", "")) & set("\x1b\x07\u202e")
+        assert "\x1b[31m\x1b[1mKill\x1b[0m" in text
+
+    def test_features_are_marked_as_whole_words(self) -> None:
+        marked = quickstart.mark_features("Kill the killer skill, kill it", ["kill", "kill it"])
+        assert marked.count("\x1b[0m") == 2
+        assert "killer skill" in marked
+
+
+@pytest.fixture
+def error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What is said of a call that a user can mend, without a traceback."""
+
+    def call(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["overbench", *words])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert stop.value.code == 1
+        return capsys.readouterr().err.strip()
+
+    return call
+
+
+def test_errors_that_a_user_can_mend_end_with_their_message(
+    monkeypatch: pytest.MonkeyPatch, error: Callable[..., str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OverbenchError("could not fetch it. Do this.")
+
+    monkeypatch.setattr(models, "fetch", fail)
+    assert error("models", "smollm2-135m") == "Error: could not fetch it. Do this."
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("wordfreq", "generators"), ("sklearn", "generators"), ("duckdb", "report")]
+)
+def test_a_package_that_an_extra_brings_is_named_with_its_install(
+    module: str, extra: str, monkeypatch: pytest.MonkeyPatch, error: Callable[..., str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ModuleNotFoundError(name=module)
+
+    monkeypatch.setattr(models, "fetch", fail)
+    assert error("models", "smollm2-135m").endswith(
+        f"{module}, which is not installed: pip install 'overbench[{extra}]'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rescore", "no.jsonl"], "Expected a file at no.jsonl, found nothing there"),
+        (["rescore", __file__], "to end in one of .jsonl, .csv, got '.py'"),
+        (["annotate", "no.jsonl", "-o", "no.csv", "--by", "vibes"], "No labeller is called 'vibes'"),
+        (["annotate", "no.jsonl", "-o", "no.csv", "--by_args", "x=1"], "The rules take no settings, got x"),
+        (["agreement", "no.csv"], "Expected a file at no.csv, found nothing there"),
+        (["agreement", "no.csv", "--by", "classifier"], "model: Field required"),
+    ],
+)
+def test_bad_calls_of_the_labelling_commands(
+    arguments: list[str], message: str, own_folder: None, error: Callable[..., str]
+) -> None:
+    said = error(*arguments)
+    assert said.startswith("Error: ") and message in said
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_option_has_lm_evals_underscores_in_the_help_and_takes_hyphens_as_well(command: str) -> None:
+    group = typer.main.get_command(cli.app)
+    loaded = group.get_command(None, command)
+    parent = typer.Context(group, **group.context_settings)
+    for option in loaded.params:
+        for name in option.opts:
+            if not name.startswith("--"):
+                continue
+            assert "-" not in name.removeprefix("--")
+            value = [] if option.is_flag else ["0.5" if option.name == "until_width" else "1"]
+            spellings = (name, f"--{name.removeprefix('--').replace('_', '-')}")
+            given = [
+                loaded.make_context(command, [spelling, *value], parent, resilient_parsing=True)
+                for spelling in spellings
+            ]
+            found, hyphens = (context.params[option.name] for context in given)
+            assert found == hyphens and found not in (None, False, [])
+
+
+def test_the_values_of_options_and_the_names_of_commands_keep_their_hyphens() -> None:
+    assert overbench("tasks_path") == overbench("tasks-path")
+    said = overbench(
+        "refresh", "--run-dir", "no-such-run", "--model_args", "pretrained=a-b", "--set", "a-b=c", code=1
+    )
+    assert "a-b: there is no such setting" in said

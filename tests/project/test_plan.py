@@ -1,0 +1,193 @@
+"""The plan of the code: which part may import which. CONTRIBUTING.md shows it on one page.
+
+A part is a package in one of the three packages below, or a module that lies in one of them itself. Imports
+go downwards only: from ``overbench`` to ``generators`` to ``overbench_tasks``, and within each of them to
+what its table allows. An import inside a function or under ``TYPE_CHECKING`` counts as well.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = ("overbench_tasks", "generators", "overbench")
+MOST_MODULES = 15
+
+# Each part of overbench_tasks, and the parts below it that it may use.
+OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
+    "overbench_tasks": (),
+    "autoload": (),
+    "moved": (),
+    "errors": (),
+    "records": (),
+    "metrics": ("records",),
+    "text": (),
+    "tables": ("errors", "text"),
+    "prompts": ("errors", "records", "tables", "text"),
+    "refusal": ("records",),
+    "chat": ("errors", "tables", "text"),
+    "providers": ("chat", "errors", "records", "refusal", "text"),
+    "judge": ("chat", "errors", "records", "refusal", "text"),
+    "classifier": ("errors", "records", "refusal", "text"),
+    "labellers": ("classifier", "errors", "judge", "records", "refusal"),
+    "reply_rows": ("errors", "providers", "records", "tables"),
+    "logs": ("errors", "reply_rows", "tables"),
+    "review": (
+        *("errors", "labellers", "logs", "metrics", "prompts", "records", "refusal", "reply_rows", "tables"),
+        "text",
+    ),
+    "harness": (),
+    "filters": ("judge", "labellers", "providers", "records", "refusal"),
+    "advice": (),
+    "task": (
+        *("overbench_tasks", "advice", "filters", "harness", "metrics", "prompts", "providers", "records"),
+        "refusal",
+    ),
+}
+# From the bottom up: a part may use all of overbench_tasks and every row below its own, and no other part of
+# its own row.
+GENERATORS: tuple[tuple[str, ...], ...] = (
+    ("generators", "defences", "near_duplicates", "words"),
+    ("seeds", "detector", "attribution", "adversary", "gates", "categories", "targets", "models"),
+    ("refresh",),
+    ("rewrite",),
+)
+# The same, above all of generators.
+OVERBENCH: tuple[tuple[str, ...], ...] = (
+    ("overbench", "diversity", "release"),
+    ("report",),
+    ("subset",),
+    ("quickstart", "doctor", "compare", "explain", "campaign"),
+    ("commands",),
+    ("cli",),
+)
+
+Module = str
+
+
+def modules() -> dict[Module, Path]:
+    """Every module of the three packages by its dotted name."""
+    found = {}
+    for package in PACKAGES:
+        for file in sorted((REPOSITORY / package).rglob("*.py")):
+            parts = file.relative_to(REPOSITORY).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imports(module: Module, file: Path, known: dict[Module, Path]) -> Iterator[Module]:
+    """The modules of ours that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in known else str(node.module)
+
+
+def part(module: Module) -> str:
+    """The first name behind the package; the package itself has its own name."""
+    package, _, rest = module.partition(".")
+    return rest.partition(".")[0] or package
+
+
+def allowed(name: str) -> set[str]:
+    """The parts that a part may import."""
+    if name in OVERBENCH_TASKS:
+        return {name, *OVERBENCH_TASKS[name]}
+    rows = GENERATORS + OVERBENCH
+    number = next((number for number, parts in enumerate(rows) if name in parts), None)
+    assert number is not None, f"{name} has no place in the plan: put it into one of this test's tables."
+    return {name, *OVERBENCH_TASKS, *(below for parts in rows[:number] for below in parts)}
+
+
+def arrows() -> dict[Module, set[Module]]:
+    known = modules()
+    return {module: set(imports(module, file, known)) - {module} for module, file in known.items()}
+
+
+def wrong_arrows(found: dict[Module, set[Module]]) -> list[str]:
+    """The imports that the table does not allow."""
+    return sorted(
+        f"{module} -> {target}"
+        for module, targets in found.items()
+        for target in targets
+        if part(target) not in allowed(part(module))
+    )
+
+
+def test_imports_go_downwards() -> None:
+    assert wrong_arrows(arrows()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
+        ("overbench_tasks.metrics", "generators.words"),
+        ("generators.seeds.seeds", "generators.detector.detector"),
+        ("generators.adversary.adversary", "generators.refresh.store"),
+        ("generators.rewrite.rewrite", "overbench.release.read"),
+        ("overbench.release.card", "overbench.report.write_report"),
+        ("overbench_tasks.refusal.rules", "overbench_tasks.labellers"),
+    ],
+)
+def test_an_import_upwards_or_across_is_found(module: str, target: str) -> None:
+    assert wrong_arrows({module: {target}}) == [f"{module} -> {target}"]
+
+
+def test_no_import_cycle() -> None:
+    """Of modules, lazy imports included; a package's ``__init__`` is the front door of its own modules."""
+    left = {
+        module: {one for one in targets if not module.startswith(f"{one}.")}
+        for module, targets in arrows().items()
+    }
+    size = len(left) + 1
+    while len(left) < size:  # whoever imports nothing left, or is imported by nothing left, is in no cycle
+        size = len(left)
+        imported = {one for targets in left.values() for one in targets}
+        left = {
+            m: targets & left.keys() for m, targets in left.items() if targets & left.keys() and m in imported
+        }
+    assert left == {}
+
+
+def test_a_folder_has_a_job_and_not_too_many_modules() -> None:
+    folders: dict[Path, list[str]] = defaultdict(list)
+    for file in modules().values():
+        if file.name != "__init__.py":
+            folders[file.parent].append(file.name)
+    assert {str(folder): len(names) for folder, names in folders.items() if len(names) > MOST_MODULES} == {}
+
+
+def test_no_two_modules_or_classes_share_a_name() -> None:
+    """So that no import needs an alias."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module, file in modules().items():
+        places[module.rpartition(".")[2]].append(module)
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module)
+    # A package is called as its main module is.
+    shared = {
+        name: found
+        for name, found in places.items()
+        if len(found) > 1 and not all(found[0] in one or one in found[0] for one in found)
+    }
+    assert shared == {}
+
+
+def test_no_import_of_ours_needs_an_alias() -> None:
+    found = []
+    for module, file in modules().items():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                source = getattr(node, "module", None) or node.names[0].name
+                if source.partition(".")[0] in PACKAGES:
+                    found += [f"{module}: {one.name} as {one.asname}" for one in node.names if one.asname]
+    assert found == []
