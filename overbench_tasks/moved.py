@@ -16,11 +16,14 @@ from types import ModuleType
 from typing import Final
 
 MOVED: Final = {
-    f"generators.{name}": f"overbench.{name}"
-    for name in (
-        *("campaign", "cli", "commands", "compare", "diversity", "doctor", "explain", "quickstart"),
-        *("release", "report", "subset"),
-    )
+    **{
+        f"generators.{name}": f"overbench.{name}"
+        for name in (
+            *("campaign", "cli", "commands", "compare", "diversity", "doctor", "explain", "quickstart"),
+            *("release", "report", "subset"),
+        )
+    },
+    "generators.defences": "overbench_tasks.defences",
 }
 """Old name of a module or package -> its name today. What lies in a package moved with it."""
 

@@ -5,7 +5,7 @@ this order,
 
     the checkpoint     refreshed.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
     " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256, or in
-                       their place the name of a defence (:mod:`generators.defences`) whose text it is
+                       their place the name of a defence (:mod:`overbench_tasks.defences`) whose text it is
     " -template"       where no chat template was applied and the backend is not a chat API, which applies
                        its own
     " (temperature 0.7)"  where another target at hand has this name: what differs
@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from generators.defences.defences import defence_with
+from overbench_tasks.defences.defences import defence_with
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import target_name
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator, model_validator
 
-from generators.defences.defences import find_defence
 from generators.refresh.presets import PRESETS
 from generators.refresh.refresh_settings import (
     LabellerSettings,
@@ -25,6 +24,7 @@ from generators.refresh.refresh_settings import (
 from generators.targets.naming import Aliases
 from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from overbench_tasks.classifier import ClassifierSettings
+from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.judge import JudgeSettings, judge_versions
 from overbench_tasks.labellers import by_name

@@ -46,7 +46,7 @@ def defence(
     name: Annotated[str | None, typer.Argument(help="Print this one's text. Without it: list them.")] = None,
 ) -> None:
     """Print a published defence for lm_eval --system_instruction "$(overbench defence NAME)", or list all."""
-    from generators.defences.defences import defences, find_defence
+    from overbench_tasks.defences.defences import defences, find_defence
 
     if name is not None:
         typer.echo(find_defence(name).text)

@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.defences.defences import orders_refusal
 from generators.targets.naming import TargetRecord
 from generators.targets.ways_of_asking import how_to_fill
 from overbench.release.read import (
@@ -26,6 +25,7 @@ from overbench.release.read import (
     UNSAFE_FILE,
     UNSAFE_MATRIX_FILE,
 )
+from overbench_tasks.defences.defences import orders_refusal
 from overbench_tasks.prompts.refreshed import readable
 from overbench_tasks.text import markdown_cell, markdown_line, number_of
 

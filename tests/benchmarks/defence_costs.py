@@ -18,7 +18,7 @@ from pathlib import Path
 
 from shared import write_csv
 
-from generators.defences.defences import defences
+from overbench_tasks.defences.defences import defences
 from overbench_tasks.logs import sample_logs
 from overbench_tasks.metrics.balance import Balance
 from overbench_tasks.metrics.refusal_rates import Rate

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from shared import write_csv
 
-from generators.defences.defences import find_defence
 from generators.targets.naming import Aliases, TargetRecord, system_suffix
 from overbench.release.outcomes import find_outcomes
 from overbench.release.release_inputs import find_logs
@@ -27,6 +26,7 @@ from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.scatter import Scatter
 from overbench.report.stats.rates import osr
 from overbench.report.write_report import build
+from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.metrics import Rate
 from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import read_table

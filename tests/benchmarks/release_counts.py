@@ -21,12 +21,12 @@ import numpy as np
 from neighbours_real import read as read_neighbours
 from numpy.typing import NDArray
 
-from generators.defences.defences import orders_refusal
 from overbench.diversity.word_measures import openings, words_of
 from overbench.release.read import Release, read_release
 from overbench.report.stats.correlations import rank_correlation
 from overbench.report.stats.matrix import MISSING, ResponseMatrix, release_matrix, unsafe_matrices
 from overbench.report.stats.trade_off import pair_matrix, trade_offs
+from overbench_tasks.defences.defences import orders_refusal
 from overbench_tasks.metrics.balance import (
     SidedValue,
     balanced_accuracy,

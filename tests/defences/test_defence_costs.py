@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks import defence_costs
 
-from generators.defences.defences import defences
+from overbench_tasks.defences.defences import defences
 from overbench_tasks.tables import read_table
 
 PAGE = Path(__file__).parents[2] / "generators" / "README.md"

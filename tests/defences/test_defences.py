@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from conftest import overbench
 
-from generators.defences.defences import defence_with, defences, find_defence, orders_refusal
 from generators.targets.naming import name_target
+from overbench_tasks.defences.defences import defence_with, defences, find_defence, orders_refusal
 from overbench_tasks.errors import OverbenchError
 
 

@@ -29,8 +29,8 @@ from table_files import write_table
 from test_plan import REPOSITORY
 from tiny_chat_model import build_chat_model
 
-from generators.defences.defences import find_defence
 from overbench import cli
+from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.prompts import refreshed
 
 pytest.importorskip("captum")

@@ -25,12 +25,13 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "moved": (),
     "errors": (),
     "records": (),
+    "defences": ("errors",),
     "metrics": ("records",),
     "text": (),
     "tables": ("errors", "text"),
     "prompts": ("errors", "records", "tables", "text"),
     "refusal": ("records",),
-    "chat": ("errors", "tables", "text"),
+    "chat": ("errors", "text"),
     "providers": ("chat", "errors", "records", "refusal", "text"),
     "judge": ("chat", "errors", "records", "refusal", "text"),
     "classifier": ("errors", "records", "refusal", "text"),
@@ -52,7 +53,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
 # From the bottom up: a part may use all of overbench_tasks and every row below its own, and no other part of
 # its own row.
 GENERATORS: tuple[tuple[str, ...], ...] = (
-    ("generators", "defences", "near_duplicates", "words"),
+    ("generators", "near_duplicates", "words"),
     ("seeds", "detector", "attribution", "adversary", "gates", "categories", "targets", "models"),
     ("refresh",),
     ("rewrite",),

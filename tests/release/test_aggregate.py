@@ -18,11 +18,11 @@ from fault_server import fault_server
 from release_fakes import write_log, write_other_tasks, write_prompts, write_run
 
 from generators.categories.category_judge import read_settings
-from generators.defences.defences import defences
 from overbench.release.aggregate import aggregate
 from overbench.release.push import check_sums
 from overbench.release.read import Release, read_release
 from overbench.release.release_settings import AggregateSettings, EngineSettings
+from overbench_tasks.defences.defences import defences
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import load_prompts
