@@ -4,4 +4,8 @@ Importing this package costs next to nothing and brings in neither lm-eval nor t
 :mod:`overbench_tasks.autoload` imports it at every interpreter start.
 """
 
+from overbench_tasks import moved
+
 __version__ = "0.1.0"
+
+moved.install()

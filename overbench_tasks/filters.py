@@ -17,8 +17,8 @@ from typing import Any
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import register_filter
 
-from overbench_tasks.judge import Judge, JudgeSettings
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LabelReplies, Pair, Verdict
 from overbench_tasks.refusal import label_reply
@@ -40,9 +40,9 @@ class RulesFilter(Filter):
 
 @register_filter("overbench_judge")
 class JudgeFilter(Filter):
-    """Labels every reply with :class:`~overbench_tasks.judge.Judge`, many at once.
+    """Labels every reply with :class:`~overbench_tasks.labellers.judge.Judge`, many at once.
 
-    Arguments are the fields of :class:`~overbench_tasks.judge_settings.JudgeSettings`.
+    Arguments are the fields of :class:`~overbench_tasks.labellers.judge.JudgeSettings`.
 
     Raises:
         JudgeSettingsError: when built; afterwards a reply that can't be judged is ``unscored``.
@@ -62,10 +62,10 @@ class JudgeFilter(Filter):
 
 @register_filter("overbench_classifier")
 class ClassifierFilter(Filter):
-    """Labels every reply with a refusal detector: see :mod:`overbench_tasks.classifier`.
+    """Labels every reply with a refusal detector: see :mod:`overbench_tasks.labellers.classifier`.
 
-    Arguments are the fields of :class:`~overbench_tasks.classifier.ClassifierSettings`. The detector
-    is loaded with the first reply, so after generation, and freed as soon as the replies are
+    Arguments are the fields of :class:`~overbench_tasks.labellers.classifier.ClassifierSettings`. The
+    detector is loaded with the first reply, so after generation, and freed as soon as the replies are
     labelled, also when that fails.
 
     Raises:

@@ -240,7 +240,7 @@ def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
 def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str:
     """Who labelled, from a task's filter and metadata; "" where they don't say.
 
-    The same names as :func:`overbench_tasks.labellers.by_name` gives.
+    The same names as :func:`overbench_tasks.labellers.registry.by_name` gives.
     """
     form, keys = _LABELLERS.get(filter_config["filter"][-1]["function"], ("rules {}", ["rules_version"]))
     found = [versions.get(f"overbench_{key}") for key in keys]

@@ -4,18 +4,14 @@
 module of the new name, and enters it under both.
 """
 
-from __future__ import annotations
+# Imported at interpreter start, so without typing, warnings and importlib.abc.
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs, disable-error-code=arg-type
 
 import sys
-import warnings
-from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Final
 
-MOVED: Final = {
+MOVED = {
     **{
         f"generators.{name}": f"overbench.{name}"
         for name in (
@@ -24,6 +20,9 @@ MOVED: Final = {
         )
     },
     "generators.defences": "overbench_tasks.defences",
+    "generators.models.registry": "generators.models.catalogue",
+    "overbench_tasks.classifier": "overbench_tasks.labellers.classifier",
+    "overbench_tasks.judge": "overbench_tasks.labellers.judge",
 }
 """Old name of a module or package -> its name today. What lies in a package moved with it."""
 
@@ -31,7 +30,7 @@ MOVED: Final = {
 def new_name(module: str) -> str | None:
     """The name today of a module of 0.1; None where it has not moved."""
     parts = module.split(".")
-    for end in range(len(parts), 0, -1):
+    for end in range(len(parts), 1, -1):
         today = MOVED.get(".".join(parts[:end]))
         if today is not None:
             return ".".join([today, *parts[end:]])
@@ -44,19 +43,22 @@ def install() -> None:
         sys.meta_path.insert(0, _MovedFinder())
 
 
-class _MovedFinder(MetaPathFinder):
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        today = new_name(fullname)
-        return None if today is None else ModuleSpec(fullname, _MovedLoader(today))
+class _MovedFinder:
+    def find_spec(self, name, path=None, target=None):
+        today = new_name(name) if path is not None else None
+        return None if today is None else ModuleSpec(name, _MovedLoader(today))
 
 
-class _MovedLoader(Loader):
-    def __init__(self, today: str) -> None:
+class _MovedLoader:
+    def __init__(self, today) -> None:
         self.today = today
 
-    def exec_module(self, module: ModuleType) -> None:
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module) -> None:
+        import warnings
+
         old = module.__name__
         warnings.warn(
             f"{old} is {self.today} since 0.2.0; the old name goes with 0.3.",

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("overbench_tasks.classifier", "torch transformers"),
+        ("overbench_tasks.labellers.classifier", "torch transformers"),
         ("overbench.commands.release_commands", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),
         ("overbench.commands.subset_commands", "numpy scipy pyarrow duckdb torch lm_eval"),
         ("overbench.report.write_report", "numpy pyarrow duckdb matplotlib jinja2 torch lm_eval"),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from generators.detector.detector_settings import ID2LABEL, Device
-from overbench_tasks.classifier import positions
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.classifier import positions
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import encodable
 

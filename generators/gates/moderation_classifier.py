@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from overbench_tasks.classifier import Classifier, ClassifierSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.classifier import Classifier, ClassifierSettings
 from overbench_tasks.text import encodable, number_of
 
 VoteWord = Literal["benign", "harmful", "unscored"]

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from generators.models.registry import ModelFile, NamedModel, Part
+from generators.models.catalogue import ModelFile, NamedModel, Part
 from overbench_tasks.tables import sha256_of, whole_file
 
 _COPY_BYTES = 1 << 20

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from generators.models.catalogue import MODELS, ModelFile, NamedModel, find
 from generators.models.model_sources import SOURCES, Source, SourceError
-from generators.models.registry import MODELS, ModelFile, NamedModel, find
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import sha256_of, whole_file
 

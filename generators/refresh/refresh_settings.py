@@ -35,7 +35,7 @@ class _Section(BaseModel):
 
 
 class LabellerSettings(_Section):
-    """Who says whether a reply is a refusal: see :func:`overbench_tasks.labellers.by_name`."""
+    """Who says whether a reply is a refusal: see :func:`overbench_tasks.labellers.registry.by_name`."""
 
     by: Literal["rules", "two-stage", "judge", "classifier"] = "rules"
     by_args: dict[str, Any] = Field(default_factory=dict)

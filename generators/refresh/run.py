@@ -27,7 +27,7 @@ from generators.refresh.store import Asking, Store
 from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Labeller, by_name
+from overbench_tasks.labellers.registry import Labeller, by_name
 from overbench_tasks.tables import whole_file
 
 

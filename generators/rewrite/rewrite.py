@@ -46,7 +46,7 @@ from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Labeller, by_name
+from overbench_tasks.labellers.registry import Labeller, by_name
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import number_of

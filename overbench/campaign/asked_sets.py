@@ -24,7 +24,7 @@ from generators.refresh.refresh_settings import LabellerSettings
 from overbench.campaign.campaign_settings import SetSettings
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.judge import JudgeSettings, judge_versions
+from overbench_tasks.labellers.judge import JudgeSettings, judge_versions
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES
 from overbench_tasks.refusal import RULES_VERSION

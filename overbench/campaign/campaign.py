@@ -14,7 +14,7 @@ from overbench.campaign.campaign_plan import CampaignPlan, make_plan, tidy, told
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.engines.engine import Engine, Finished
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.text import number_of
 
 Say = Callable[[str], object]

@@ -12,7 +12,7 @@ import typer
 from tqdm import tqdm
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.logs import left_out, reply_files
 from overbench_tasks.records import Label
 from overbench_tasks.reply_rows import SAMPLES, ReplyColumns

@@ -15,7 +15,7 @@ from generators.targets.ways_of_asking import joined
 from overbench.release.read import Release, is_release, read_release
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import label_by_rules
+from overbench_tasks.labellers.registry import label_by_rules
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import told_label
 from overbench_tasks.prompts.whose_features import attributed_features, named_features

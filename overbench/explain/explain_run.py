@@ -36,7 +36,7 @@ from overbench.explain.trigger_table import summary, word_form
 from overbench_tasks import __version__
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.logs import read_run, reply_files
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import read_prompts

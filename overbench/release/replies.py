@@ -8,7 +8,7 @@ from typing import Final
 
 from overbench.release.build import BATCH, Workspace, chunks
 from overbench.release.outcomes import EMPTY, OutcomeTable
-from overbench_tasks.labellers import label_by_rules
+from overbench_tasks.labellers.registry import label_by_rules
 from overbench_tasks.records import Pair, Verdict
 from overbench_tasks.reply_rows import ReplyRow, label_batch, read_replies
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
 from overbench_tasks.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from overbench_tasks.labellers import Labeller
+from overbench_tasks.labellers.registry import Labeller
 from overbench_tasks.logs import tells_evasion
 from overbench_tasks.records import Label
 from overbench_tasks.reply_rows import label_rows, read_replies

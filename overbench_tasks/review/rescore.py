@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.records import LabelReplies, Verdict
 from overbench_tasks.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
@@ -82,7 +82,7 @@ def rescore_file(
 
     Args:
         source: see :class:`RowFormat`.
-        by, settings: see :func:`~overbench_tasks.labellers.by_name`.
+        by, settings: see :func:`~overbench_tasks.labellers.registry.by_name`.
         columns: where the texts are; by default ``source`` is a sample log of one of our tasks.
         column: see :class:`RowFormat`; None: ``rescored_<by>``.
         output_path: the folder of the output, made if need be; None: beside ``source``.

@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 from shared import served, timed
 
-from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
 
 VERDICTS, IN_FLIGHT, LATENCY_SEC, ROUNDS = 2000, 64, 0.05, 5
 SERVER = Path(__file__).parents[1] / "fault_server.py"

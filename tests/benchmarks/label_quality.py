@@ -24,7 +24,7 @@ from math import isnan
 from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
 from shared import timed, write_csv
 
-from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.refusal.stock_phrases import stock_phrase

@@ -30,7 +30,7 @@ from overbench.campaign.campaign_status import status_of
 from overbench.campaign.engines import joined_shards, processes, shard_worker
 from overbench.campaign.engines.shards import ShardStore, shards_of
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
 
 
 @pytest.fixture

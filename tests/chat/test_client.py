@@ -366,7 +366,7 @@ def press_ctrl_c() -> None:
 
 CHILDREN = {
     "judge": """
-from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
 settings = JudgeSettings(mode="judge", base_url=url, concurrency=int(concurrency), backoff_sec=0.01)
 exchanges = [("What is this?", f"This is item {number}.") for number in range(60)]
 said = [(v.label, v.reason, v.by) for v in Judge(settings, cache_file=Path(cache)).label(exchanges)]

@@ -15,7 +15,7 @@ from generators.categories.category_judge import CategoryJudgeSettings, judge_ca
 from generators.gates.moderation import ModerationSettings, Moderator, VoterSettings
 from overbench_tasks.chat.endpoint import EndpointSettings
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
 
 KEY = "sk-a-key-that-must-not-show"
 MADE_BY_0_1 = Path(__file__).parents[1] / "data" / "made_by_0.1"

@@ -36,7 +36,7 @@ from lm_eval.tasks._yaml_loader import load_yaml
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.chat.cache import ReplyCache, default_cache_file
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.judge import Judge, JudgeSettings, parse_verdict
+from overbench_tasks.labellers.judge import Judge, JudgeSettings, parse_verdict
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.text import neutralise, shorten

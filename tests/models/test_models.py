@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from generators.models import model_sources, models
+from generators.models.catalogue import MODELS, ModelFile, NamedModel, Part, find
 from generators.models.model_sources import HubSource, PackageSource, SourceError
 from generators.models.models import cached, encoder_place, fetch, model_args
-from generators.models.registry import MODELS, ModelFile, NamedModel, Part, find
 from overbench_tasks.errors import OverbenchError
 
 PARTS = {

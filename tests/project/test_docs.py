@@ -11,8 +11,8 @@ import campaign_scale
 import pytest
 from test_plan import GENERATORS, OVERBENCH, OVERBENCH_TASKS, REPOSITORY
 
-from overbench_tasks.classifier import ClassifierSettings
-from overbench_tasks.judge import JudgeSettings
+from overbench_tasks.labellers.classifier import ClassifierSettings
+from overbench_tasks.labellers.judge import JudgeSettings
 
 FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests")
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]

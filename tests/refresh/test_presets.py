@@ -19,7 +19,7 @@ from generators.refresh.presets import (
 )
 from generators.refresh.refresh_settings import load
 from generators.refresh.store import Store
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.registry import by_name
 
 DOCUMENTATION = Path(__file__).parents[2] / "generators" / "README.md"
 LEAST = {"target": {"model_args": "pretrained=m"}, "seeds": {}, "moderation": {"none": True}}

@@ -22,7 +22,7 @@ from overbench.report.stats.labeller_agreement import (
     compare_labellers,
 )
 from overbench.report.write_report import build, html, markdown
-from overbench_tasks.labellers import KEYWORDS
+from overbench_tasks.labellers.registry import KEYWORDS
 
 JUDGE = "judge m 2.0+x"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS
 from overbench_tasks.review.label_quality import LabelledSet, Measurement, read_label_quality
 

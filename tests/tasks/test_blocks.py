@@ -18,7 +18,7 @@ from table_files import write_table
 
 from overbench_tasks import advice
 from overbench_tasks.autoload import tasks_path
-from overbench_tasks.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.metrics import count_blocks
 from overbench_tasks.records import Verdict
 

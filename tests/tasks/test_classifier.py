@@ -15,10 +15,10 @@ from lm_eval.tasks._yaml_loader import load_yaml
 from tiny_classifier import build_detector
 
 from overbench_tasks.autoload import tasks_path
-from overbench_tasks.classifier import CHAT, Classifier, ClassifierSettings, refusal_index
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.filters import ClassifierFilter
-from overbench_tasks.labellers import by_name
+from overbench_tasks.labellers.classifier import CHAT, Classifier, ClassifierSettings, refusal_index
+from overbench_tasks.labellers.registry import by_name
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

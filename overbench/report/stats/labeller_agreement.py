@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Final
 
 from overbench.release.release_inputs import Log
-from overbench_tasks.labellers import KEYWORDS, label_by_keywords, label_by_rules
+from overbench_tasks.labellers.registry import KEYWORDS, label_by_keywords, label_by_rules
 from overbench_tasks.metrics import Rate
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LABELS, Label, Verdict

@@ -50,7 +50,7 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
     Args:
         name: one of :data:`NAMES`.
         settings: what the labeller takes: nothing for ``rules`` and ``keywords``,
-            :class:`~overbench_tasks.classifier.ClassifierSettings` for ``classifier``, the
+            :class:`~overbench_tasks.labellers.classifier.ClassifierSettings` for ``classifier``, the
             judge's own for ``judge`` and ``two-stage``.
 
     Raises:
@@ -64,12 +64,12 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
         by_rules, by_keywords = (f"rules {RULES_VERSION}", label_by_rules), (KEYWORDS, label_by_keywords)
         return Labeller(*(by_rules if name == "rules" else by_keywords))
     if name == "classifier":
-        from overbench_tasks.classifier import Classifier, ClassifierSettings
+        from overbench_tasks.labellers.classifier import Classifier, ClassifierSettings
 
         classifier = Classifier(ClassifierSettings.checked(given))
         return Labeller(classifier.name, classifier.label, classifier.close)
     if name in NAMES:
-        from overbench_tasks.judge import Judge, JudgeSettings
+        from overbench_tasks.labellers.judge import Judge, JudgeSettings
 
         judge = Judge(JudgeSettings.resolve({**given, "mode": name}))
         return Labeller(" ".join(judge.versions.values()), judge.label, asks=judge.asks, spent=judge.spent)

@@ -1,0 +1,5 @@
+"""What labels replies: one module for each labeller, and the registry of all of them."""
+
+from overbench_tasks.labellers.registry import NAMES, Labeller, by_name, label_by_keywords, label_by_rules
+
+__all__ = ["NAMES", "Labeller", "by_name", "label_by_keywords", "label_by_rules"]
