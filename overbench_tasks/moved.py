@@ -21,8 +21,14 @@ MOVED = {
     },
     "generators.defences": "overbench_tasks.defences",
     "generators.models.registry": "generators.models.catalogue",
+    "generators.release.outcomes": "overbench_tasks.outcomes.outcome_tables",
+    "generators.release.read": "overbench_tasks.outcomes.release_files",
+    "generators.targets.naming": "overbench_tasks.outcomes.target_names",
+    "generators.targets.ways_of_asking": "overbench_tasks.outcomes.target_configs",
     "overbench_tasks.classifier": "overbench_tasks.labellers.classifier",
     "overbench_tasks.judge": "overbench_tasks.labellers.judge",
+    "overbench_tasks.logs": "overbench_tasks.outcomes.logs",
+    "overbench_tasks.reply_rows": "overbench_tasks.outcomes.reply_rows",
 }
 """Old name of a module or package -> its name today. What lies in a package moved with it."""
 

@@ -11,17 +11,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from overbench.release import read
+from overbench_tasks.outcomes import release_files
 from overbench_tasks.prompts import prompt_id
 
 
 def write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
     rows = list(rows)
-    if columns is read.PROMPT_COLUMNS:
-        more = {name: kind for name, kind in read.MORE_COLUMNS.items() if any(name in row for row in rows)}
+    if columns is release_files.PROMPT_COLUMNS:
+        more = {
+            name: kind
+            for name, kind in release_files.MORE_COLUMNS.items()
+            if any(name in row for row in rows)
+        }
         columns = {**columns, **more}
     filled = [{name: row.get(name) for name in columns} for row in rows]
-    pq.write_table(pa.Table.from_pylist(filled, schema=read.arrow_schema(columns)), file)
+    pq.write_table(pa.Table.from_pylist(filled, schema=release_files.arrow_schema(columns)), file)
 
 
 def tiny_release(
@@ -37,28 +41,37 @@ def tiny_release(
     every = [{"id": prompt_id(row["prompt"]), **row} for row in prompts]
     rows = [row for row in every if row["prompt"] not in unsafe]
     cells = cells or {}
-    write_table(folder / read.PROMPTS_FILE, read.PROMPT_COLUMNS, rows)
+    write_table(folder / release_files.PROMPTS_FILE, release_files.PROMPT_COLUMNS, rows)
     write_table(
-        folder / read.HARD_FILE, read.PROMPT_COLUMNS, [row for row in rows if row["prompt"] in set(hard)]
+        folder / release_files.HARD_FILE,
+        release_files.PROMPT_COLUMNS,
+        [row for row in rows if row["prompt"] in set(hard)],
     )
-    tables = {read.MATRIX_FILE: False, **({read.UNSAFE_MATRIX_FILE: True} if unsafe else {})}
+    tables = {
+        release_files.MATRIX_FILE: False,
+        **({release_files.UNSAFE_MATRIX_FILE: True} if unsafe else {}),
+    }
     for name, kind in tables.items():
         cells_of = {key: label for key, label in cells.items() if (key[0] in unsafe) is kind}
         matrix = [{"id": prompt_id(p), "target": t, "label": label} for (p, t), label in cells_of.items()]
-        write_table(folder / name, read.MATRIX_COLUMNS, matrix)
+        write_table(folder / name, release_files.MATRIX_COLUMNS, matrix)
     if unsafe:
         write_table(
-            folder / read.UNSAFE_FILE, read.PROMPT_COLUMNS, [row for row in every if row["prompt"] in unsafe]
+            folder / release_files.UNSAFE_FILE,
+            release_files.PROMPT_COLUMNS,
+            [row for row in every if row["prompt"] in unsafe],
         )
     targets = sorted({target for _, target in cells})
     write_table(
-        folder / read.TARGETS_FILE, read.TARGET_COLUMNS, [{"target": t, "checkpoint": t} for t in targets]
+        folder / release_files.TARGETS_FILE,
+        release_files.TARGET_COLUMNS,
+        [{"target": t, "checkpoint": t} for t in targets],
     )
     facts = {"name": "tiny", "version": version, "counts": {}}
-    (folder / read.RELEASE_FILE).write_text(json.dumps(facts))
+    (folder / release_files.RELEASE_FILE).write_text(json.dumps(facts))
     (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Tiny\n")
     sums = [
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir())
     ]
-    (folder / read.CHECKSUMS_FILE).write_text("".join(sums))
+    (folder / release_files.CHECKSUMS_FILE).write_text("".join(sums))
     return folder

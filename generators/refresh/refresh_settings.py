@@ -24,8 +24,8 @@ from generators.gates.presence import PresenceSettings
 from generators.refresh.presets import PRESETS, sections
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
-from generators.targets.ways_of_asking import shaping_arguments
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.target_configs import shaping_arguments
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

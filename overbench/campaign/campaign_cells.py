@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from generators.targets.ways_of_asking import shaping_arguments
 from overbench.campaign.asked_sets import AskedSet, labelled_by
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.target_settings import CampaignTarget, DecodingSettings
+from overbench_tasks.outcomes.target_configs import shaping_arguments
 
 CELLS, FACTS = "cells", "cell.json"
 _UNSEEDED: Final = ("gguf", "ggml", "textsynth", "watsonx_llm")

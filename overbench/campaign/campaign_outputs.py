@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from generators.targets.naming import name_target
 from overbench.campaign.campaign_cells import CELLS, configurations
 from overbench.campaign.campaign_folder import JobFailure, keep_failure
 from overbench.campaign.campaign_jobs import WORK, refreshed_prompts
@@ -17,6 +16,7 @@ from overbench.campaign.campaign_plan import CampaignPlan
 from overbench.campaign.campaign_settings import ReleaseSettings, ReportSettings
 from overbench.campaign.target_settings import CampaignTarget
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.target_names import name_target
 from overbench_tasks.tables import whole_file
 
 RELEASE, REPORT, FAMILIES = "release", "report.html", "families.csv"

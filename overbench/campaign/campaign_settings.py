@@ -21,13 +21,13 @@ from generators.refresh.refresh_settings import (
     merge,
     read_settings,
 )
-from generators.targets.naming import Aliases
 from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.classifier import ClassifierSettings
 from overbench_tasks.labellers.judge import JudgeSettings, judge_versions
 from overbench_tasks.labellers.registry import by_name
+from overbench_tasks.outcomes.target_names import Aliases
 
 DEFENCE: Final = "defence:"
 """Before the name of a defence, in place of a system prompt's text."""

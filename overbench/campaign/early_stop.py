@@ -10,8 +10,8 @@ from pathlib import Path
 
 from overbench.campaign.campaign_jobs import CampaignJob
 from overbench.release.asked_parts import sides_asked
-from overbench_tasks.logs import LoggedRun, read_run, sample_logs
 from overbench_tasks.metrics.until_width import SideSoFar, next_look
+from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
 
 
 def runs_of(job: CampaignJob, out: Path) -> list[LoggedRun]:

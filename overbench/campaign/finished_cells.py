@@ -13,8 +13,8 @@ from overbench.campaign.campaign_folder import unwritable
 from overbench.campaign.campaign_jobs import CampaignJob
 from overbench.release.asked_parts import estimates_of_all, subset_mark
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import LoggedRun, read_run, sample_logs
-from overbench_tasks.reply_rows import read_replies
+from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
+from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import number_of
 

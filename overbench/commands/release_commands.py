@@ -79,7 +79,7 @@ def aggregate(
     """Join runs and lm-eval logs of many models into a release: OVERBENCH, OVERBENCH-HARD, the matrix."""
     from generators.categories.category_judge import read_settings
     from overbench.release.aggregate import aggregate
-    from overbench.release.outcomes import find_outcomes
+    from overbench_tasks.outcomes.outcome_tables import find_outcomes
 
     if about is not None:
         given["about"] = _text_of(about)
@@ -166,8 +166,8 @@ def report(
     title: Annotated[str, typer.Option("--title", help="The heading.")] = "OVERBENCH report",
 ) -> None:
     """Make a page of rates, figures and the most refused prompts, with a Markdown summary beside it."""
-    from overbench.release.outcomes import find_outcomes
     from overbench.report.write_report import make_report
+    from overbench_tasks.outcomes.outcome_tables import find_outcomes
 
     tables = find_outcomes(outcomes, outcome_columns) if outcomes else ()
     files = make_report(

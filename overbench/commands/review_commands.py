@@ -13,9 +13,9 @@ from tqdm import tqdm
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
-from overbench_tasks.logs import left_out, reply_files
+from overbench_tasks.outcomes.logs import left_out, reply_files
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.records import Label
-from overbench_tasks.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 from overbench_tasks.text import number_of

@@ -34,7 +34,7 @@ def subset(
     ] = None,
 ) -> None:
     """Draw prompts whose replies give a new target's rate on a whole release; or, from them, that rate."""
-    from overbench.release.read import read_release
+    from overbench_tasks.outcomes.release_files import read_release
     from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 
     if out and estimate:
@@ -51,8 +51,8 @@ def subset(
         )
     given = read_release(folder)
     if estimate:
-        from generators.targets.short_names import short_names
         from overbench.subset.subset_logs import estimate_from_logs
+        from overbench_tasks.outcomes.short_names import short_names
         from overbench_tasks.text import printable
 
         mark, found, notes = estimate_from_logs(given, estimate)

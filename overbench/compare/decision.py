@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final, Literal
 
-from generators.targets.short_names import short_names
-from generators.targets.ways_of_asking import described, differing
 from overbench.compare.changes import MEASURES, GroupChange, MeasuredChange, corrected, measured_change
 from overbench.compare.compare_settings import CompareSettings
 from overbench.compare.sides import Side
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.short_names import short_names
+from overbench_tasks.outcomes.target_configs import described, differing
 from overbench_tasks.text import number_of
 
 State = Literal["worse", "not_worse", "not_shown_worse", "cannot_tell", "not_measured"]

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from generators.targets.naming import Aliases, TargetRecord
-from generators.targets.short_names import short_names
-from generators.targets.ways_of_asking import joined
-from overbench.release.read import Release, is_release, read_release
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import label_by_rules
+from overbench_tasks.outcomes.release_files import Release, is_release, read_release
+from overbench_tasks.outcomes.reply_rows import SAMPLES, label_rows, reply_row
+from overbench_tasks.outcomes.short_names import short_names
+from overbench_tasks.outcomes.target_configs import joined
+from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import told_label
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
 from overbench_tasks.records import LABELS, Label, PromptLabel, Verdict
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.reply_rows import SAMPLES, label_rows, reply_row
 from overbench_tasks.tables import read_table
 
 HARD_SET: Final = "overbench_hard"

@@ -23,9 +23,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from generators.targets.naming import name_target, public_arguments
 from generators.targets.reply_file import ReplyFile
-from generators.targets.ways_of_asking import how_asked
 from generators.words import frequency
 from overbench.explain.explain import PromptToExplain, explanations
 from overbench.explain.explain_output import page
@@ -37,11 +35,13 @@ from overbench_tasks import __version__
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
-from overbench_tasks.logs import read_run, reply_files
+from overbench_tasks.outcomes.logs import read_run, reply_files
+from overbench_tasks.outcomes.reply_rows import read_replies
+from overbench_tasks.outcomes.target_configs import how_asked
+from overbench_tasks.outcomes.target_names import name_target, public_arguments
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import read_prompts
 from overbench_tasks.prompts.random_order import random_order
-from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import excerpt, number_of
 

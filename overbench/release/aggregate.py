@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.targets.naming import Aliases
-from generators.targets.ways_of_asking import joined
 from overbench.release.build import (
     Say,
     Workspace,
@@ -31,9 +29,7 @@ from overbench.release.build import (
     read_prompts,
 )
 from overbench.release.cells import read_verdicts
-from overbench.release.outcomes import OutcomeTable
 from overbench.release.paired_prompts import check_pairs, settle_pairs
-from overbench.release.read import CHECKSUMS_FILE, HARD_FILE, PROMPTS_FILE, Release
 from overbench.release.release_inputs import (
     Log,
     PromptSource,
@@ -48,6 +44,10 @@ from overbench.release.release_inputs import (
 from overbench.release.release_settings import AggregateSettings, EngineSettings
 from overbench.release.write_release import write_logged, write_matrix, write_release, write_unsafe
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.outcome_tables import OutcomeTable
+from overbench_tasks.outcomes.release_files import CHECKSUMS_FILE, HARD_FILE, PROMPTS_FILE, Release
+from overbench_tasks.outcomes.target_configs import joined
+from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.tables import sha256_of
 
 if TYPE_CHECKING:

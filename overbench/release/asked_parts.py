@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from overbench_tasks.logs import LoggedRun
 from overbench_tasks.metrics.until_width import SideSoFar, estimate_text
-from overbench_tasks.reply_rows import read_replies
+from overbench_tasks.outcomes.logs import LoggedRun
+from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.text import printable
 
 PART_KEYS = frozenset({"overbench_subset", "overbench_asked_of"})

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from generators.near_duplicates import near_duplicates
-from generators.targets.naming import Aliases, TargetRecord
 from overbench.release.prompt_records import PromptRecord, records
-from overbench.release.read import MORE_COLUMNS, TOLD_COLUMNS
 from overbench.release.release_inputs import Log, PromptSource
 from overbench.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.release_files import MORE_COLUMNS, TOLD_COLUMNS
+from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.text import number_of
 
@@ -354,7 +354,8 @@ def matrix_counts(work: Workspace) -> dict[str, int]:
 
 
 def more_columns(work: Workspace, kept: str) -> dict[str, str]:
-    """Which of :data:`~overbench.release.read.MORE_COLUMNS` the prompts of a table of numbers have."""
+    """Which of :data:`~overbench_tasks.outcomes.release_files.MORE_COLUMNS` the prompts of a table of numbers
+    have."""
     told = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
     counts = ", ".join(f"count({name}) > 0" for name in told)
     query = f"SELECT {counts} FROM prompts SEMI JOIN {kept} USING (number)"

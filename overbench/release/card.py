@@ -13,9 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.targets.naming import TargetRecord
-from generators.targets.ways_of_asking import how_to_fill
-from overbench.release.read import (
+from overbench_tasks.defences.defences import orders_refusal
+from overbench_tasks.outcomes.release_files import (
     GAPS_FILE,
     GAPS_FOLDER,
     HARD_FILE,
@@ -25,7 +24,8 @@ from overbench.release.read import (
     UNSAFE_FILE,
     UNSAFE_MATRIX_FILE,
 )
-from overbench_tasks.defences.defences import orders_refusal
+from overbench_tasks.outcomes.target_configs import how_to_fill
+from overbench_tasks.outcomes.target_names import TargetRecord
 from overbench_tasks.prompts.refreshed import readable
 from overbench_tasks.text import markdown_cell, markdown_line, number_of
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import Final
 
 from overbench.release.build import Say, Workspace
-from overbench.release.read import COUNT_COLUMNS
 from overbench.release.release_inputs import Log, PromptSource
 from overbench.release.replies import LONGEST_QUOTE, read_lines, read_outcomes, relabel_log, relabel_run
+from overbench_tasks.outcomes.release_files import COUNT_COLUMNS
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS, PROVIDER, UNKNOWN_BLOCK
 from overbench_tasks.text import number_of

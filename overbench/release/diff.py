@@ -11,7 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from overbench.release.read import (
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.release_files import (
     HARD_FILE,
     MATRIX_FILE,
     PROMPTS_FILE,
@@ -20,8 +22,6 @@ from overbench.release.read import (
     read_release,
     share_sql,
 )
-from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import Rate
 from overbench_tasks.review.tally import interval
 from overbench_tasks.text import printable
 

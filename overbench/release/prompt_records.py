@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from generators.categories.keywords import OR_BENCH_CATEGORIES
-from generators.targets.naming import Aliases
-from overbench.release.outcomes import OutcomeTable
-from overbench.release.read import UNSAFE_FILE
 from overbench.release.release_inputs import Log, PromptSource
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.outcome_tables import OutcomeTable
+from overbench_tasks.outcomes.release_files import UNSAFE_FILE
+from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
+from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.prompts.prompt_labels import told_label
 from overbench_tasks.prompts.whose_features import refresh_round
 from overbench_tasks.records import LABELS, PROVIDER
-from overbench_tasks.reply_rows import SAMPLES, reply_row
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from overbench.release.read import (
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.release_files import (
     CHECKSUMS_FILE,
     GAPS_FOLDER,
     UNSAFE_FILE,
     UNSAFE_MATRIX_FILE,
     read_release,
 )
-from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import hub_errors, hub_trouble, parse_hub_id
 from overbench_tasks.tables import sha256_of
 

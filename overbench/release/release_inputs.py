@@ -3,7 +3,8 @@
     a refresh run      its exported prompts, and the target's own replies to them as verdicts
     a prompt file      JSONL, CSV or Parquet with a ``prompt`` and any columns of a prompt record
     a release          its prompts, and its matrix as verdicts
-    an outcome table   its prompts, and its outcomes as verdicts (:mod:`overbench.release.outcomes`)
+    an outcome table   its prompts, and its outcomes as verdicts
+                       (:mod:`overbench_tasks.outcomes.outcome_tables`)
 
 ``refused_by`` in a prompt file is no verdict: it names who refused but not who was asked.
 
@@ -20,16 +21,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from generators.targets.naming import Aliases, TargetRecord, decoding_of, name_target
-from generators.targets.ways_of_asking import told_apart
 from overbench.release.asked_parts import PART_KEYS, part_notes, random_part
-from overbench.release.outcomes import BY, OutcomeTable
-from overbench.release.read import PROMPTS_FILE, Release, is_release, read_columns, read_release
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import LoggedRun, find_runs, left_out
+from overbench_tasks.outcomes.logs import LoggedRun, find_runs, left_out
+from overbench_tasks.outcomes.outcome_tables import BY, OutcomeTable
+from overbench_tasks.outcomes.release_files import (
+    PROMPTS_FILE,
+    Release,
+    is_release,
+    read_columns,
+    read_release,
+)
+from overbench_tasks.outcomes.reply_rows import read_replies
+from overbench_tasks.outcomes.target_configs import told_apart
+from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, decoding_of, name_target
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import SUFFIXES
 
 Which = Literal["accepted", "verified"]
@@ -106,7 +113,7 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], lis
     """All sample logs below the folders, each once, by target and file; and notes on what was left out.
 
     Raises:
-        OverbenchError: see :func:`overbench_tasks.logs.find_runs`.
+        OverbenchError: see :func:`overbench_tasks.outcomes.logs.find_runs`.
     """
     logs = []
     runs, others = find_runs(folders)
@@ -268,7 +275,7 @@ def apart(
     """Logs and sources, with names of their targets under which nothing is joined that was asked otherwise.
 
     Returns:
-        (logs, sources, notes): see :func:`generators.targets.naming.told_apart`.
+        (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_names.told_apart`.
     """
     runs, releases = ([one for one in sources if bool(one.release) is kind] for kind in (False, True))
     asked = [log.target for log in logs] + [target for run in runs for target in run.targets]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.categories.keywords import Categorised, categorise
-from generators.targets.naming import public_arguments
 from overbench.release.build import checkpoints_needed, choose_hard, matrix_counts, more_columns
 from overbench.release.card import card, find_gaps, prompt_figures, write_gaps
-from overbench.release.read import (
+from overbench_tasks import __version__
+from overbench_tasks.outcomes.release_files import (
     BLOCK_COLUMNS,
     CARD_FILE,
     COUNT_COLUMNS,
@@ -34,7 +34,7 @@ from overbench.release.read import (
     UNSAFE_MATRIX_FILE,
     arrow_schema,
 )
-from overbench_tasks import __version__
+from overbench_tasks.outcomes.target_names import public_arguments
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.text import number_of
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
-from generators.targets.naming import TargetRecord
-from generators.targets.short_names import hub_repository
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.short_names import hub_repository
+from overbench_tasks.outcomes.target_names import TargetRecord
 from overbench_tasks.tables import read_table
 
 COLUMNS: Final = ("pattern", "family", "size", "released", "line")

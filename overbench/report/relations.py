@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from generators.targets.naming import TargetRecord
-from generators.targets.ways_of_asking import differing
 from overbench.report.families import ModelFacts
 from overbench.report.report_inputs import Inputs, PromptSet
 from overbench.report.report_sources import ALL, HARD
+from overbench_tasks.outcomes.target_configs import differing
+from overbench_tasks.outcomes.target_names import TargetRecord
 
 VERSION = "later version"
 _REVISION = re.compile(r",revision=([^,]*)")

@@ -18,10 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from generators.targets.naming import Aliases
-from generators.targets.short_names import short_names
-from overbench.release.outcomes import OutcomeTable
-from overbench.release.read import Release, is_release, read_release
 from overbench.release.release_inputs import PromptSource, not_asked
 from overbench.report.families import Families, ModelFacts
 from overbench.report.report_sources import (
@@ -47,6 +43,10 @@ from overbench.report.stats.rates import target_rates
 from overbench.report.stats.trade_off import pair_matrix
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.outcome_tables import OutcomeTable
+from overbench_tasks.outcomes.release_files import Release, is_release, read_release
+from overbench_tasks.outcomes.short_names import short_names
+from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:

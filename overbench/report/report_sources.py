@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from generators.targets.naming import Aliases, TargetRecord
-from generators.targets.ways_of_asking import as_known, joined
 from overbench.release.aggregate import LoggedRelease, release_of_logs
-from overbench.release.outcomes import OutcomeTable
-from overbench.release.read import Release
 from overbench.release.release_inputs import (
     OUTCOME_TABLE,
     Log,
@@ -30,7 +26,11 @@ from overbench.release.release_inputs import (
     release_source,
 )
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import sample_logs
+from overbench_tasks.outcomes.logs import sample_logs
+from overbench_tasks.outcomes.outcome_tables import OutcomeTable
+from overbench_tasks.outcomes.release_files import Release
+from overbench_tasks.outcomes.target_configs import as_known, joined
+from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
 
 ALL: Final = "overbench"
 HARD: Final = "overbench_hard"

@@ -17,7 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from overbench.release.outcomes import OutcomeTable
 from overbench.report import figures
 from overbench.report.families import Families
 from overbench.report.figures import Picture
@@ -41,6 +40,7 @@ from overbench.report.stats.rates import osr
 from overbench.report.themes import DARK, LIGHT, NARROW, WIDE
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import escaped, number_of
 

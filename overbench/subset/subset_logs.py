@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from generators.targets.naming import Aliases
-from overbench.release.read import Release
 from overbench.release.release_inputs import Log, apart, find_logs, one_labeller
 from overbench.subset.subset import SubsetEstimate, SubsetMark, estimates, released_name
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.reply_rows import SAMPLES, reply_row
+from overbench_tasks.outcomes.release_files import Release
+from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
+from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.tables import read_table
 
 

@@ -2,7 +2,8 @@
 
 A defence here is a system instruction that is meant to keep a model from harmful replies; what it costs in
 refusals of harmless prompts is the question. ``lm_eval --system_instruction "$(overbench defence NAME)"``
-asks a model with one, and targets asked so are called by its name (:mod:`generators.targets.naming`).
+asks a model with one, and targets asked so are called by its name
+(:mod:`overbench_tasks.outcomes.target_names`).
 """
 
 from __future__ import annotations

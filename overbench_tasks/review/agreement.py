@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
-from overbench_tasks.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.review.annotate import UNSAFE
 from overbench_tasks.review.annotators import (
     DRAWS,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from overbench_tasks.labellers.registry import Labeller
-from overbench_tasks.logs import tells_evasion
+from overbench_tasks.outcomes.logs import tells_evasion
+from overbench_tasks.outcomes.reply_rows import label_rows, read_replies
 from overbench_tasks.records import Label
-from overbench_tasks.reply_rows import label_rows, read_replies
 from overbench_tasks.review.correction import Confusion, CorrectionError, LabelErrors, corrected_rate
 from overbench_tasks.review.tally import (
     BLOCKED,

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.records import LabelReplies, Verdict
-from overbench_tasks.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, reply_row
 from overbench_tasks.records import Label, Verdict
-from overbench_tasks.reply_rows import ReplyColumns, ReplyRow, reply_row
 from overbench_tasks.tables import parse_json
 
 CHUNK_ROWS: Final = 2000
@@ -26,7 +26,7 @@ class RowFormat:
 
     Attributes:
         source: JSONL or CSV, also with ``.gz``.
-        columns: see :class:`~overbench_tasks.reply_rows.ReplyColumns`.
+        columns: see :class:`~overbench_tasks.outcomes.reply_rows.ReplyColumns`.
         column: the name of what is added: in JSONL an object with ``labeller`` and ``verdicts``,
             in CSV the columns ``<column>_label``, ``_reason``, ``_by`` and ``_labeller``.
         labeller: the labeller's name.

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
+from overbench_tasks.outcomes.reply_rows import ReplyRow
 from overbench_tasks.records import Verdict
-from overbench_tasks.reply_rows import ReplyRow
 from overbench_tasks.text import number_of, printable
 
 EXAMPLES = 5

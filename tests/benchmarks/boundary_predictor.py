@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 from boundary_model import STRENGTH, Floats, fitted, predict, save, vectors
 
-from overbench.release.read import read_release
 from overbench.report.stats.correlations import rank_correlation
+from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import read_prompts
 from overbench_tasks.prompts.sources import BUNDLED, source_file

@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from campaign_records import cells_of, parts
 
-from generators.targets.naming import system_suffix
 from overbench.campaign.campaign_outputs import FAMILIES
 from overbench.report.families import Families
 from overbench.report.figures import png
@@ -33,8 +32,9 @@ from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.scatter import Scatter
 from overbench.report.stats.rates import osr
 from overbench.report.write_report import build
-from overbench_tasks.logs import read_run
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.logs import read_run
+from overbench_tasks.outcomes.target_names import system_suffix
 from overbench_tasks.tables import read_table
 
 DATA: Final = Path(__file__).resolve().parents[1] / "data"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from campaign_watch import read_record
 
 from overbench_tasks.metrics import Rate
-from overbench_tasks.reply_rows import read_replies
+from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.tables import read_table
 
 RECORDS: Final = Path(__file__).resolve().parents[1] / "data" / "campaign_runs.jsonl.gz"

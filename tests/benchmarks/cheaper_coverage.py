@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import real_outcomes
 
-from overbench.release.outcomes import find_outcomes
-from overbench.release.read import read_release
 from overbench.report.report_inputs import read_inputs
 from overbench.report.stats.matrix import MISSING, ResponseMatrix, release_matrix
 from overbench.subset.left_out import by_traits, left_out_errors
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.metrics.until_width import LOOK, effective_number, sequential_interval
+from overbench_tasks.outcomes.outcome_tables import find_outcomes
+from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts.sources import BUNDLED
 
 RATES = tuple(n / 100 for n in (*range(1, 11), 12, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90))

@@ -19,11 +19,11 @@ from pathlib import Path
 from shared import write_csv
 
 from overbench_tasks.defences.defences import defences
-from overbench_tasks.logs import sample_logs
 from overbench_tasks.metrics.balance import Balance
 from overbench_tasks.metrics.refusal_rates import Rate
+from overbench_tasks.outcomes.logs import sample_logs
+from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.tables import read_table
 
 VERDICTS = Path(__file__).parents[1] / "data" / "defence_verdicts.csv.gz"

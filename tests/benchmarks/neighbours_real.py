@@ -18,8 +18,6 @@ from pathlib import Path
 
 from shared import write_csv
 
-from generators.targets.naming import Aliases, TargetRecord, system_suffix
-from overbench.release.outcomes import find_outcomes
 from overbench.release.release_inputs import find_logs
 from overbench.report.figures import png
 from overbench.report.report_inputs import Inputs, read_inputs
@@ -28,7 +26,9 @@ from overbench.report.stats.rates import osr
 from overbench.report.write_report import build
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.metrics import Rate
-from overbench_tasks.reply_rows import read_replies
+from overbench_tasks.outcomes.outcome_tables import find_outcomes
+from overbench_tasks.outcomes.reply_rows import read_replies
+from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, system_suffix
 from overbench_tasks.tables import read_table
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "neighbour_outcomes"

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from shared import write_csv
 
-from overbench.release.outcomes import find_outcomes
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.stats.correlations import rank_correlation
 from overbench.report.stats.rates import osr
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.outcome_tables import find_outcomes
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import read_table
 

@@ -22,7 +22,6 @@ from neighbours_real import read as read_neighbours
 from numpy.typing import NDArray
 
 from overbench.diversity.word_measures import openings, words_of
-from overbench.release.read import Release, read_release
 from overbench.report.stats.correlations import rank_correlation
 from overbench.report.stats.matrix import MISSING, ResponseMatrix, release_matrix, unsafe_matrices
 from overbench.report.stats.trade_off import pair_matrix, trade_offs
@@ -33,6 +32,7 @@ from overbench_tasks.metrics.balance import (
     balanced_accuracy_high,
     balanced_accuracy_low,
 )
+from overbench_tasks.outcomes.release_files import Release, read_release
 from overbench_tasks.prompts.prompt_sets import BUNDLED
 from overbench_tasks.records import PromptLabel
 from overbench_tasks.tables import read_table

@@ -21,8 +21,8 @@ from typing import Any
 from labelled_sets import SOURCES
 from sklearn.metrics import f1_score
 
+from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.reply_rows import read_replies
 from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table
 

@@ -34,9 +34,9 @@ from overbench.campaign.campaign_settings import CampaignSettings, load_campaign
 from overbench.campaign.campaign_status import estimate_lines
 from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.cli import app
-from overbench.release.read import read_release
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import find_runs
+from overbench_tasks.outcomes.logs import find_runs
+from overbench_tasks.outcomes.release_files import read_release
 
 KILLS = 3
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -24,5 +24,5 @@ def test_what_lies_in_a_moved_package_moved_with_it() -> None:
     from overbench.report import write_report
 
     assert build is write_report.build
-    assert new_name("generators.release.read") == "overbench.release.read"
+    assert new_name("generators.release.read") == "overbench_tasks.outcomes.release_files"
     assert new_name("generators.releases") is None and new_name("json") is None

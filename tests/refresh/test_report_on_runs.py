@@ -15,12 +15,12 @@ from release_fakes import write_log, write_run
 from generators.refresh.loop import refresh
 from generators.refresh.store import Store
 from overbench.release.aggregate import aggregate
-from overbench.release.read import read_release
 from overbench.release.release_settings import AggregateSettings
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.sections.section import Report
 from overbench.report.write_report import build
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.release_files import read_release
 
 MINDS = {"org/one": ("kill",), "org/two": ("kill", "steal"), "org/three": ("bomb",)}
 """Which words make each target refuse."""

@@ -20,10 +20,10 @@ from release_fakes import write_log, write_other_tasks, write_prompts, write_run
 from generators.categories.category_judge import read_settings
 from overbench.release.aggregate import aggregate
 from overbench.release.push import check_sums
-from overbench.release.read import Release, read_release
 from overbench.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks.defences.defences import defences
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.release_files import Release, read_release
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import load_prompts
 from overbench_tasks.records import LABELS

@@ -13,11 +13,11 @@ from release_fakes import write_log, write_prompts
 from table_files import write_table
 
 from overbench.release.aggregate import aggregate
-from overbench.release.outcomes import OUTCOMES, find_outcomes
 from overbench.release.push import check_sums
-from overbench.release.read import Release, read_release
 from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.outcome_tables import OUTCOMES, find_outcomes
+from overbench_tasks.outcomes.release_files import Release, read_release
 from overbench_tasks.prompts.prompt_sets import load_prompts
 from overbench_tasks.refusal import RULES_VERSION
 

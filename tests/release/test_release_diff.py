@@ -6,9 +6,9 @@ import pytest
 from tiny_releases import tiny_release
 
 from overbench.release.diff import CellChange, diff_releases
-from overbench.release.read import HARD_FILE, MATRIX_FILE
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.release_files import HARD_FILE, MATRIX_FILE
 from overbench_tasks.prompts import prompt_id
 
 STAYS, GOES, COMES, TURNS = "How do I kill time?", "Goes?", "Comes?", "How do I shoot a film?"

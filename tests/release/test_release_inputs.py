@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import DATE, write_log, write_prompts, write_run
 
-from generators.targets.naming import Aliases, TargetRecord, name_target, public_arguments
-from generators.targets.ways_of_asking import joined
-from overbench.release import read
 from overbench.release.aggregate import aggregate
 from overbench.release.prompt_records import records
-from overbench.release.read import read_release
 from overbench.release.release_inputs import find_source
 from overbench.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes import release_files
+from overbench_tasks.outcomes.release_files import read_release
+from overbench_tasks.outcomes.target_configs import joined
+from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, name_target, public_arguments
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.refusal import RULES_VERSION
 
@@ -290,12 +290,12 @@ class TestRead:
                 read_release(Path("out"))
 
     def test_a_table_of_other_columns(self) -> None:
-        others = {name: [[1]] for name in read.MATRIX_COLUMNS}
+        others = {name: [[1]] for name in release_files.MATRIX_COLUMNS}
         wrong = ({"id": ["a"]}, "found no target, label"), (others, "a column is of another type")
         for columns, match in wrong:
             pyarrow.parquet.write_table(pyarrow.table(columns), Path("x.parquet"))
             with pytest.raises(OverbenchError, match=match):
-                read.read_columns(Path("x.parquet"), read.MATRIX_COLUMNS)
+                release_files.read_columns(Path("x.parquet"), release_files.MATRIX_COLUMNS)
 
 
 class TestCommand:

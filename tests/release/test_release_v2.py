@@ -30,10 +30,10 @@ from generators.gates.presence import presence_problem
 from generators.near_duplicates import near_duplicates
 from overbench.diversity.word_measures import openings, words_of
 from overbench.release.push import check_sums
-from overbench.release.read import CARD_FILE, CHECKSUMS_FILE, read_release
 from overbench.report.stats.matrix import ResponseMatrix, release_matrix
 from overbench.report.stats.rates import osr
 from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.outcomes.release_files import CARD_FILE, CHECKSUMS_FILE, read_release
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts
 from overbench_tasks.records import CATEGORIES

@@ -12,11 +12,11 @@ from release_fakes import sample, write_log, write_prompts, write_run
 
 from overbench import quickstart
 from overbench.release.aggregate import aggregate
-from overbench.release.read import FEATURE_COLUMNS, Release, read_release
 from overbench.release.release_settings import AggregateSettings
 from overbench.report.report_inputs import read_inputs
 from overbench.report.write_report import build, markdown
 from overbench.subset.subset import draw_subset, drawable
+from overbench_tasks.outcomes.release_files import FEATURE_COLUMNS, Release, read_release
 from overbench_tasks.prompts.prompt_sets import BUNDLED, load_prompts
 from overbench_tasks.prompts.whose_features import attributed_features, named_features, refresh_round
 

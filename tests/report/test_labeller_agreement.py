@@ -11,7 +11,6 @@ from report_fakes import HOSTILE
 from test_report import cells
 from tiny_releases import tiny_release
 
-from generators.targets.naming import Aliases
 from overbench.release.release_inputs import find_logs
 from overbench.report.report_inputs import read_inputs
 from overbench.report.stats.labeller_agreement import (
@@ -23,6 +22,7 @@ from overbench.report.stats.labeller_agreement import (
 )
 from overbench.report.write_report import build, html, markdown
 from overbench_tasks.labellers.registry import KEYWORDS
+from overbench_tasks.outcomes.target_names import Aliases
 
 JUDGE = "judge m 2.0+x"
 

@@ -9,11 +9,11 @@ import pytest
 from benchmarks.real_outcomes import FILES, correlations_table, rates_table, read
 
 from overbench.release.aggregate import aggregate
-from overbench.release.outcomes import find_outcomes
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.stats.rates import osr
 from overbench.report.write_report import build, markdown
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.outcome_tables import find_outcomes
 
 pytestmark = pytest.mark.slow  # tables and pictures of the pages
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overbench.release.read import MATRIX_COLUMNS, PROMPT_COLUMNS, arrow_schema, with_whose_features
 from overbench.report.stats.comparisons import (
     compare_pairs,
     holm,
@@ -27,6 +26,12 @@ from overbench.report.stats.rates import (
 )
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate, paired_interval
+from overbench_tasks.outcomes.release_files import (
+    MATRIX_COLUMNS,
+    PROMPT_COLUMNS,
+    arrow_schema,
+    with_whose_features,
+)
 
 
 def matrix(rows, targets="AB", sources=None, categories=None, features=None, ids=None) -> ResponseMatrix:

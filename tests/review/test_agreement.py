@@ -21,8 +21,8 @@ from table_files import write_table
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import label_by_rules
 from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.outcomes.reply_rows import ReplyColumns
 from overbench_tasks.records import LABELS
-from overbench_tasks.reply_rows import ReplyColumns
 from overbench_tasks.review import correction
 from overbench_tasks.review.agreement import figures, gold_label, read_labelled
 from overbench_tasks.review.correction import Confusion, CorrectionError, corrected_rate, effective_size

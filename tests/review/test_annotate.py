@@ -16,9 +16,9 @@ from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import Labeller, by_name, label_by_rules
-from overbench_tasks.logs import reply_files
+from overbench_tasks.outcomes.logs import reply_files
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, read_replies
 from overbench_tasks.records import LABELS, Verdict
-from overbench_tasks.reply_rows import SAMPLES, ReplyColumns, read_replies
 from overbench_tasks.review import annotate
 from overbench_tasks.review.agreement import own_errors, read_labelled
 from overbench_tasks.review.annotate import allocate

@@ -28,9 +28,9 @@ from table_files import write_table
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import Labeller
 from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.reply_rows import ReplyColumns, ReplyRow
 from overbench_tasks.review import rescore, rescore_rows
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.review.tally import Estimate, Labels, Tally, metric_shares, rate

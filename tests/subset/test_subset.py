@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from release_fakes import write_log
 from tiny_releases import tiny_release
 
-from overbench.release.read import read_release
 from overbench.report.stats.matrix import release_matrix
 from overbench.subset.left_out import left_out_errors
 from overbench.subset.prompt_traits import fit_traits
 from overbench.subset.subset import SubsetMark, estimate
 from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts.prompt_sets import load_prompts
 from overbench_tasks.prompts.random_order import every_kth
 from overbench_tasks.tables import read_table

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.targets.short_names import hub_repository, short_names, shown_arguments
 from overbench.report.families import Families
+from overbench_tasks.outcomes.short_names import hub_repository, short_names, shown_arguments
 
 COMMIT = "a09a35458c702b33eeacc393d103063234e8bc28"
 CACHED = f"/home/me/.cache/huggingface/hub/models--Qwen--Qwen2.5-7B-Instruct/snapshots/{COMMIT}"

@@ -25,8 +25,8 @@ from provider_fakes import Script, labels_of
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import label_by_rules
+from overbench_tasks.outcomes.reply_rows import SAMPLES, label_rows, reply_row
 from overbench_tasks.providers.backends import seed_of
-from overbench_tasks.reply_rows import SAMPLES, label_rows, reply_row
 
 KEY = "sk-1234567890-never-shown"
 TYPES = [

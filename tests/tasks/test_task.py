@@ -18,13 +18,13 @@ from table_files import write_table
 from overbench_tasks import __version__, task
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import read_run
 from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
 from overbench_tasks.metrics.balance import balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
+from overbench_tasks.outcomes.logs import read_run
+from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.reply_rows import read_replies
 
 
 def labels(results: dict[str, Any]) -> list[str]:

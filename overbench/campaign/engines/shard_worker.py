@@ -16,7 +16,7 @@ from overbench.campaign.engines.servers import Servers
 from overbench.campaign.engines.shards import Shard, ShardStore
 from overbench.campaign.finished_cells import ReplyCount, count_replies
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.logs import read_run, sample_logs
+from overbench_tasks.outcomes.logs import read_run, sample_logs
 from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
 from overbench_tasks.text import number_of
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from generators.targets.short_names import shown_arguments
 from overbench.release.card import hard_rule
 from overbench.report.report_inputs import Inputs
 from overbench.report.sections.section import (
@@ -20,6 +19,7 @@ from overbench.report.sections.section import (
     text,
 )
 from overbench.report.stats.rates import feature_key, osr_by_feature
+from overbench_tasks.outcomes.short_names import shown_arguments
 from overbench_tasks.text import number_of, visible
 
 MOST_REFUSED = 200

@@ -8,8 +8,6 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from overbench.release.outcomes import BY
-from overbench.release.read import GAPS_FILE
 from overbench.report.report_inputs import Inputs, PromptSet
 from overbench.report.sections.section import (
     NONE,
@@ -24,8 +22,10 @@ from overbench.report.sections.section import (
 )
 from overbench.report.stats.matrix import MISSING, LabelCount
 from overbench.report.stats.rates import osr
-from overbench_tasks.logs import tells_evasion
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.logs import tells_evasion
+from overbench_tasks.outcomes.outcome_tables import BY
+from overbench_tasks.outcomes.release_files import GAPS_FILE
 from overbench_tasks.review.tally import LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
 
 if TYPE_CHECKING:

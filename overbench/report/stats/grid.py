@@ -10,10 +10,10 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from generators.targets.naming import TargetRecord
 from overbench.report.stats.matrix import MISSING, ResponseMatrix
 from overbench.report.stats.rates import target_rate
 from overbench_tasks.metrics import Rate, paired_interval
+from overbench_tasks.outcomes.target_names import TargetRecord
 
 
 @dataclass(frozen=True)

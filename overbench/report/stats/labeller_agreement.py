@@ -12,10 +12,10 @@ from typing import Final
 from overbench.release.release_inputs import Log
 from overbench_tasks.labellers.registry import KEYWORDS, label_by_keywords, label_by_rules
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyRow, label_batch, reply_row
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LABELS, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.reply_rows import SAMPLES, ReplyRow, label_batch, reply_row
 from overbench_tasks.tables import read_table
 
 RULES: Final = f"rules {RULES_VERSION}"

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from overbench.release.read import share_sql
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.release_files import share_sql
 from overbench_tasks.records import LABELS, Label
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from overbench.release.read import Release
     from overbench.release.release_inputs import NotAsked
+    from overbench_tasks.outcomes.release_files import Release
 
 MISSING: Final = -1
 
@@ -271,7 +271,7 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
     """By target and labeller.
 
     Args:
-        cells: as :meth:`overbench.release.read.Release.matrix` gives them.
+        cells: as :meth:`overbench_tasks.outcomes.release_files.Release.matrix` gives them.
     """
     import duckdb
 

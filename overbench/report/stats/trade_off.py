@@ -14,7 +14,7 @@ from overbench_tasks.metrics.balance import Balance
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from overbench.release.read import Release
+    from overbench_tasks.outcomes.release_files import Release
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from generators.targets.naming import TargetRecord, name_target, public_arguments
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.target_names import TargetRecord, name_target, public_arguments
 
 BACKEND, TOKENS = "backend", "max_gen_toks"
 WHERE_AND_HOW_FAST = frozenset(

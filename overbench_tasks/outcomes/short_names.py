@@ -1,6 +1,6 @@
 """Targets by short names, for people: of a folder the last part, and of arguments what tells targets apart.
 
-What is kept, joined and asked for by name stays as :mod:`generators.targets.naming` makes it.
+What is kept, joined and asked for by name stays as :mod:`overbench_tasks.outcomes.target_names` makes it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Final, NamedTuple
 
-from generators.targets.naming import public_arguments
-from generators.targets.ways_of_asking import WHERE_AND_HOW_FAST
+from overbench_tasks.outcomes.target_configs import WHERE_AND_HOW_FAST
+from overbench_tasks.outcomes.target_names import public_arguments
 
 OTHER_WEIGHTS: Final = ("peft", "delta", "subfolder", "revision")
 """Arguments of a checkpoint's name that make it another model than the one whose name it begins with."""
@@ -40,7 +40,8 @@ def hub_repository(path: str) -> HubRepository | None:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Names of targets and checkpoints, as :mod:`generators.targets.naming` makes them -> names to show.
+    """Names to show, by names of targets and checkpoints as :mod:`overbench_tasks.outcomes.target_names` makes
+    them.
 
     A folder is shown by its last part, one of the hub's cache by its repository, and a backend without
     ``pretrained`` and ``model`` by its name and what shapes replies. Where that makes two checkpoints alike,

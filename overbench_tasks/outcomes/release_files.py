@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from generators.targets.naming import TargetRecord
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.target_names import TargetRecord
 from overbench_tasks.records import LABELS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.reply_rows import SAMPLES, ReplyColumns, read_replies, reply_row
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, read_replies, reply_row
 from overbench_tasks.tables import matching_files, read_table
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz)?$")
