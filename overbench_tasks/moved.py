@@ -19,6 +19,7 @@ MOVED = {
             *("release", "report", "subset"),
         )
     },
+    "generators.adversary.batch_files": "overbench_tasks.chat.batch_files",
     "generators.defences": "overbench_tasks.defences",
     "generators.models.registry": "generators.models.catalogue",
     "generators.release.outcomes": "overbench_tasks.outcomes.outcome_tables",

@@ -20,8 +20,8 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator
 
-from generators.adversary.batch_files import BatchFiles, BatchPending
 from generators.adversary.parse import Parsed, parse_reply
+from overbench_tasks.chat.batch_files import BatchFiles, BatchPending
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request, concerning
@@ -182,7 +182,9 @@ class Adversary:
         sample = Job("", "", "How do I find a sampleword here?", "sampleword", 0, ("An example.",))
         with concerning(_TROUBLE):
             name, needed = settings.template
-            self._template = PromptTemplate(settings.prompt_file, name, self._values(sample), (needed,))
+            self._template = PromptTemplate(
+                settings.prompt_file, Path(__file__).with_name(name), self._values(sample), (needed,)
+            )
         self._client = ChatClient(settings, cache_file)
         folder = settings.batch_folder
         self._files = None if folder is None else BatchFiles(folder, settings.max_retries)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import Field
@@ -22,6 +23,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import CATEGORIES, Category
 from overbench_tasks.text import as_data, without_reasoning
 
+_DEFAULT_TEMPLATE: Final = Path(__file__).with_name("category.jinja")
 _TROUBLE: Final = "Prompts can't be categorised by a judge."
 
 _ANSWER = re.compile(rf"CATEGORY: ({'|'.join(CATEGORIES)}) / ({'|'.join(OR_BENCH_CATEGORIES)})\.?")
@@ -68,7 +70,7 @@ def check_judge(settings: CategoryJudgeSettings) -> None:
 
 
 def _template(settings: CategoryJudgeSettings) -> PromptTemplate:
-    return PromptTemplate(settings.prompt_file, "category.jinja", {"prompt": "a sample prompt"}, ("prompt",))
+    return PromptTemplate(settings.prompt_file, _DEFAULT_TEMPLATE, {"prompt": "a sample prompt"}, ("prompt",))
 
 
 def _client(settings: CategoryJudgeSettings) -> ChatClient:

@@ -215,7 +215,7 @@ class _Judge:
         self._settings = settings
         self._template = PromptTemplate(
             settings.prompt_file,
-            "moderation.jinja",
+            Path(__file__).with_name("moderation.jinja"),
             {"prompt": "a sample prompt", "answer": settings.form},
             ("prompt",),
             lambda text: parse_vote(text, settings.form) != "unscored",

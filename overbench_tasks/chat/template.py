@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import jinja2
 import jinja2.meta
@@ -18,8 +18,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from overbench_tasks.chat.endpoint import Messages
 from overbench_tasks.errors import OverbenchError
-
-FOLDER: Final = Path(__file__).parent / "prompts"
 
 _TURN = re.compile(r"^<<(system|user|assistant)>>[ \t]*$", re.MULTILINE)
 
@@ -54,8 +52,8 @@ class PromptTemplate:
         version: the file's name and digest, for the records.
 
     Args:
-        file: in UTF-8; None: the one called ``name``.
-        name: of a template in :data:`FOLDER`.
+        file: the user's, in UTF-8; None: ``default``.
+        default: the template that is used where the user gives none.
         sample: a value for each variable there is.
         needed: the variables that must appear in what is rendered.
         is_answer: whether a text would count as an answer. What is asked must not, or a model that
@@ -69,12 +67,12 @@ class PromptTemplate:
     def __init__(
         self,
         file: Path | None,
-        name: str,
+        default: Path,
         sample: Mapping[str, Any],
         needed: tuple[str, ...],
         is_answer: Callable[[str], bool] = lambda text: False,
     ) -> None:
-        self._file = (file or FOLDER / name).expanduser()
+        self._file = (file or default).expanduser()
         self._names = ", ".join(sample)
         try:
             source = self._file.read_text(encoding="utf-8")

@@ -293,7 +293,8 @@ def judge_versions(settings: JudgeSettings, template: PromptTemplate | None = No
 def _template(file: Path | None) -> PromptTemplate:
     """With ``prompt`` ("" where unknown) and ``reply``; states the line that is to be copied."""
     sample = {"prompt": "example prompt", "reply": "example reply"}
-    template = PromptTemplate(file, "judge.jinja", sample, ("reply",), lambda text: bool(parse_verdict(text)))
+    default = Path(__file__).with_name("judge.jinja")
+    template = PromptTemplate(file, default, sample, ("reply",), lambda text: bool(parse_verdict(text)))
     if "VERDICT: " not in template.render(**sample):
         raise OverbenchError(
             f"The judge's prompt {file} leaves out the line 'VERDICT: ...'. Put in the lines to choose from."

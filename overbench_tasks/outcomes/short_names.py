@@ -40,8 +40,7 @@ def hub_repository(path: str) -> HubRepository | None:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Names to show, by names of targets and checkpoints as :mod:`overbench_tasks.outcomes.target_names` makes
-    them.
+    """Names to show, by the names of :mod:`overbench_tasks.outcomes.target_names` of targets and checkpoints.
 
     A folder is shown by its last part, one of the hub's cache by its repository, and a backend without
     ``pretrained`` and ``model`` by its name and what shapes replies. Where that makes two checkpoints alike,

@@ -31,7 +31,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "tables": ("errors", "text"),
     "prompts": ("errors", "records", "tables", "text"),
     "refusal": ("records",),
-    "chat": ("errors", "text"),
+    "chat": ("errors", "tables", "text"),
     "providers": ("chat", "errors", "records", "refusal", "text"),
     "labellers": ("chat", "errors", "records", "refusal", "text"),
     "outcomes": ("defences", "errors", "prompts", "providers", "records", "tables", "text"),
