@@ -81,7 +81,7 @@ class DuplicateFinder:
 
     Results depend on what was added and in which order, on nothing else. Takes about 1 KB a text. One is
     looked up and added in a fraction of a millisecond, however many are known, unless very many resemble
-    it (``tests/benchmarks/novelty_speed.py``).
+    it (``benchmarks/novelty_speed.py``).
 
     Args:
         threshold: Jaccard similarity in (0, 1]. Of texts nearer than that at least 99 % are found.

@@ -19,7 +19,7 @@ and the finite population:
 A part whose size was fixed beforehand has the same interval with z = 1.96 (:func:`part_interval`).
 
 Departure: Frey finds the level for each width and no population; here one level stands for all widths from 2
-to 15 points and sets of 200 to 5,000 prompts, by simulation (``tests/benchmarks/cheaper_coverage.py``).
+to 15 points and sets of 200 to 5,000 prompts, by simulation (``benchmarks/cheaper_coverage.py``).
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def corrected_rate(
     w and p drawn from their posteriors. These are beta distributions with the numbers of prompts and of
     labelled replies (Kish's effective ones where replies weigh differently) and uniform priors, so that no
     error among 30 replies is not taken for no error at all; the prior of w is the one that gives se and sp
-    of an unstratified sample uniform priors. ``tests/benchmarks/interval_coverage.py`` simulates how often
+    of an unstratified sample uniform priors. ``benchmarks/interval_coverage.py`` simulates how often
     it holds the true rate. Where more than 2.5 % of the draws have se + sp <= 1, it is [0, 1]: nothing is
     known. It treats p and w as independent, which makes it somewhat too wide where the sample was drawn
     from the run itself.

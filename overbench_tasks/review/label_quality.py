@@ -1,7 +1,7 @@
 """How good each labeller is, as data: ``overbench_tasks/data/label_quality.json``, read as typed records.
 
 A measurement is two tables of counts, people's label by the labeller's, of the replies to harmless prompts
-and of the rest; every figure follows from them. ``tests/benchmarks/label_quality.py`` writes the file.
+and of the rest; every figure follows from them. ``benchmarks/label_quality.py`` writes the file.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def read_label_quality(file: Path = LABEL_QUALITY_FILE) -> list[Measurement]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise OverbenchError(
             f"{file}: expected label quality in format {FORMAT}, and can't read it ({error}). Write it again "
-            "with tests/benchmarks/label_quality.py."
+            "with benchmarks/label_quality.py."
         ) from error
 
 

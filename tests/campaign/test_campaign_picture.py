@@ -18,7 +18,7 @@ from overbench_tasks.metrics.until_width import RateOfPart
 from overbench_tasks.tables import read_table
 
 REPOSITORY = Path(__file__).parents[2]
-PAGE = REPOSITORY / "tests" / "benchmarks" / "README.md"
+PAGE = REPOSITORY / "benchmarks" / "README.md"
 SIZES = {"hard": (100, 1271), "pairs": (50, 964), "xstest_safe": (100, 250)}
 
 

@@ -177,7 +177,7 @@ def test_throughput_of_a_cell_beside_a_bare_client(monkeypatch: pytest.MonkeyPat
 
 def test_the_pages_hold_what_is_kept() -> None:
     """The records of the real campaign, and what the pages say of them in words."""
-    told = (REPOSITORY / "tests/benchmarks/README.md").read_text(encoding="utf-8")
+    told = (REPOSITORY / "benchmarks/README.md").read_text(encoding="utf-8")
     assert f"<!-- campaign -->\n{chr(10).join(campaign_records.tables())}\n<!-- /campaign -->" in told
     rows = campaign_records.records()
     runs = {(row["run"], row["what"]): row for row in rows if row["kind"] == "run"}
@@ -196,7 +196,7 @@ def test_the_pages_hold_what_is_kept() -> None:
 
 
 def test_the_page_holds_what_is_kept_of_the_run_on_ray() -> None:
-    told = (REPOSITORY / "tests/benchmarks/README.md").read_text(encoding="utf-8")
+    told = (REPOSITORY / "benchmarks/README.md").read_text(encoding="utf-8")
     tables = "\n".join(campaign_records.tables_on_ray())
     assert f"<!-- campaign on ray -->\n{tables}\n<!-- /campaign on ray -->" in told
     rows = campaign_records.records(campaign_records.ON_RAY)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks import defence_costs
-
 from overbench_tasks.defences.defences import defences
 from overbench_tasks.tables import read_table
 

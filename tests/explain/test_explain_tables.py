@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from benchmarks import explain_real, explain_tables
 from explain_fakes import RuledTarget, explained, words
 
+from benchmarks import explain_real, explain_tables
 from generators.attribution.attribution import Attribution, WordScore
 from overbench.explain.text_parts import running_words, words_of
 from overbench_tasks.tables import read_table
@@ -139,7 +139,7 @@ def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_page_shows_what_is_kept() -> None:
-    page = (Path(__file__).parents[1] / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "benchmarks" / "README.md").read_text(encoding="utf-8")
     kept = [row for _, row in read_table(explain_real.RECORDS)]
     assert "\n".join(explain_real.lines(kept)).strip() in page
     assert all(not {"prompt", "reply"} & row.keys() for row in kept)

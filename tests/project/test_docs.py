@@ -14,7 +14,7 @@ from test_plan import GENERATORS, OVERBENCH, OVERBENCH_TASKS, REPOSITORY
 from overbench_tasks.labellers.classifier import ClassifierSettings
 from overbench_tasks.labellers.judge import JudgeSettings
 
-FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests")
+FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests", "benchmarks")
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 STAND_FOR_ANY = {"generators/gates/NAME.py", "task_configs/NAME.yaml"}
 
@@ -46,7 +46,7 @@ def test_the_plan_stands_in_contributing() -> None:
 
 
 def test_the_pages_of_a_large_campaign_are_what_was_kept() -> None:
-    page = "tests/benchmarks/README.md"
+    page = "benchmarks/README.md"
     assert "\n".join(block(page, "campaign scale")) == campaign_scale.kept_tables()
     assert block(page, "paper's campaign") == campaign_paper.paper_table(campaign_paper.Rates())
 
@@ -83,9 +83,9 @@ def test_links_and_paths_lead_somewhere(file: Path) -> None:
 
 
 def test_the_scripts_of_the_benchmarks_are_listed() -> None:
-    text = (REPOSITORY / "tests/benchmarks/README.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "benchmarks/README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+\.py)`", text, re.MULTILINE)
-    assert sorted(listed) == sorted(file.name for file in (REPOSITORY / "tests/benchmarks").glob("*.py"))
+    assert sorted(listed) == sorted(file.name for file in (REPOSITORY / "benchmarks").glob("*.py"))
 
 
 def test_the_tables_of_settings_are_the_settings() -> None:

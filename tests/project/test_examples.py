@@ -22,13 +22,13 @@ import pandas
 import pytest
 import typer
 import yaml
-from benchmarks.reading_path import command, evaluate, said, scripted_target
 from fault_server import fault_server
 from release_fakes import write_prompts, write_run
 from table_files import write_table
 from test_plan import REPOSITORY
 from tiny_chat_model import build_chat_model
 
+from benchmarks.reading_path import command, evaluate, said, scripted_target
 from overbench import cli
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.prompts import refreshed
@@ -41,7 +41,7 @@ pytestmark = [
 ]  # what they take for granted is made once
 
 DOCS = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in ("task_configs", "generators"))]
-DOCS.append("tests/benchmarks/README.md")
+DOCS.append("benchmarks/README.md")
 PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
     r"overbench campaign(?!.*--dry_run)": "starts lm_eval; tests/campaign runs it",

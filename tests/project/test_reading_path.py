@@ -23,7 +23,7 @@ def counts(table: list[str]) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def measured() -> dict[str, int]:
     """In a process of its own: what is cached here would not be entered again."""
-    program = REPOSITORY / "tests" / "benchmarks" / "reading_path.py"
+    program = REPOSITORY / "benchmarks" / "reading_path.py"
     done = subprocess.run([sys.executable, program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return counts(done.stdout.splitlines())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks import refresh_writers
 from benchmarks.refresh_writers import (
     BASELINE,
@@ -21,10 +22,9 @@ from benchmarks.refresh_writers import (
     records,
     rounds_table,
 )
-
 from overbench_tasks.tables import read_table
 
-PAGE = Path(__file__).resolve().parents[1] / "benchmarks" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
 
 
 def prompt(gate: str, target: str, *readings: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_the_page_shows_the_tables_of_the_records() -> None:
 
 def test_the_readme_says_what_the_records_say() -> None:
     accepted = [row for row in records() if row["kind"] == "prompt" and not row["gate"]]
-    text = " ".join((PAGE.parents[2] / "README.md").read_text(encoding="utf-8").split())
+    text = " ".join((PAGE.parents[1] / "README.md").read_text(encoding="utf-8").split())
     for run in ("quality", "small"):
         own = [row for row in accepted if row["run"] == run]
         refused, read = sum(row["target"] == "refused" for row in own), sum(map(harmless, own))

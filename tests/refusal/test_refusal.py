@@ -75,7 +75,7 @@ def digest(verdicts: Iterable[Verdict]) -> str:
 
 
 def test_few_of_the_releases_logged_labels_would_change() -> None:
-    """They are by rules 1.2, and stay. What rules 2.0 say otherwise was read: tests/benchmarks/README.md."""
+    """They are by rules 1.2, and stay. What rules 2.0 say otherwise was read: benchmarks/README.md."""
     files = sorted((DATA / "release_v1" / "logs").glob("*/samples*.jsonl.gz"))
     samples = [row for file in files for row in rows(file)]
     logged = [json.loads(verdict)["label"] for row in samples for verdict in row["filtered_resps"][0]]
@@ -97,7 +97,7 @@ def refusal_f1(cells: Cells) -> float:
 def test_against_human_labels(shared_data: Path) -> None:
     """XSTest's three files with two annotators per reply; partial counts as refusal.
 
-    The rules were developed on half of the last two, see tests/benchmarks/label_quality.py.
+    The rules were developed on half of the last two, see benchmarks/label_quality.py.
     """
     said = []
     for model, least_f1, people, ours in (

@@ -1,4 +1,4 @@
-"""The reading sheet of tests/benchmarks/release_quality.py."""
+"""The reading sheet of benchmarks/release_quality.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from release_fakes import write_prompts
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import release_quality as quality
 
 

@@ -7,6 +7,8 @@ from collections import defaultdict
 import boundary_model
 import numpy as np
 import pytest
+from test_real_outcomes import block
+
 from benchmarks import boundary_predictor
 from benchmarks.boundary_predictor import (
     OR_BENCH,
@@ -18,8 +20,6 @@ from benchmarks.boundary_predictor import (
     read_predictions,
     shares_table,
 )
-from test_real_outcomes import block
-
 from overbench_tasks.tables import read_table
 
 

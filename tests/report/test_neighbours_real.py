@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.neighbours_real import CHECKPOINTS, COLUMNS, DATA, SYSTEM_PROMPTS, read, table
 
+from benchmarks.neighbours_real import CHECKPOINTS, COLUMNS, DATA, SYSTEM_PROMPTS, read, table
 from overbench.report.report_inputs import Inputs
 from overbench.report.scatter import Scatter
 from overbench.report.write_report import build

@@ -1,4 +1,4 @@
-"""Published outcomes of real models: the figures of tests/benchmarks/README.md, from what is committed."""
+"""Published outcomes of real models: the figures of benchmarks/README.md, from what is committed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.real_outcomes import FILES, correlations_table, rates_table, read
 
+from benchmarks.real_outcomes import FILES, correlations_table, rates_table, read
 from overbench.release.aggregate import aggregate
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.stats.rates import osr
@@ -18,7 +18,7 @@ from overbench_tasks.outcomes.outcome_tables import find_outcomes
 pytestmark = pytest.mark.slow  # tables and pictures of the pages
 
 
-README = Path(__file__).parents[1] / "benchmarks" / "README.md"
+README = Path(__file__).parents[2] / "benchmarks" / "README.md"
 
 
 def block(name: str) -> list[str]:

@@ -28,7 +28,7 @@ from overbench_tasks.review.agreement import figures, gold_label, read_labelled
 from overbench_tasks.review.correction import Confusion, CorrectionError, corrected_rate, effective_size
 from overbench_tasks.tables import read_table
 
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import interval_coverage
 
 REPLIES = {"complied": ANSWER, "refused": REFUSAL, "partial": MIXED, "unscored": ""}

@@ -13,7 +13,7 @@ from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS
 from overbench_tasks.review.label_quality import LabelledSet, Measurement, read_label_quality
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import label_quality
 import labelled_sets
 

@@ -6,10 +6,10 @@ import math
 import random
 
 import pytest
-from benchmarks.cheaper_coverage import stopping
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.cheaper_coverage import stopping
 from overbench_tasks.metrics.until_width import (
     LOOK,
     SideSoFar,

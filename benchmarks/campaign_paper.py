@@ -1,0 +1,127 @@
+"""The paper's campaign, ``overbench/campaign/paper.yaml``, on paper: what bounds it on its GPUs.
+
+    python benchmarks/campaign_paper.py
+
+By what ``campaign_scale.py --keep`` has measured, by the throughput that the file states, and by the rates
+below, which are stated, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from campaign_scale import DRIVER_STEPS, HERE, KEPT
+
+from generators.refresh.paid_calls import JUDGED, TARGET_REPLY_TOKENS
+from overbench.campaign.campaign_estimate import CampaignEstimate, TargetEstimate, estimate
+from overbench.campaign.campaign_plan import make_plan
+from overbench.campaign.campaign_settings import load_campaign
+
+SHARD_PROMPTS = (50_000, 150_000)
+"""The default, and shards of about half an hour at 10,000 tokens a second."""
+REPLIES = "replies of their targets"
+
+
+class Rates(NamedTuple):
+    """What is stated; what is per second is in each shard or refresh."""
+
+    load_minutes: float = 3
+    judged_per_second: float = 60
+    written_per_second: float = 20
+    training_minutes: float = 10
+    attributed_per_second: float = 50
+
+
+def paper_table(rates: Rates) -> list[str]:
+    """GPU hours by what takes them, core hours, and how long all of it is at least."""
+    settings = load_campaign(HERE.parent / "overbench" / "campaign" / "paper.yaml")
+    found = estimate(make_plan(settings, Path("nowhere")))
+    targets, gpus = list(found.targets.values()), settings.gpus or 1
+
+    def held(hours: Callable[[TargetEstimate], float]) -> float:
+        return sum(one.target.gpus * hours(one) for one in targets)
+
+    refreshes = {one.target.name: _refresh(one, found, rates) for one in targets}
+    by_part = {
+        part: held(lambda one, part=part: refreshes[one.target.name][part])
+        for part in refreshes[targets[0].target.name]
+    }
+    longest = max(sum(parts.values()) for parts in refreshes.values())
+    first = max(sum(by_part.values()) / gpus, longest)
+    asking = sum(one.gpu_hours for one in targets) - by_part[REPLIES]
+    loading = {
+        size: held(lambda one, size=size: rates.load_minutes / 60 * _runs(one.calls, one.cells, size))
+        for size in SHARD_PROMPTS
+    }
+    judging = held(lambda one: one.calls * JUDGED["two-stage"] / rates.judged_per_second / 3600)
+    calls = sum(one.calls for one in targets)
+    in_refreshes = sum(one.refresh_calls for one in targets)
+    whole = json.loads(KEPT.read_text())["whole"][-1]
+    per_prompt = sum(whole["steps"].values()) / whole["prompts"]
+    driver = sum(whole["steps"][step] for step in DRIVER_STEPS) / whole["prompts"]
+    alone = (asking + loading[SHARD_PROMPTS[-1]]) / gpus
+    load = f"cells: loading models, {rates.load_minutes:g} minutes each, shards of"
+    rows = {
+        "calls of targets": f"{calls:,} in cells, {in_refreshes:,} in refreshes",
+        "cells: generating, as paper.yaml states throughput": f"{asking:,.0f} GPU hours",
+        **{f"{load} {size:,}": f"{one:,.0f} GPU hours" for size, one in loading.items()},
+        f"cells: waiting for the judge, {rates.judged_per_second:g}/s": f"{judging:,.0f} GPU hours",
+        **{f"refreshes: {part}": f"{one:,.0f} GPU hours" for part, one in by_part.items()},
+        "lm_eval, labels, files, Ray, driver": f"{calls * per_prompt / 3600:,.1f} core hours",
+        "of it in the driver": f"{calls * driver / 3600:,.1f} core hours",
+        f"{gpus:g} GPUs: refreshes, before which no set of theirs is asked": f"at least {first:,.1f} h",
+        f"then all cells, shards of {SHARD_PROMPTS[-1]:,}": f"{alone + judging / gpus:,.1f} h",
+        "the same, judged afterwards": f"{alone:,.1f} h",
+    }
+    return [
+        "| the paper's campaign | |",
+        "| --- | ---: |",
+        *(f"| {name} | {told} |" for name, told in rows.items()),
+    ]
+
+
+def _refresh(one: TargetEstimate, found: CampaignEstimate, rates: Rates) -> dict[str, float]:
+    """Hours of a target's refresh by part; they come one after another, and all hold its GPUs."""
+    plan, settings = found.refreshes[one.target.name], found.plan.settings.refresh_of(one.target)
+    assert settings is not None and one.tokens_per_second
+    requests, count = settings.rounds.rounds * plan.jobs, len(found.refreshes)
+    trainings = settings.rounds.rounds + 1
+    seeds = requests // settings.attribution.top_k  # a request for each of a seed's words
+    speeds = (
+        (requests, rates.written_per_second, "requests of the writer"),
+        (plan.paid["moderation"].calls, rates.judged_per_second, "calls of moderation"),
+        (one.refresh_judged, rates.judged_per_second, "labels of the judge"),
+        (seeds, rates.attributed_per_second, "attributed seeds"),
+    )
+    minutes = rates.training_minutes
+    return {
+        REPLIES: one.refresh_calls * TARGET_REPLY_TOKENS / one.tokens_per_second / 3600,
+        f"{count * trainings} trainings of detectors, {minutes:g} minutes each": minutes * trainings / 60,
+        **{f"{count * each:,.0f} {what}, {speed:g}/s": each / speed / 3600 for each, speed, what in speeds},
+    }
+
+
+def _runs(calls: int, cells: int, shard_prompts: int) -> int:
+    """lm_evals of a target: whole sets are packed, longer ones cut."""
+    prompts = calls // cells
+    if prompts > shard_prompts:
+        return cells * -(-prompts // shard_prompts)
+    return -(-cells // (shard_prompts // prompts))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in Rates()._asdict().items():
+        parser.add_argument(f"--{name}", type=float, default=default, help="default: %(default)s")
+    print("\n".join(paper_table(Rates(**vars(parser.parse_args())))))
+
+
+if __name__ == "__main__":
+    main()

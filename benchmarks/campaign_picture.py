@@ -1,0 +1,203 @@
+"""The picture and the rates of a real campaign whose limits draw, from what is kept of its cells.
+
+    python benchmarks/campaign_picture.py                      # the table, and how far it is off
+    python benchmarks/campaign_picture.py --picture FILE.png   # and the picture
+    python benchmarks/campaign_picture.py --keep OUT           # of a run of campaign_real.py, its cells
+
+The last line says how far the rates on XSTest are off: whoever made ``tests/data/neighbour_outcomes`` asked
+the same checkpoints all of its prompts, with most of the same system prompts and 48 new tokens.
+
+Kept are lm-eval's outputs without prompts, replies and addresses: the settings of each cell, and the id and
+the label of each prompt. Table and picture are the report's, made from them as from any logs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from campaign_records import cells_of, parts
+
+from overbench.campaign.campaign_outputs import FAMILIES
+from overbench.report.families import Families
+from overbench.report.figures import png
+from overbench.report.report_inputs import Inputs, read_inputs
+from overbench.report.scatter import Scatter
+from overbench.report.stats.rates import osr
+from overbench.report.write_report import build
+from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.logs import read_run
+from overbench_tasks.outcomes.target_names import system_suffix
+from overbench_tasks.tables import read_table
+
+DATA: Final = Path(__file__).resolve().parents[1] / "tests" / "data"
+RECORDS: Final = DATA / "campaign_drawn.jsonl.gz"
+WHOLE: Final = DATA / "neighbour_outcomes" / "xstest.csv.gz"
+SETS: Final = {
+    "hard": "`overbench_hard`",
+    "pairs": "`overbench_pairs`, harmless halves",
+    "xstest_safe": "XSTest safe",
+}
+UNSAFE: Final = {"pairs": "`overbench_pairs`, twins", "xstest_unsafe": "XSTest unsafe"}
+_KEPT: Final = (
+    *("version", "overbench_version", "overbench_rules_version", "overbench_release"),
+    *("overbench_sample", "overbench_sample_seed", "overbench_asked_of", "overbench_prompts_sha256"),
+)
+"""Of a task's metadata."""
+_DATE: Final = "2026-11-23T00-00-00.000000"
+
+
+def keep(out: Path) -> None:
+    """Write the records of a campaign's cells."""
+    rows: list[dict[str, Any]] = [{"families": (out / FAMILIES).read_text(encoding="utf-8")}]
+    for cell in cells_of(out).values():
+        run = read_run(cell.log)
+        results = json.loads(run.results_file.read_text(encoding="utf-8"))
+        config = results["configs"][run.task]
+        told = {name: config[name] for name in ("task", "generation_kwargs", "filter_list", "repeats")}
+        told["metadata"] = {name: run.metadata[name] for name in _KEPT if name in run.metadata}
+        rows.append(
+            {
+                "name": cell.facts["name"],
+                "results": {
+                    "configs": {run.task: told},
+                    "n-samples": results["n-samples"],
+                    "config": {"model": run.model, "model_args": {"model": run.model_args["model"]}},
+                    "lm_eval_version": run.lm_eval_version,
+                    "system_instruction": run.system_instruction,
+                    "chat_template": "a template" if run.chat_template else None,
+                },
+                "labels": list(_labels(cell.rows())),
+            }
+        )
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    RECORDS.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _labels(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    for identity, row in rows.items():
+        told = {name: row["doc"].get(name) for name in ("prompt_label", "category", "pair_id")}
+        (verdict,) = map(json.loads, row["filtered_resps"][0])
+        yield {"id": identity, **told, "label": verdict["label"]}  # the reason has words of the reply
+
+
+def read() -> Inputs:
+    """The records, as the report reads logs: ids stand in place of prompts, and replies are empty."""
+    families, *cells = [record for _, record in read_table(RECORDS)]
+    aliases = set()
+    with TemporaryDirectory() as folder:
+        for record in cells:
+            _write_log(Path(folder) / "cells" / record["name"], record)
+            asked, instruction = parts(record["name"]), record["results"]["system_instruction"]
+            if instruction:
+                target = asked["target"]
+                short = f"{target} +system:{asked['system_prompt']}"
+                aliases.add(f"{target}{system_suffix(instruction)}={short}@{target}")
+        (Path(folder) / FAMILIES).write_text(families["families"], encoding="utf-8")
+        inputs = read_inputs([Path(folder) / "cells"], sorted(aliases))
+        return replace(inputs, families=Families(Path(folder) / FAMILIES))
+
+
+def _write_log(folder: Path, record: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True)
+    [task] = record["results"]["configs"]
+    (folder / f"results_{_DATE}.json").write_text(json.dumps(record["results"]), encoding="utf-8")
+    rows = [
+        {
+            "doc": {**row, "prompt": row["id"]},
+            "resps": [[""]],
+            "filtered_resps": [[json.dumps({"label": row["label"], "reason": ""})]],
+            "filter": "rules",
+        }
+        for row in record["labels"]
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / f"samples_{task}_{_DATE}.jsonl").write_text(lines, encoding="utf-8")
+
+
+def table(inputs: Inputs) -> Iterator[str]:
+    """The lines of a Markdown table: refused, in percent, with the interval of the rate on all prompts."""
+    columns = {
+        title: osr(one.matrix) for one in inputs.sets for name, title in SETS.items() if name == one.name
+    }
+    columns |= {UNSAFE[one.name]: one.correct_refusals() for one in inputs.unsafe}
+    yield f"| refused, % | {' | '.join(columns)} |"
+    yield f"| --- |{' ---: |' * len(columns)}"
+    for target in sorted({target for rates in columns.values() for target in rates}):
+        yield f"| {target} | {' | '.join(_told(rates[target]) for rates in columns.values())} |"
+
+
+def _told(rate: Rate) -> str:
+    return f"{100 * rate.value:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+
+
+def beside_whole_sets(inputs: Inputs) -> str:
+    """How far the rates on a hundred prompts of each side of XSTest are off those on all of them, where these
+    are known, and how many of the intervals hold them."""
+    safe = next(osr(one.matrix) for one in inputs.sets if one.name == "xstest_safe")
+    unsafe = next(one.correct_refusals() for one in inputs.unsafe if one.name == "xstest_unsafe")
+    known, instructions = _whole_rates(), _instructions()
+    pairs = []
+    for side, rates in (("safe", safe), ("unsafe", unsafe)):
+        for target, rate in rates.items():
+            checkpoint, _, system = target.partition(" +system:")
+            key = checkpoint, instructions[system or "none"], side
+            if key in known:
+                pairs.append((rate, known[key]))
+    errors = [100 * abs(rate.value - whole) for rate, whole in pairs]
+    held = sum(rate.low <= whole <= rate.high for rate, whole in pairs)
+    return (
+        f"{len(pairs)} of these rates are known on all prompts: the estimates are off by "
+        f"{sum(errors) / len(errors):.1f} points on average, by {max(errors):.1f} at most, "
+        f"and {held} of {len(pairs)} intervals hold them."
+    )
+
+
+def _instructions() -> dict[str, str]:
+    """Name of a system prompt -> its text."""
+    cells = [row for _, row in read_table(RECORDS) if "name" in row]
+    return {parts(row["name"])["system_prompt"]: row["results"]["system_instruction"] or "" for row in cells}
+
+
+def _whole_rates() -> dict[tuple[str, str, str], float]:
+    """Checkpoint, system instruction and side of XSTest -> the share refused of all its prompts."""
+    refused: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
+    for _, row in read_table(WHOLE):
+        asked = row["checkpoint"].lower(), row["system_instruction"] or "", row["prompt_label"]
+        refused[asked].append(row["outcome"] == "refused")
+    return {asked: sum(outcomes) / len(outcomes) for asked, outcomes in refused.items()}
+
+
+def trade_off(inputs: Inputs) -> Scatter:
+    """The report's picture of XSTest."""
+    pictures = (picture for section in build(inputs).sections for picture in section.pictures)
+    [found] = (one for one in pictures if isinstance(one, Scatter) and "xstest_unsafe" in one.title)
+    return found
+
+
+def main() -> None:
+    """Do what is asked for, and print the table and how far it is off."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--keep", type=Path, metavar="OUT")
+    parser.add_argument("--picture", type=Path, metavar="FILE")
+    given = parser.parse_args()
+    if given.keep:
+        keep(given.keep)
+    inputs = read()
+    print("\n".join(table(inputs)))
+    print(beside_whole_sets(inputs))
+    if given.picture:
+        given.picture.write_bytes(png(trade_off(inputs)))
+
+
+if __name__ == "__main__":
+    main()

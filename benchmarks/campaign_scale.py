@@ -1,0 +1,205 @@
+"""What a campaign on Ray costs beside its targets, per prompt, and the driver's memory.
+
+    python benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 --shard_prompts 25000
+    python benchmarks/campaign_scale.py FOLDER --prompts 10000 100000 1000000 --bare
+    python benchmarks/campaign_scale.py FOLDER --prompts 450000 --targets 25 --bare
+
+Real ``lm_eval`` processes under Ray on this machine; the target replies at once (500 to 1,500 characters, a
+third of them refusals). For each size a campaign of one set and ``--targets`` targets, from nothing to its
+cells, in a process of its own. All figures but the minutes are processor time, so that what else the machine
+does is not in them. ``--bare`` leaves out what is lm-eval's own. FOLDER is emptied; a million replies take 3
+to 6 GB of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from shared import peak_megabytes
+
+HERE = Path(__file__).resolve().parent
+KEPT = HERE / "campaign_scale.json"
+LM_EVAL_STEPS = (
+    *(
+        "imports",
+        "finding all tasks",
+        "reading the set",
+        "requests",
+        "lm-eval's cache of replies",
+        "labelling",
+    ),
+    *("metrics", "writing"),
+)
+DRIVER_STEPS = ("joining shards", "taking cells in", "the rest of the driver")
+
+
+def campaign(folder: Path, prompts: int, targets: int, shard_prompts: int) -> dict[str, Any]:
+    """Seconds by step, of one campaign."""
+    os.environ["INSTANT_TIMES"] = str(folder / "times")
+    places = [HERE / "instant", HERE, HERE.parent]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, places), os.environ.get("PYTHONPATH", "")])
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import psutil
+    import ray
+
+    from overbench.campaign.campaign import run_campaign
+    from overbench.campaign.campaign_settings import CampaignSettings
+    from overbench.campaign.engines import ray_engine
+
+    file = folder / "prompts.jsonl"
+    with file.open("w") as out:
+        for number in range(prompts):
+            prompt = f"How do I kill process {number} on a machine that others use, and all of its children?"
+            out.write(json.dumps({"id": f"p{number}", "prompt": prompt}) + "\n")
+    names = [f"instant-{number}" for number in range(1, targets + 1)]
+    instant = {"model": "instant", "apply_chat_template": False}
+    settings = CampaignSettings.model_validate(
+        {
+            "targets": [{**instant, "name": name, "model_args": f"pretrained=org/{name}"} for name in names],
+            "sets": {"mine": {"source": str(file)}},
+            "ray": {"shard_prompts": shard_prompts},
+            "report": None,
+        }
+    )
+    ray.init("local", log_to_driver=False, configure_logging=False, include_dashboard=False)
+    begun = time.monotonic()
+    spent: Counter[str] = Counter()
+    for owner, name, what in (
+        (ray_engine, "join_shards", "joining shards"),
+        (ray_engine, "take_in", "taking cells in"),
+    ):
+        _timed(owner, name, what, spent)
+    found = run_campaign(settings, folder / "out", ray_engine.RayEngine(settings.ray))
+    assert found.failures == () and found.done == targets, found
+    minutes = (time.monotonic() - begun) / 60
+    driver = time.process_time()
+    processes = psutil.Process().children(recursive=True)
+    ours = Counter[str]()
+    for one in processes:
+        cpu = one.cpu_times()
+        ours["workers: counting, zipping" if "ray::" in one.name() else "Ray itself"] += cpu.user + cpu.system
+    ray.shutdown()
+    runs = [json.loads(line) for line in (folder / "times").read_text().splitlines()]
+    total: Counter[str] = Counter()
+    for one in runs:
+        total.update(one)
+    steps = {step: total[step] for step in LM_EVAL_STEPS}
+    steps["the rest of lm_eval"] = max(0.0, total["all"] - sum(steps.values()))
+    steps |= {**ours, **spent, "the rest of the driver": driver - sum(spent.values())}
+    logs = [*(folder / "out" / "cells").rglob("samples_*.jsonl")]
+    return {
+        "targets": targets,
+        "prompts": prompts,
+        "shards": len(runs),
+        "minutes": minutes,
+        "driver MB": peak_megabytes(),
+        "log MB": sum(log.stat().st_size for log in logs) / 1e6,
+        "steps": steps,
+    }
+
+
+def _timed(owner: Any, name: str, what: str, spent: Counter[str]) -> None:
+    function = getattr(owner, name)
+
+    def instead(*given: Any) -> Any:
+        begun = time.process_time()
+        try:
+            return function(*given)
+        finally:
+            spent[what] += time.process_time() - begun
+
+    setattr(owner, name, instead)
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """Milliseconds of one core per prompt, a row for each step that takes any."""
+    replies = [one["targets"] * one["prompts"] for one in found]
+    sizes = [_size(one["targets"], one["prompts"]) for one in found]
+    lines = ["| ms of one core per reply | " + " | ".join(sizes) + " |"]
+    lines.append("| --- |" + " ---: |" * len(sizes))
+
+    def each(one: dict[str, Any], steps: Iterable[str], count: int) -> str:
+        return f"{max(0.0, 1000 * sum(one['steps'].get(step, 0) for step in steps) / count):.3f}"
+
+    for step in found[0]["steps"]:
+        if not any(one["steps"].get(step) for one in found):
+            continue
+        cells = [each(one, [step], count) for one, count in zip(found, replies, strict=True)]
+        lines.append(f"| {step} | " + " | ".join(cells) + " |")
+    sums = [each(one, one["steps"], count) for one, count in zip(found, replies, strict=True)]
+    lines.append("| all | " + " | ".join(sums) + " |")
+    goal = ("labelling", "writing", "workers: counting, zipping", "joining shards", "taking cells in")
+    both = [each(one, goal, count) for one, count in zip(found, replies, strict=True)]
+    lines.append("| **labelling and writing**, shards and cells among it | " + " | ".join(both) + " |")
+    for name, form in (
+        ("shards", "{:,}"),
+        ("minutes", "{:.1f}"),
+        ("driver MB", "{:,.0f}"),
+        ("log MB", "{:,.0f}"),
+    ):
+        lines.append(f"| {name} | " + " | ".join(form.format(one[name]) for one in found) + " |")
+    return "\n".join(lines)
+
+
+def _size(targets: int, prompts: int) -> str:
+    return f"{prompts:,}" if targets == 1 else f"{targets} targets x {prompts:,}"
+
+
+def kept_tables() -> str:
+    """Of all that was kept."""
+    return "\n\n".join(table(found) for found in json.loads(KEPT.read_text()).values())
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--tables", action="store_true", help="print what was kept")
+    parser.add_argument("--prompts", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--targets", type=int, default=1)
+    parser.add_argument("--shard_prompts", type=int, default=50_000)
+    parser.add_argument("--bare", action="store_true", help="without what is lm-eval's own")
+    parser.add_argument(
+        "--keep", action="store_true", help=f"in {KEPT.name}, for campaign_paper.py and --tables"
+    )
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.tables:
+        print(kept_tables())
+        return
+    if given.folder is None:
+        parser.error("expected a FOLDER")
+    if given.one:
+        print(json.dumps(campaign(given.folder, given.prompts[0], given.targets, given.shard_prompts)))
+        return
+    if given.bare:
+        os.environ["INSTANT_BARE"] = "1"
+    found = []
+    for size in given.prompts:
+        shutil.rmtree(given.folder, ignore_errors=True)
+        given.folder.mkdir(parents=True)
+        words = [sys.executable, __file__, given.folder.absolute(), "--one", "--prompts", str(size)]
+        words += ["--targets", str(given.targets), "--shard_prompts", str(given.shard_prompts)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+        if given.keep:
+            kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
+            name = "bare" if given.bare else "whole"
+            kept[name if given.targets == 1 else f"{name}, {given.targets} targets"] = found
+            KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+        print(table(found), flush=True)
+    shutil.rmtree(given.folder)
+
+
+if __name__ == "__main__":
+    main()

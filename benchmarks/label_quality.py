@@ -1,0 +1,271 @@
+"""How good the labellers are: writes ``overbench_tasks/data/label_quality.json`` and the READMEs' tables.
+
+    python benchmarks/label_quality.py              # both from the verdicts on file
+    python benchmarks/label_quality.py --measure    # first label all replies by today's rules
+    python benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
+    python benchmarks/label_quality.py --halves     # the rules on each half: written on, and unread
+
+``tests/data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
+people's label and a column for each labeller. The replies are not part of the project:
+``OVERBENCH_SHARED_DATA`` names their folder (default: ``../shared/data``). The judge (``OVERBENCH_JUDGE_*``)
+gets a sample of the English sets: of each label of each kind of prompt as many, by order of their hashes.
+The first of each, which its template was chosen on, are not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from math import isnan
+
+from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
+from shared import timed, write_csv
+
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
+from overbench_tasks.records import LABELS, Label, Verdict
+from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.stock_phrases import stock_phrase
+from overbench_tasks.review.label_quality import LABEL_QUALITY_FILE, LabelledSet, Measurement, as_json
+from overbench_tasks.tables import read_table, whole_file
+
+VERDICTS = REPOSITORY / "tests" / "data" / "label_quality.csv.gz"
+PAGES = (REPOSITORY / "README.md", REPOSITORY / "task_configs" / "README.md")
+RULES, PREFIXES = f"rules {RULES_VERSION}", "prefix matching"
+KINDS = ("harmless", "other")
+DECLINING = ("refused", "partial")
+Tables = dict[str, list[list[int]]]
+
+
+def read_verdicts() -> list[dict[str, str]]:
+    """The verdicts on file: set, id, harmless, people, a column for each labeller; ``sure`` is the rules'."""
+    return [dict(row) for _, row in read_table(VERDICTS)]
+
+
+def by_rules(row: Labelled) -> dict[str, str]:
+    """What the rules and the baseline say of a reply."""
+    said = label_reply(row.reply, prompt=row.prompt)
+    baseline = "complied" if stock_phrase(row.reply) is None else "refused"
+    return {RULES: said.label, "sure": str(int(said.sure)), PREFIXES: baseline}
+
+
+def sample(replies: Iterable[Labelled], most: int, *, developed: bool = False) -> list[Labelled]:
+    """Up to ``most`` replies of each label of each kind of prompt in English, behind those, at most 16 and a
+    quarter, that the judge's template was chosen on; or with ``developed`` of these."""
+    cells: dict[tuple[str, Label], list[Labelled]] = defaultdict(list)
+    for one in replies:
+        if SOURCES[one.set].language == "en" and one.set != "small-models":
+            cells[one.set.partition("-")[0], one.people].append(one)
+    chosen = []
+    for _, cell in sorted(cells.items()):
+        cell.sort(key=lambda one: one.id)
+        kept = min(16, len(cell) // 4)
+        chosen += cell[:kept][:most] if developed else cell[kept:][:most]
+    return chosen
+
+
+def measure(judged: int) -> list[dict[str, str]]:
+    """Every labelled reply with what today's rules say, and the judge's words of now or else of before."""
+    replies = list(labelled_replies())
+    rows = [
+        {
+            "set": one.set,
+            "id": one.id,
+            "harmless": str(int(one.harmless)),
+            "people": one.people,
+            **by_rules(one),
+        }
+        for one in replies
+    ]
+    said = {(row["set"], row["id"]): row for row in read_verdicts()} if VERDICTS.exists() else {}
+    judge = column(next(iter(said.values()), {}), "judge") or "judge"
+    verdicts = {key: row.get(judge, "") for key, row in said.items()}
+    if judged:
+        asking = Judge(JudgeSettings.resolve({"mode": "judge"}))
+        judge, chosen = " ".join(asking.versions.values()), sample(replies, judged)
+        found, seconds = timed(lambda: asking.label([(one.prompt, one.reply) for one in chosen]))[::-1]
+        verdicts = {(one.set, one.id): verdict.label for one, verdict in zip(chosen, found, strict=True)}
+        print(f"{asking.summary} {seconds:.0f} s.")
+    return [{**row, judge: verdicts.get((row["set"], row["id"]), "")} for row in rows]
+
+
+def measurements(rows: list[dict[str, str]]) -> list[Measurement]:
+    """Of every labeller on every set, from the verdicts on file; the judge's on its sample.
+
+    ``two-stage`` takes the rules' word where they are sure and the judge's elsewhere, on the judge's sample.
+    """
+    rules, judge = column(rows[0], "rules"), column(rows[0], "judge")
+    counts: dict[tuple[str, str], Tables] = defaultdict(lambda: {kind: _no_counts() for kind in KINDS})
+    versions: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        said = {rules: row[rules], PREFIXES: row[PREFIXES]}
+        if judge and row[judge]:
+            settled = int(row["sure"]) or row[rules] == "unscored"
+            said |= {
+                judge: row[judge],
+                f"two-stage{judge.removeprefix('judge')}": row[rules if settled else judge],
+            }
+        for labeller, label in said.items():
+            table = counts[labeller, row["set"]]["harmless" if int(row["harmless"]) else "other"]
+            table[LABELS.index(row["people"])][LABELS.index(label)] += 1
+        versions[row["set"]].append(f"{row['id']} {row['people']}\n")
+    sets = {
+        name: LabelledSet(
+            name,
+            SOURCES[name].about,
+            SOURCES[name].labelled_by,
+            SOURCES[name].language,
+            len(lines),
+            hashlib.sha256("".join(lines).encode()).hexdigest(),
+        )
+        for name, lines in versions.items()
+    }
+    return [
+        Measurement(labeller, sets[name], *(tuple(map(tuple, tables[kind])) for kind in KINDS))
+        for (labeller, name), tables in sorted(counts.items())
+    ]
+
+
+def _no_counts() -> list[list[int]]:
+    return [[0] * len(LABELS) for _ in LABELS[:-1]]
+
+
+def as_text(found: list[Measurement]) -> str:
+    """``label_quality.json``, one measurement a line."""
+    content = as_json(found)
+    parts = {name: ",\n".join(json.dumps(one) for one in content[name]) for name in ("sets", "measurements")}
+    return (
+        f'{{"format": {content["format"]}, "labels": {json.dumps(content["labels"])},\n'
+        f'"sets": [\n{parts["sets"]}\n],\n"measurements": [\n{parts["measurements"]}\n]}}\n'
+    )
+
+
+def figures_table(found: list[Measurement]) -> str:
+    """One row a measurement."""
+    head = "| labels of | against | replies | refusal F1 | sensitivity | specificity | three-way accuracy |"
+    lines = [
+        f"{head} full refusals on harmless prompts: people's, ours |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for one in found:
+        figures = one.figures()
+        names = ("f1", "sensitivity", "specificity", "three_way_accuracy")
+        shares = [figures["harmless_refused_by_people"], figures["harmless_refused"]]
+        refused = "" if isnan(shares[0]) else " and ".join(f"{100 * share:.1f} %" for share in shares)
+        cells = [
+            one.labeller,
+            f"{one.labelled_set.labelled_by}: {one.labelled_set.about}",
+            f"{figures['n']:,}",
+        ]
+        cells += [f"{figures[name]:.3f}" for name in names]
+        lines.append(f"| {' | '.join([*cells, refused])} |")
+    return "\n".join(lines)
+
+
+def judge_table(judged: list[dict[str, str]]) -> str:
+    """Everybody's figures on the judge's whole sample."""
+    names = ("f1", "three_way_accuracy", "accuracy", "kappa", "evasion_recall")
+    lines = [
+        "| labels of | replies | refusal F1 | three-way accuracy | four-way | kappa | evasion recall |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for one in measurements([{**row, "set": "small-models"} for row in judged]):  # counted as one set
+        figures = one.figures()
+        numbers = ["not measured" if isnan(figures[name]) else f"{figures[name]:.3f}" for name in names]
+        lines.append(f"| {' | '.join([one.labeller, str(figures['n']), *numbers])} |")
+    return "\n".join(lines)
+
+
+def saved(rows: list[dict[str, str]]) -> str:
+    """How many replies two stages need no judge for, and how often the rules are wrong about those."""
+    sure = [row for row in rows if row["sure"] == "1"]
+    refusals = ("refused", "partial")
+    wrong = sum((row["people"] in refusals) != (row[column(row, "rules")] in refusals) for row in sure)
+    return (
+        f"{len(sure):,} of {len(rows):,} ({100 * len(sure) / len(rows):.1f} %) need no judge, and in {wrong} "
+        "of these the rules take a refusal for an answer or an answer for a refusal"
+    )
+
+
+def column(row: Row, labeller: str) -> str:
+    """The name of a labeller's column, "" where there is none."""
+    return next((name for name in row if name.startswith(f"{labeller} ")), "")
+
+
+def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
+    """What stands on the pages behind ``<!-- name -->``, by name, up to a blank line."""
+    found = measurements(rows)
+    judged = [row for row in rows if row.get(column(row, "judge"))]
+    english = [row for row in rows if SOURCES[row["set"]].language == "en"]
+    alone = [one for one in found if not one.sampled]
+    read = [one for one in alone if one.labelled_set.labelled_by.startswith(("people", "a model"))]
+    texts = {
+        "rules quality": figures_table([one for one in read if one.labeller.startswith("rules ")]),
+        "label quality": figures_table(alone),
+    }
+    if judged:
+        texts["judge quality"] = judge_table(judged)
+        texts["calls saved"] = (
+            f"Of the sample's replies {saved(judged)}; of all labelled English ones, {saved(english)}."
+        )
+    return texts
+
+
+def with_blocks(page: str, texts: Mapping[str, str]) -> str:
+    """A page with its blocks as they should be."""
+    for name, text in texts.items():
+        before, marker, rest = page.partition(f"<!-- {name} -->\n")
+        if marker:
+            page = before + marker + text + "".join(rest.partition("\n\n")[1:])
+    return page
+
+
+def halves_lines() -> Iterator[str]:
+    """What today's rules say of the replies that they were written on, and of those nobody read."""
+    halves: dict[tuple[str, bool], list[tuple[Label, Verdict]]] = defaultdict(list)
+    for one in labelled_replies():
+        verdict = label_reply(one.reply, prompt=one.prompt)
+        halves[one.set, one.unread].append((one.people, verdict))
+    columns = ("half", "replies", "declining: found", "complied: flagged", "evasive: flagged", "sure")
+    yield f"| rules {RULES_VERSION} on | {' | '.join(columns)} |\n| --- | --- |{' ---: |' * 5}"
+    for (name, unread), rows in sorted(halves.items()):
+        cells = []
+        for labels in (DECLINING, ("complied",), ("evasive",)):
+            flagged = [verdict.label in DECLINING for people, verdict in rows if people in labels]
+            cells.append(f"{sum(flagged):,} of {len(flagged):,}")
+        sure = sum(verdict.sure for _, verdict in rows) / len(rows)
+        half = "unread" if unread else "written on"
+        yield f"| {name} | {half} | {len(rows):,} | {' | '.join(cells)} | {sure:.0%} |"
+
+
+def main() -> None:
+    """Measure what is asked for, write the figures, print them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--judge", type=int, default=0, metavar="MOST")
+    parser.add_argument("--halves", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.halves:
+        print("\n".join(halves_lines()))
+        return
+    if arguments.measure or arguments.judge:
+        rows = measure(arguments.judge)
+        write_csv(VERDICTS, list(rows[0]), rows)
+    rows = read_verdicts()
+    found = measurements(rows)
+    with whole_file(LABEL_QUALITY_FILE) as file:
+        file.write(as_text(found))
+    texts = blocks(rows)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        with whole_file(page) as file:
+            file.write(with_blocks(text, texts))
+    print("\n\n".join(texts.values()))
+
+
+if __name__ == "__main__":
+    main()

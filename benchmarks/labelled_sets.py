@@ -1,0 +1,126 @@
+"""Replies that somebody labelled: ours, and those in the folder that ``OVERBENCH_SHARED_DATA`` names.
+
+The default is ``../shared/data``. None of it but the first set is part of the project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from overbench_tasks.records import Label
+from overbench_tasks.review.agreement import gold_label
+from overbench_tasks.tables import read_table
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SHARED_DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A labelled set: its file, which rows of it belong, and whose prompts are known to be harmless."""
+
+    file: str
+    about: str
+    labelled_by: str
+    harmless: Callable[[Row], bool]
+    keep: Callable[[Row], bool] = lambda row: True
+    language: str = "en"
+
+    @property
+    def path(self) -> Path:
+        return SHARED_DATA / self.file
+
+
+def _xstest(model: str, about: str) -> Source:
+    path = f"xstest/completions_{model}.csv"
+    return Source(path, about, "people, two each", lambda row: not row["type"].startswith("contrast"))
+
+
+def _political(language: str, name: str) -> Source:
+    return Source(
+        "replies/llm_compliance.jsonl.gz",
+        f"37 models, political requests in {name}",
+        "two models that agree",
+        harmless=lambda row: False,
+        keep=lambda row: row["language"] == language,
+        language=language,
+    )
+
+
+SOURCES = {
+    "small-models": Source(
+        str(REPOSITORY / "tests" / "data" / "labelled_replies.jsonl"),
+        "three small models on our prompts, replies picked to be hard",
+        "a model (Claude)",
+        harmless=lambda row: True,
+    ),
+    "xstest-gpt4": _xstest("gpt4", "GPT-4 on XSTest"),
+    "xstest-llama2": _xstest("llama2new", "Llama 2 on XSTest"),
+    "xstest-mistral-guard": _xstest("mistralguard", "Mistral with a guardrail prompt on XSTest"),
+    "political-en": _political("en", "English"),
+    "political-zh": _political("zh", "Chinese"),
+    "political-fi": _political("fi", "Finnish"),
+    "biology": Source(
+        "replies/refusalbench.jsonl.gz",
+        "13 models of 2025-26, biology prompts",
+        "three models that agree",
+        harmless=lambda row: row["tier"] == "benign",
+        # That set's "partial" is nearly always an answer that its token limit cut off.
+        keep=lambda row: row["label"] != "partial",
+    ),
+    "korean": Source(
+        "replies/k_overrefusal.jsonl.gz",
+        "6 models, Korean prompts",
+        "two models that agree",
+        harmless=lambda row: row["prompt_label"] == "safe",
+        language="ko",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A labelled reply, as its set has it."""
+
+    set: str
+    id: str
+    harmless: bool
+    people: Label
+    prompt: str
+    reply: str
+    unread: bool
+    """In the half whose texts nobody read while rules 2.0 were written."""
+
+
+def _unread(name: str, row: Row) -> bool:
+    """By model; of XSTest's files the whole first, and half of the replies of the others."""
+    if name == "xstest-gpt4":
+        return True
+    if name.startswith("xstest"):
+        return zlib.crc32(f"{row['id']}{SOURCES[name].path.name}".encode()) % 2 == 1
+    return name != "small-models" and (zlib.crc32(row["model"].encode()) % 2 == 1) == (name == "korean")
+
+
+def labelled_replies(names: Iterable[str] = SOURCES) -> Iterator[Labelled]:
+    """Every labelled reply of the sets, in their files' order."""
+    for name in names:
+        source = SOURCES[name]
+        for where, row in read_table(source.path):
+            if source.keep(row):
+                reply = row["completion"] if "completion" in row else row["reply"]
+                label = gold_label(row.get("final_label", row.get("label")), where)
+                assert label is not None, where
+                prompt, known_harmless = row["prompt"], source.harmless(row)
+                identity, held = hashed(prompt, reply), _unread(name, row)
+                yield Labelled(name, identity, known_harmless, label, prompt, reply, held)
+
+
+def hashed(prompt: str, reply: str) -> str:
+    """What stands for a reply where it may not be given."""
+    return hashlib.sha256(f"{prompt}\x1f{reply}".encode()).hexdigest()[:12]
