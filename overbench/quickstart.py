@@ -116,8 +116,8 @@ def refused_lines(samples: Iterable[Mapping[str, Any]]) -> list[str]:
     if not refused:
         return ["\nNo prompt was refused."]
     lines = [
-        f"\nRefused, {min(SHOWN, len(refused))} of {len(refused)}, with the words they are built around, and "
-        "whose these are. What makes this very model refuse is for overbench explain:"
+        f"\nRefused, {min(SHOWN, len(refused))} of {len(refused)}, with the words they are built around and "
+        "who named these. To find the words that make this model refuse, run overbench explain."
     ]
     for sample, verdict in refused[:SHOWN]:
         doc = sample["doc"]

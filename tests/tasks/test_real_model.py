@@ -59,7 +59,7 @@ def test_quickstart_scores_a_real_model(quickstart: tuple[str, Path]) -> None:
     # The model is known to be badly oversensitive, and these prompts were picked for it.
     assert rate > 0.5
     assert re.search(rf"\|osr +\|↓ +\|{rate:.4f}\|±", text)
-    assert re.search(r"Refused, 5 of \d+, with the words they are built around:", text)
+    assert re.search(r"Refused, 5 of \d+, with the words they are built around and who named these", text)
 
 
 def test_the_printed_lm_eval_command_gives_the_same_labels(
