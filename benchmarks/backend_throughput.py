@@ -94,7 +94,9 @@ def by_lm_eval(url: str, model: str, count: int, tokens: int, *, ours: bool) -> 
     try:
         with tempfile.TemporaryDirectory() as folder:
             results = evaluator.simple_evaluate(
-                *(kind, arguments, [TASK]),
+                kind,
+                arguments,
+                [TASK],
                 limit=count,
                 gen_kwargs=f"max_gen_toks={tokens}",
                 apply_chat_template=True,

@@ -47,8 +47,14 @@ SETS: Final = {
 }
 UNSAFE: Final = {"pairs": "`overbench_pairs`, twins", "xstest_unsafe": "XSTest unsafe"}
 _KEPT: Final = (
-    *("version", "overbench_version", "overbench_rules_version", "overbench_release"),
-    *("overbench_sample", "overbench_sample_seed", "overbench_asked_of", "overbench_prompts_sha256"),
+    "version",
+    "overbench_version",
+    "overbench_rules_version",
+    "overbench_release",
+    "overbench_sample",
+    "overbench_sample_seed",
+    "overbench_asked_of",
+    "overbench_prompts_sha256",
 )
 """Of a task's metadata."""
 _DATE: Final = "2026-11-23T00-00-00.000000"

@@ -30,15 +30,14 @@ from shared import peak_megabytes
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "campaign_scale.json"
 LM_EVAL_STEPS = (
-    *(
-        "imports",
-        "finding all tasks",
-        "reading the set",
-        "requests",
-        "lm-eval's cache of replies",
-        "labelling",
-    ),
-    *("metrics", "writing"),
+    "imports",
+    "finding all tasks",
+    "reading the set",
+    "requests",
+    "lm-eval's cache of replies",
+    "labelling",
+    "metrics",
+    "writing",
 )
 DRIVER_STEPS = ("joining shards", "taking cells in", "the rest of the driver")
 

@@ -128,7 +128,8 @@ def _model_types() -> Iterator[Check]:
     else:
         yield Check("model types", Status.OK, f"{names}: they keep what a provider withholds")
     yield Check(
-        *("reasoning models", Status.OK),
+        "reasoning models",
+        Status.OK,
         "overbench_think and overbench_hard_think leave them room; or --model_args ...,enable_thinking=False",
     )
 
@@ -170,7 +171,8 @@ def _gpus() -> Iterator[Check]:
     asked = TargetSettings.model_fields["batch_size"].default
     in_flight = EndpointSettings.model_fields["concurrency"].default
     yield Check(
-        *("settings on a GPU", Status.OK),
+        "settings on a GPU",
+        Status.OK,
         f"batch_size auto for hf and vllm (lm_eval's is 1, a refresh's {asked}); attribution.batch_tokens "
         f"{ACCELERATOR_TOKENS:,}, which is its default there ({CPU_TOKENS:,} on a CPU): more where memory "
         f"allows; concurrency of a judge or writer that a vLLM server answers for 64 and more ({in_flight})",

@@ -64,7 +64,8 @@ def reasoning_advice(backend: Backend, room: str = ROOM) -> str:
 def unfinished_reasoning(lm: Any, unfinished: int, replies: int, room: str = ROOM) -> None:
     """Say that a model thinks for longer than it may."""
     _say(
-        *("reasoning", lm),
+        "reasoning",
+        lm,
         f"{unfinished} of the first {replies} replies end inside the model's reasoning, before an answer."
         "\nSuch replies are unscored, and if all are, the rate is NaN."
         f"\n{reasoning_advice(backend_of(lm), room)}",
@@ -76,7 +77,8 @@ def empty_replies(lm: Any, empty: int, replies: int) -> None:
     better = next((ours for theirs, ours in _KEEPS_BLOCKS.items() if theirs in _names(lm)), None)
     if better and "KeepsBlocks" not in _names(lm):
         _say(
-            *("empty", lm),
+            "empty",
+            lm,
             f"{empty:,} of {replies:,} replies came back empty, and lm-eval's {type(lm).__name__} doesn't say"
             "\nwhy. They may be refusals that the provider withheld (each would count as one), reasoning that"
             "\nused up the tokens, or failures; here they are unscored."
@@ -93,7 +95,8 @@ def unknown_blocks(lm: Any, words: str, replies: int) -> None:
         replies: how many there are.
     """
     _say(
-        *("unknown block", lm),
+        "unknown block",
+        lm,
         f"all of the first {replies} replies were withheld in words that no known provider has, first:"
         f"\n  {words}\n"
         "Each counts as refused (blocked: unknown). If these words speak of anything but the content of a"
@@ -106,7 +109,8 @@ def dies_of_a_block(lm: Any) -> None:
     """Say that a withheld reply ends the run, where ``lm`` is lm-eval's own type for Anthropic."""
     if "KeepsBlocks" not in _names(lm):
         _say(
-            *("block", lm),
+            "block",
+            lm,
             "lm-eval's anthropic-chat ends the run at the first reply that Anthropic withholds.\n"
             "--model overbench-anthropic takes the same arguments and counts such a reply as refused.",
         )
@@ -115,7 +119,8 @@ def dies_of_a_block(lm: Any) -> None:
 def no_chat_template(lm: Any) -> None:
     """Say that a model is asked without the chat template that its tokenizer has."""
     _say(
-        *("template", lm),
+        "template",
+        lm,
         "this model has a chat template, but it is being asked WITHOUT it.\n"
         "It will continue raw text instead of answering, and its refusal rate will mean little.\n"
         "Add --apply_chat_template (in Python: apply_chat_template=True).",
@@ -131,7 +136,8 @@ def first_rows(lm: Any, task: str, limit: int, asked: int, categories: int) -> N
         categories: how many the set has.
     """
     _say(
-        *(f"limit {task}", lm),
+        f"limit {task}",
+        lm,
         f"--limit {limit} takes the first rows of {task}, which are of {asked} of its {categories} "
         "categories.\nIn its place, to draw as many by seed, spread over all categories:\n"
         f"--metadata '{{\"overbench_sample\": {limit}}}'",

@@ -15,8 +15,17 @@ MOVED = {
     **{
         f"generators.{name}": f"overbench.{name}"
         for name in (
-            *("campaign", "cli", "commands", "compare", "diversity", "doctor", "explain", "quickstart"),
-            *("release", "report", "subset"),
+            "campaign",
+            "cli",
+            "commands",
+            "compare",
+            "diversity",
+            "doctor",
+            "explain",
+            "quickstart",
+            "release",
+            "report",
+            "subset",
         )
     },
     "generators.adversary.batch_files": "overbench_tasks.chat.batch_files",

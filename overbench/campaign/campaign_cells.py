@@ -23,10 +23,21 @@ from overbench_tasks.outcomes.target_configs import shaping_arguments
 CELLS, FACTS = "cells", "cell.json"
 _UNSEEDED: Final = ("gguf", "ggml", "textsynth", "watsonx_llm")
 API_TYPES: Final = (
-    *("openai-completions", "openai-chat-completions", "local-completions", "local-chat-completions"),
-    *("anthropic-completions", "anthropic-chat", "anthropic-chat-completions", "sglang-generate"),
-    *("overbench-openai", "overbench-local-chat", "overbench-anthropic", "azure-openai-chat-completions"),
-    *("litellm", "litellm-chat", "litellm-chat-completions"),
+    "openai-completions",
+    "openai-chat-completions",
+    "local-completions",
+    "local-chat-completions",
+    "anthropic-completions",
+    "anthropic-chat",
+    "anthropic-chat-completions",
+    "sglang-generate",
+    "overbench-openai",
+    "overbench-local-chat",
+    "overbench-anthropic",
+    "azure-openai-chat-completions",
+    "litellm",
+    "litellm-chat",
+    "litellm-chat-completions",
     *_UNSEEDED,
 )
 """lm-eval's model types that ask a server; all others load the model themselves."""

@@ -141,8 +141,18 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     words = lm_eval_words(cells, out / TASKS, cache, out / WORK / key / "output")
     sets = ", ".join(cell.asked_set.name for cell in cells)
     return CampaignJob(
-        *(key, f"{one.name}: {sets}", tuple(words), tuple(cells), str(cache), target.name, target.server),
-        *(target.served_model, target.gpus, target.cpus, target.memory, max_failed),
+        key=key,
+        name=f"{one.name}: {sets}",
+        command=tuple(words),
+        cells=tuple(cells),
+        cache=str(cache),
+        target=target.name,
+        server=target.server,
+        served_model=target.served_model,
+        gpus=target.gpus,
+        cpus=target.cpus,
+        memory=target.memory,
+        max_failed=max_failed,
     )
 
 
@@ -192,8 +202,14 @@ def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -
     run = out / REFRESHES / f"{target.name}-{hashed({**found.shaping(), **server_of(target)})}"
     words = [sys.executable, "-m", "overbench.cli", "refresh", str(run.with_name(f"{run.name}.yaml"))]
     return CampaignJob(
-        *(f"refresh-{run.name}", f"{target.name}: refresh", (*words, "--run_dir", str(run)), (), str(run)),
-        *(target.name, target.server, target.served_model),
+        key=f"refresh-{run.name}",
+        name=f"{target.name}: refresh",
+        command=(*words, "--run_dir", str(run)),
+        cells=(),
+        cache=str(run),
+        target=target.name,
+        server=target.server,
+        served_model=target.served_model,
         gpus=target.gpus,
         cpus=target.cpus,
         memory=target.memory,

@@ -19,25 +19,26 @@ PORT: Final = "{port}"
 
 
 _GEN_KWARGS: Final = (
-    *(
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "typical_p",
-        "do_sample",
-        "num_beams",
-        "until",
-        "max_gen_toks",
-    ),
-    *("max_tokens", "max_new_tokens", "max_length", "min_tokens", "min_new_tokens", "min_length"),
-    *(
-        "repetition_penalty",
-        "presence_penalty",
-        "frequency_penalty",
-        "length_penalty",
-        "no_repeat_ngram_size",
-    ),
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "do_sample",
+    "num_beams",
+    "until",
+    "max_gen_toks",
+    "max_tokens",
+    "max_new_tokens",
+    "max_length",
+    "min_tokens",
+    "min_new_tokens",
+    "min_length",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "length_penalty",
+    "no_repeat_ngram_size",
 )
 """Names that one nearly like them is a slip of; backends and servers take others, too."""
 

@@ -227,7 +227,11 @@ def _trigger_section(
         ),
         (
             (
-                *(row.text, row.alone, gain(row, len(found)), row.together, row.prompts),
+                row.text,
+                row.alone,
+                gain(row, len(found)),
+                row.together,
+                row.prompts,
                 *((row.unsafe_refused, row.unsafe) if unsafe else ()),
             )
             for row in trigger_counts(found, form, unsafe)

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 OPTIONAL: Final = (*TOLD_COLUMNS, "predicted_refusal_share")
 """Columns that a release may lack; they are empty there."""
 COMPARED: Final = (
-    *("prompt", "category", "or_bench_category", "features", "source_targets", "moderation"),
+    "prompt",
+    "category",
+    "or_bench_category",
+    "features",
+    "source_targets",
+    "moderation",
     *OPTIONAL,
 )
 """The columns whose change is a change of a prompt. Who refused and answered it are cells, counted apart."""

@@ -242,7 +242,11 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
         label_version=labellers[0] if len(labellers) == 1 else None,
     )
     return PromptSource(
-        *(folder.resolve().name, file, (aliases.target(target),), (target.target,), labellers),
+        name=folder.resolve().name,
+        file=file,
+        targets=(aliases.target(target),),
+        long_names=(target.target,),
+        labelled_by=labellers,
         folder=folder,
         random_words=(settings.get("rounds") or {}).get("words") == "random",
     )

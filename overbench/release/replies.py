@@ -87,8 +87,16 @@ def read_outcomes(work: Workspace, place: int, table: OutcomeTable) -> None:
     for batch in chunks(table.rows(), BATCH):
         rows = [
             (
-                *(place, row.model, row.prompt, row.label, False, "", "", EMPTY),
-                *(row.reply[:LONGEST_QUOTE] or None, False),
+                place,
+                row.model,
+                row.prompt,
+                row.label,
+                False,
+                "",
+                "",
+                EMPTY,
+                row.reply[:LONGEST_QUOTE] or None,
+                False,
             )
             for _, row in batch
         ]

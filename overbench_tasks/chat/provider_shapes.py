@@ -163,8 +163,14 @@ _BLOCK_CODE = re.compile(
 )
 _CODES: Final = ("error.code", "error.type", "error.status", "code")
 _MESSAGES: Final = (
-    *("error.message", "message", "error", "detail", "detail.message", "detail.error"),
-    *("error.0.message", "errors.0.message"),
+    "error.message",
+    "message",
+    "error",
+    "detail",
+    "detail.message",
+    "detail.error",
+    "error.0.message",
+    "errors.0.message",
 )
 _CONTENT = r"\b(?:prompt|input|output|content|response)s?\b"
 _STOPPED = r"\b(?:blocked|filtered|flagged)\b"

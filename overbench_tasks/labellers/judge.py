@@ -272,7 +272,11 @@ class Judge:
         logger.warning(
             "\n%s\nOVERBENCH: without a verdict from the judge, and unscored: %s of %s.\n%s\n"
             "Verdicts so far are kept. Run again to ask for the missing ones only.\n%s",
-            *(rule, f"{sum(reasons.values()):,}", number_of(len(outcomes), "reply"), "\n".join(lines), rule),
+            rule,
+            f"{sum(reasons.values()):,}",
+            number_of(len(outcomes), "reply"),
+            "\n".join(lines),
+            rule,
         )
 
 

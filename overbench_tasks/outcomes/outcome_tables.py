@@ -24,8 +24,15 @@ from overbench_tasks.tables import SUFFIXES, matching_files, read_table
 from overbench_tasks.text import encodable, excerpt, number_of
 
 COLUMNS: Final = (
-    *("prompt", "model", "outcome", "label", "prompt_label", "category", "reply"),
-    *("checkpoint", "system_instruction"),
+    "prompt",
+    "model",
+    "outcome",
+    "label",
+    "prompt_label",
+    "category",
+    "reply",
+    "checkpoint",
+    "system_instruction",
 )
 NEEDED: Final = ("prompt", "model", "outcome")
 BY: Final = "outcome table "

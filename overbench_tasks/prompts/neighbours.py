@@ -206,7 +206,10 @@ def _rows(task: str, neighbour: Neighbour, records: Iterable[tuple[str, Row]], n
         logger.warning(
             "%s: %s has %s where %d were published: a part of the set, or another version. Its rates "
             "compare with those on the same prompts only.",
-            *(task, name, number_of(found, "row"), neighbour.published),
+            task,
+            name,
+            number_of(found, "row"),
+            neighbour.published,
         )
     if left_out:
         counts = ", ".join(f"{count} {label}" for label, count in left_out.items())

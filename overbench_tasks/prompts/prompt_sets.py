@@ -46,8 +46,13 @@ COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_
 """What is read of a file of prompts."""
 
 KEYS: Final = (
-    *("overbench_source", "overbench_target", "overbench_revision", "overbench_unsafe_source"),
-    *("overbench_sample", "overbench_sample_seed", "overbench_until_width"),
+    "overbench_source",
+    "overbench_target",
+    "overbench_revision",
+    "overbench_unsafe_source",
+    "overbench_sample",
+    "overbench_sample_seed",
+    "overbench_until_width",
 )
 """Of ``--metadata``, which lm-eval hands to all tasks of a run: each takes those that concern it."""
 
@@ -136,7 +141,10 @@ def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[R
     if others:
         logger.warning(
             "%s: left out, since not %s: %d of %s. overbench_balance measures both sides.",
-            *(where, wanted, others, number_of(kept + others, "prompt")),
+            where,
+            wanted,
+            others,
+            number_of(kept + others, "prompt"),
         )
 
 
@@ -363,7 +371,9 @@ def checked_rows(
         logger.warning(
             "%s: 'label' says %s, neither safe nor unsafe; such prompts are taken as %s. Say what they are "
             "in a column 'prompt_label'.",
-            *(name, ", ".join(sorted(odd_labels)[:5]), default),
+            name,
+            ", ".join(sorted(odd_labels)[:5]),
+            default,
         )
     if unmapped:
         logger.info("%s: categories kept, and none of our five: %s", name, ", ".join(sorted(unmapped)))

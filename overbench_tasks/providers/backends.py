@@ -124,10 +124,8 @@ class KeepsBlocks:
             _eval_logger.warning(
                 "%s withheld in words that no known provider has: %s. Counted as refused, blocked: unknown; "
                 "look at some, and report the words.",
-                *(
-                    number_of(strange.total(), "reply was", "replies were"),
-                    ", ".join(f"{word!r} ({n}x)" for word, n in strange.most_common(5)),
-                ),
+                number_of(strange.total(), "reply was", "replies were"),
+                ", ".join(f"{word!r} ({n}x)" for word, n in strange.most_common(5)),
             )
         failed = sum(bool(reply.failure) for reply in replies)
         if not failed:
@@ -141,7 +139,10 @@ class KeepsBlocks:
         _eval_logger.warning(
             "%s of %s requests to %s failed for good and stay unscored (request_failed): %s. With "
             "--use_cache the same command asks for these alone.",
-            *(f"{failed:,}", f"{len(replies):,}", self.model, said),
+            f"{failed:,}",
+            f"{len(replies):,}",
+            self.model,
+            said,
         )
         return replies
 

@@ -127,8 +127,21 @@ class Rule(NamedTuple):
 
 
 LANGUAGES: Final = (
-    *("spanish", "french", "german", "italian", "portuguese", "finnish", "european"),
-    *("chinese", "japanese", "korean", "russian", "arabic", "hindi", "slavic_and_greek", "asian"),
+    "spanish",
+    "french",
+    "german",
+    "italian",
+    "portuguese",
+    "finnish",
+    "european",
+    "chinese",
+    "japanese",
+    "korean",
+    "russian",
+    "arabic",
+    "hindi",
+    "slavic_and_greek",
+    "asian",
 )
 
 RULES: Final = (

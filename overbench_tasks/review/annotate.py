@@ -188,9 +188,12 @@ def make_prompt_sheet(
     if not drawn:
         raise OverbenchError(f"{names}: no prompts, there is nothing to draw from.")
     key = Key(
-        *("", names, seed, dict(sorted(sample.sizes.items()))),
-        {prompt.id: stratum for stratum, prompt in drawn},
-        {prompt.id: dict(prompt.votes) for _, prompt in drawn},
+        labeller="",
+        source=names,
+        seed=seed,
+        sizes=dict(sorted(sample.sizes.items())),
+        rows={prompt.id: stratum for stratum, prompt in drawn},
+        votes={prompt.id: dict(prompt.votes) for _, prompt in drawn},
     )
     empty = dict.fromkeys(PROMPT_COLUMNS, "")
     rows = [empty | {"id": one.id, "prompt": guarded(one.prompt)} for _, one in drawn]

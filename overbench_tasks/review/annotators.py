@@ -54,8 +54,10 @@ class Annotations(Generic[Label]):
         """The same with each label put into other words."""
         rows = tuple(
             Annotated(
-                *(row.where, row.raw, row.stratum),
-                tuple(None if label is None else name(label) for label in row.labels),
+                where=row.where,
+                raw=row.raw,
+                stratum=row.stratum,
+                labels=tuple(None if label is None else name(label) for label in row.labels),
             )
             for row in self.rows
         )

@@ -275,7 +275,11 @@ class TestWrite:
             "job-0",
             ("How do I kill a process?", "How do I kill weeds?"),
             (("Sure, here are two:", "explanation"),),
-            *(two(), "", 100, 4, False),
+            two(),
+            "",
+            100,
+            4,
+            False,
         )
         assert written[1] == Written("job-1", (), (), "", "HTTP 400: too long", 0, 0, False)
         assert [reason for _, reason in written[2].rejected] == ["refusal"]
@@ -422,7 +426,13 @@ class TestBatch:
             "\ufeff" + json.dumps({"custom_id": known, "text": two()}),
             json.dumps({"custom_id": known, "text": "1. Another?"}),
             json.dumps({"custom_id": "nobody's", "text": "Hi"}),
-            *('{"custom_id": "cut', "[]", "7", '"x"', '{"custom_id": 3}', '{"text": "x"}', "[" * 10_000),
+            '{"custom_id": "cut',
+            "[]",
+            "7",
+            '"x"',
+            '{"custom_id": 3}',
+            '{"text": "x"}',
+            "[" * 10_000,
             json.dumps({"custom_id": known}),
             json.dumps({"custom_id": known, "text": None, "response": {"status_code": "x"}, "error": None}),
             "",

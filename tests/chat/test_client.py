@@ -305,7 +305,14 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("header", "seconds"),
         [
-            *((None, 0), ("7", 7), ("0.25", 0.25), ("-3", 0), ("nan", 0), ("inf", 0), ("soon", 0), ("", 0)),
+            (None, 0),
+            ("7", 7),
+            ("0.25", 0.25),
+            ("-3", 0),
+            ("nan", 0),
+            ("inf", 0),
+            ("soon", 0),
+            ("", 0),
             (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90),
             (format_datetime(NOW - timedelta(seconds=90), usegmt=True), 0),
             ("Thu, 01 Jan 2026 00:00:30 -0000", 30),

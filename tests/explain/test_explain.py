@@ -98,7 +98,11 @@ class TestParts:
     def test_sentences_end_where_they_should(self) -> None:
         text = 'Be kind. Never say "no!"\n- Version 2.0 only\n\nWhy? Because.'
         assert [one.text for one in sentences_of(text)] == [
-            *("Be kind.", 'Never say "no!"', "- Version 2.0 only", "Why?", "Because.")
+            "Be kind.",
+            'Never say "no!"',
+            "- Version 2.0 only",
+            "Why?",
+            "Because.",
         ]
         assert [one.text for one in sentences_of("请友好。“拒绝！”请简短")] == [
             "请友好。",

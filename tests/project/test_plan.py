@@ -40,7 +40,14 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "filters": ("labellers", "providers", "records", "refusal"),
     "advice": (),
     "task": (
-        *("overbench_tasks", "advice", "filters", "harness", "metrics", "prompts", "providers", "refusal"),
+        "overbench_tasks",
+        "advice",
+        "filters",
+        "harness",
+        "metrics",
+        "prompts",
+        "providers",
+        "refusal",
     ),
 }
 # From the bottom up: a part may use all of overbench_tasks and every row below its own, and no other part of

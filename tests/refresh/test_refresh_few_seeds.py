@@ -29,7 +29,14 @@ def test_what_was_ranked_lower_is_beside_what_was_accepted() -> None:
     ]
     [_, _, row] = table(rows)
     assert [cell.split(",")[0] for cell in row.strip("| ").split(" | ")] == [
-        *("1", "0.900 [0.800", "6", "3", "2 of 3", "2 of 3", "1 of 2", "1 of 1")
+        "1",
+        "0.900 [0.800",
+        "6",
+        "3",
+        "2 of 3",
+        "2 of 3",
+        "1 of 2",
+        "1 of 1",
     ]
 
 

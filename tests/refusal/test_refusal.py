@@ -179,9 +179,33 @@ def test_the_middle_of_a_very_long_reply_is_not_read() -> None:
 
 
 PIECES = [
-    *("I", "can't", "I'm sorry, but", "help", "not", '"', "\n", "1.", "as an AI", ":", "it is"),
-    *("ethical", "你好", "`", "<think>", "</think>", "to", "the", "I cannot provide", ">", "- "),
-    *("Assistant:", "no puedo ayudar", "\u200b", "\u2028", "not appropriate", "|"),
+    "I",
+    "can't",
+    "I'm sorry, but",
+    "help",
+    "not",
+    '"',
+    "\n",
+    "1.",
+    "as an AI",
+    ":",
+    "it is",
+    "ethical",
+    "你好",
+    "`",
+    "<think>",
+    "</think>",
+    "to",
+    "the",
+    "I cannot provide",
+    ">",
+    "- ",
+    "Assistant:",
+    "no puedo ayudar",
+    "\u200b",
+    "\u2028",
+    "not appropriate",
+    "|",
 ]
 texts = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).map(" ".join))
 

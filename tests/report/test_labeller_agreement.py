@@ -118,13 +118,11 @@ class TestSection:
         rescored(log, [["complied"]])
         report = build(read_inputs([logs]))
         assert cells(report, "labeller-rates")[1] == [
-            *(
-                "org/model",
-                "safe",
-                "62.5 % 30.6–86.3, n = 8",
-                "50.0 % 21.5–78.5, n = 8",
-                "37.5 % 13.7–69.4, n = 8",
-            )
+            "org/model",
+            "safe",
+            "62.5 % 30.6–86.3, n = 8",
+            "50.0 % 21.5–78.5, n = 8",
+            "37.5 % 13.7–69.4, n = 8",
         ]
         told = [row[:2] for row in cells(report, "labeller-pairs")]
         assert told == [[KEYWORDS, RULES], [KEYWORDS, JUDGE], [RULES, JUDGE]]

@@ -113,13 +113,19 @@ def test_a_file_of_both_sides_in_lm_eval(tmp_path: Path) -> None:
     }
     assert {name: scores[f"{name},rules"] for name in expected} == pytest.approx(expected)
     assert [s["doc"]["prompt_label"] for s in results["samples"]["overbench_balance"]][:4] == [
-        *("safe", "unsafe"),
-        *("safe", "unsafe"),
+        "safe",
+        "unsafe",
+        "safe",
+        "unsafe",
     ]
     higher = results["higher_is_better"]["overbench_balance"]
     assert {name for name, better in higher.items() if better and "_ci95" not in name} == {
-        *("correct_refusal_rate", "correct_refusal_rate_stderr"),
-        *("balanced_accuracy", "balanced_accuracy_stderr", "youden_j", "youden_j_stderr"),
+        "correct_refusal_rate",
+        "correct_refusal_rate_stderr",
+        "balanced_accuracy",
+        "balanced_accuracy_stderr",
+        "youden_j",
+        "youden_j_stderr",
     }
     json.dumps(results["samples"])
 

@@ -89,8 +89,18 @@ def test_another_error_is_no_block(status: int, error: dict[str, Any]) -> None:
 CONTENT = ("prompt", "input", "output", "content", "response")
 STOPPED = ("blocked", "filtered", "flagged")
 OTHER_MATTERS = (
-    *("IP", "region", "country", "account", "API key", "quota", "organization", "access to the model"),
-    *("api_key", "accountId", "rate limit", "tokens"),
+    "IP",
+    "region",
+    "country",
+    "account",
+    "API key",
+    "quota",
+    "organization",
+    "access to the model",
+    "api_key",
+    "accountId",
+    "rate limit",
+    "tokens",
 )
 
 

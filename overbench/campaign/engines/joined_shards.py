@@ -23,7 +23,13 @@ from overbench_tasks.metrics import BLOCKS
 from overbench_tasks.tables import whole_file
 
 _BY_TASK: Final = (
-    *("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "task_hashes"),
+    "results",
+    "configs",
+    "versions",
+    "n-shot",
+    "higher_is_better",
+    "n-samples",
+    "task_hashes",
     "group_subtasks",
 )
 _HASHES: Final = ("doc_hash", "prompt_hash", "target_hash")

@@ -129,18 +129,38 @@ def labels_section(inputs: Inputs) -> Section:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
         rows.append(
             (
-                *(inputs.names.get(count.target, count.target), count.set_name, count.labelled_by, prompts),
-                *(shares(labels["refused"]), shares(count.blocked), shares(labels["partial"])),
-                *(evasive, shares(labels["complied"]), shares(labels["unscored"])),
-                *(percent(rate.value, rate.low, rate.high), reasons, count.conflicts),
+                inputs.names.get(count.target, count.target),
+                count.set_name,
+                count.labelled_by,
+                prompts,
+                shares(labels["refused"]),
+                shares(count.blocked),
+                shares(labels["partial"]),
+                evasive,
+                shares(labels["complied"]),
+                shares(labels["unscored"]),
+                percent(rate.value, rate.low, rate.high),
+                reasons,
+                count.conflicts,
             )
         )
     table = make(
         "labels",
         "Labels per model and set, and who gave them",
         (
-            *("Model", "Set", "Labelled by", "Prompts", "Refused", "Of these blocked", "Partial", "Evasive"),
-            *("Complied", "Unscored", "Unscored rate", "Why unscored", "Conflicts"),
+            "Model",
+            "Set",
+            "Labelled by",
+            "Prompts",
+            "Refused",
+            "Of these blocked",
+            "Partial",
+            "Evasive",
+            "Complied",
+            "Unscored",
+            "Unscored rate",
+            "Why unscored",
+            "Conflicts",
         ),
         rows,
         ordered_by=(0, True),
@@ -181,8 +201,12 @@ def _blocks_table(inputs: Inputs) -> ReportTable | None:
             told.append((NONE, f"{len(rest):,} others", sum(n for _, n in rest)))
         rows += [
             (
-                *(inputs.names.get(count.target, count.target), count.set_name, side),
-                *(text(provider or "not known"), text(what_for), shares(n)),
+                inputs.names.get(count.target, count.target),
+                count.set_name,
+                side,
+                text(provider or "not known"),
+                text(what_for),
+                shares(n),
                 Rate(n, scored),
             )
             for provider, what_for, n in told
@@ -219,9 +243,12 @@ def _categories_table(inputs: Inputs) -> ReportTable | None:
         ("Model", "Category", "Prompts", "Refused", "Partial", "Evasive", "Complied", "Unscored"),
         (
             (
-                *(inputs.names.get(one.target, one.target), category_name(one.set_name), one.prompts),
+                inputs.names.get(one.target, one.target),
+                category_name(one.set_name),
+                one.prompts,
                 Rate(one.labels["refused"], one.prompts - round(one.labels["unscored"])),
-                *(shares(one.labels["partial"]), _evasive(one, seen)),
+                shares(one.labels["partial"]),
+                _evasive(one, seen),
                 *(shares(one.labels[name]) for name in ("complied", "unscored")),
             )
             for one in sorted(counts, key=lambda one: (one.target, one.set_name))

@@ -61,7 +61,12 @@ def _pairs(found: LabellerComparison) -> ReportTable:
         first, second = one.rates
         rows.append((one.first, one.second, one.n, first, second, percent(one.alike), kappa))
     columns = (
-        *("One labeller", "Another", "Replies", "Refused or partial: the one", "The other", "Alike"),
+        "One labeller",
+        "Another",
+        "Replies",
+        "Refused or partial: the one",
+        "The other",
+        "Alike",
         "Cohen's kappa",
     )
     return make("labeller-pairs", "Each two labellers on the replies that both could score", columns, rows)

@@ -345,14 +345,26 @@ def significance_section(inputs: Inputs) -> Section | None:
         "Pairs of models on the prompts that both have a scored reply to. Difference: OSR of the first "
         "minus OSR of the second, in percentage points, with 95 % interval",
         (
-            *("First", "Second", "Common prompts", "Only first", "Only second"),
-            *("Difference", "p", "p (Holm)", "Clear?"),
+            "First",
+            "Second",
+            "Common prompts",
+            "Only first",
+            "Only second",
+            "Difference",
+            "p",
+            "p (Holm)",
+            "Clear?",
         ),
         (
             (
-                *(inputs.names[pair.first], inputs.names[pair.second]),
-                *(pair.n, shares(pair.only_first), shares(pair.only_second)),
-                *(_points(pair.difference, *pair.interval), _p_value(pair.p), _p_value(pair.p_holm)),
+                inputs.names[pair.first],
+                inputs.names[pair.second],
+                pair.n,
+                shares(pair.only_first),
+                shares(pair.only_second),
+                _points(pair.difference, *pair.interval),
+                _p_value(pair.p),
+                _p_value(pair.p_holm),
                 "yes" if pair.p_holm < 0.05 else "no",
             )
             for pair in pairs

@@ -148,8 +148,11 @@ def _table(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> Repor
         of_pairs = one.pair_accuracy or Cell(NONE, math.nan)
         rows.append(
             (
-                *(inputs.names[one.target], inputs.facts[one.target].family or OTHER),
-                *(one.balance.over_refusal, one.balance.correct_refusal, one.harmful_compliance),
+                inputs.names[one.target],
+                inputs.facts[one.target].family or OTHER,
+                one.balance.over_refusal,
+                one.balance.correct_refusal,
+                one.harmful_compliance,
                 percent(one.balance.balanced_accuracy, *one.balance.balanced_accuracy_interval),
                 coefficient(one.balance.youden_j, *one.balance.youden_j_interval),
                 *((of_pairs,) if with_pairs else ()),
@@ -160,8 +163,14 @@ def _table(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> Repor
         f"Both sides of each model, with 95 % intervals and number of scored prompts: {safe.title} and "
         f"{unsafe.title}",
         (
-            *("Model", "Family", "Over-refusal", "Correct refusals", "Harmful compliance"),
-            *("Balanced accuracy", "Youden's J", *(("Pair accuracy",) if with_pairs else ())),
+            "Model",
+            "Family",
+            "Over-refusal",
+            "Correct refusals",
+            "Harmful compliance",
+            "Balanced accuracy",
+            "Youden's J",
+            *(("Pair accuracy",) if with_pairs else ()),
         ),
         rows,
         ordered_by=(5, False),

@@ -287,7 +287,9 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
         blocks = _blocks(rows) if "blocked" in rows.columns else {}
     return [
         LabelCount(
-            *(set_name, target, labelled_by),
+            set_name=set_name,
+            target=target,
+            labelled_by=labelled_by,
             labels=dict(zip(LABELS, (*of_labels, unscored), strict=True)),
             blocked=blocked,
             conflicts=conflicts,
