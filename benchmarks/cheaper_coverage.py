@@ -20,7 +20,7 @@ import real_outcomes
 
 from overbench.report.report_inputs import read_inputs
 from overbench.report.stats.matrix import MISSING, ResponseMatrix, release_matrix
-from overbench.subset.left_out import by_traits, left_out_errors
+from overbench.subset.leave_one_out import by_traits, left_out_errors
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.metrics.until_width import LOOK, effective_number, sequential_interval
 from overbench_tasks.outcomes.outcome_tables import find_outcomes

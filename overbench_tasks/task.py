@@ -2,8 +2,8 @@
 
 Beyond lm-eval's own class it does what task files cannot: it drops the extra replies that
 padding gives to short ranks, says what spoils replies (a chat model asked without its chat template,
-reasoning that never ends, blocks that nobody knows: :mod:`overbench_tasks.advice`), keeps out of lm-eval's
-request cache, builds the filters before anything is generated, so that their settings are checked in time,
+reasoning that never ends, blocks that nobody knows: :mod:`overbench_tasks.run_warnings`), keeps out of
+lm-eval's request cache, builds the filters before anything is generated, so that their settings are checked in time,
 and writes the versions of package, rules and judge, which prompts these were, and who withheld replies, into
 the results.
 """
@@ -23,9 +23,9 @@ from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CachingLM
 
-from overbench_tasks import __version__, advice
+from overbench_tasks import __version__, run_warnings
 from overbench_tasks.filters import measures_evasion, verdict_from_json
-from overbench_tasks.harness import GenerationTask
+from overbench_tasks.lm_eval_compat import GenerationTask
 from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metrics, unsafe_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
@@ -123,9 +123,9 @@ class OverbenchTask(GenerationTask):
         super().build_all_requests(**(options | {"cache_requests": False}))
         if lm := _model_under_evaluation():
             if _is_a("AnthropicChat", lm):
-                advice.dies_of_a_block(lm)
+                run_warnings.dies_of_a_block(lm)
             if not options.get("apply_chat_template") and _has_chat_template(lm):
-                advice.no_chat_template(lm)
+                run_warnings.no_chat_template(lm)
             self._look_at_limit(lm, int(options.get("limit") or 0))
             watch(lm)
 
@@ -134,7 +134,7 @@ class OverbenchTask(GenerationTask):
         categories = [*self.eval_docs["category"]] if limit else []
         asked, there = len(set(categories[:limit])), len(set(categories))
         if 2 * asked <= there and limit >= 2 * there > 0:
-            advice.first_rows(lm, self.config.task, limit, asked, there)
+            run_warnings.first_rows(lm, self.config.task, limit, asked, there)
 
     def doc_iterator(
         self, *, samples: list[int] | None = None, rank: int = 0, world_size: int = 1, **options: Any
@@ -161,8 +161,8 @@ class OverbenchTask(GenerationTask):
             instance.resps = [with_opening(lm, instance.args[0], reply) for reply in own]
         replies = [reply for instance in self._instances or [] for reply in instance.resps]
         empty = sum(not reply.strip() for reply in replies)
-        if empty > advice.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
-            advice.empty_replies(lm, empty, len(replies))
+        if empty > run_warnings.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
+            run_warnings.empty_replies(lm, empty, len(replies))
         look_at_first_replies(lm, replies)
         filtered: list[Instance] | None = super().apply_filters()
         if getattr(lm, "world_size", 1) == 1:  # a rank knows its own share alone
@@ -187,12 +187,12 @@ class OverbenchTask(GenerationTask):
             )
 
 
-def watch(lm: Any, room: str = advice.ROOM) -> None:
+def watch(lm: Any, room: str = run_warnings.ROOM) -> None:
     """Say of ``lm`` what its first replies show, as soon as they do; see :class:`ReplyWatch`.
 
     Args:
         lm: lm-eval's model, without its cache.
-        room: see :func:`~overbench_tasks.advice.reasoning_advice`.
+        room: see :func:`~overbench_tasks.run_warnings.reasoning_advice`.
     """
     hook = getattr(lm, "cache_hook", None)
     if hook is not None and hasattr(hook, "dbdict"):
@@ -215,15 +215,15 @@ class ReplyWatch:
     def add_partial(self, attr: str, req: Any, res: Any) -> None:
         """Count one reply, and hand it on to lm-eval's cache."""
         self.hook.add_partial(attr, req, res)
-        if attr == "generate_until" and self._seen < advice.FIRST_REPLIES:
+        if attr == "generate_until" and self._seen < run_warnings.FIRST_REPLIES:
             self._seen += 1
             reply = "" if res is None else res  # lm-eval 0.5 puts null content there as it came
             self._unfinished += is_unfinished(with_opening(self._lm, req[0], reply))
             self._unknown += (words := unknown_block(reply)) is not None
-            if self._seen == advice.FIRST_REPLIES < 2 * self._unfinished:
-                advice.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
-            if self._seen == advice.FIRST_REPLIES == self._unknown:
-                advice.unknown_blocks(self._lm, words or "", self._seen)
+            if self._seen == run_warnings.FIRST_REPLIES < 2 * self._unfinished:
+                run_warnings.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
+            if self._seen == run_warnings.FIRST_REPLIES == self._unknown:
+                run_warnings.unknown_blocks(self._lm, words or "", self._seen)
 
 
 def is_unfinished(reply: str) -> bool:
@@ -232,16 +232,16 @@ def is_unfinished(reply: str) -> bool:
     return (said or label_reply(reply)).reason == "unfinished_reasoning"
 
 
-def look_at_first_replies(lm: Any, replies: Sequence[str], room: str = advice.ROOM) -> None:
+def look_at_first_replies(lm: Any, replies: Sequence[str], room: str = run_warnings.ROOM) -> None:
     """Say it, unless that was done, where most of the first replies end inside their reasoning, or all are
     unknown blocks."""
-    first = replies[: advice.FIRST_REPLIES]
+    first = replies[: run_warnings.FIRST_REPLIES]
     unfinished = sum(map(is_unfinished, first))
     if 2 * unfinished > len(first):
-        advice.unfinished_reasoning(lm, unfinished, len(first), room)
+        run_warnings.unfinished_reasoning(lm, unfinished, len(first), room)
     words = [word for reply in first if (word := unknown_block(reply)) is not None]
     if first and len(words) == len(first):
-        advice.unknown_blocks(lm, words[0], len(first))
+        run_warnings.unknown_blocks(lm, words[0], len(first))
 
 
 def with_opening(lm: Any, context: Any, reply: str) -> str:

@@ -176,9 +176,9 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture(autouse=True)
 def _forget_warned_models() -> Iterator[None]:
-    from overbench_tasks import advice
+    from overbench_tasks import run_warnings
 
-    advice._said.clear()
+    run_warnings._said.clear()
     yield
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from generators.detector.calibration import UNCALIBRATED, tune
 from generators.detector.detector_model import RECORD, Detector, DetectorRecord
 from generators.detector.detector_report import DetectorReport, SplitCounts, model_card
 from generators.detector.detector_settings import DetectorSettings, Example, Split, checked_splits
@@ -41,7 +42,6 @@ from generators.detector.scores import (
     labels_of,
 )
 from generators.detector.training import baseline_log_odds, class_weight_ratio, example_weights, fine_tune
-from generators.detector.tuning import UNCALIBRATED, tune
 from overbench_tasks.errors import OverbenchError
 
 _VERSIONED = ("overbench", "torch", "transformers", "scikit-learn")

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from generators.detector.calibration import Calibration
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import DetectorSettings, Device
 from generators.detector.encoder import device_of, load_tokenizer, quiet_and_unseeded, tokenizable
-from generators.detector.tuning import Calibration
 from overbench_tasks.errors import OverbenchError
 
 RECORD: Final = "detector.json"

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, model_validator
 
+from generators.detector.calibration import Calibration
 from generators.detector.detector_settings import DetectorSettings, Split
 from generators.detector.scores import BaselineComparison, ThresholdCheck
-from generators.detector.tuning import Calibration
 from overbench_tasks.text import number_of
 
 _BASELINE: Final = "TF-IDF + logistic regression"
@@ -66,7 +66,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         best_epoch: whose weights were kept, from 1; of a probe, the layer behind which it reads.
         unit: which of the two these count.
         truncated: how many prompts, of all splits, were longer than the detector reads.
-        calibration, threshold: see :mod:`generators.detector.tuning`.
+        calibration, threshold: see :mod:`generators.detector.calibration`.
         tuned_on: ``in_domain``, ``all`` or ``none`` of the validation prompts.
         tuned: validation had prompts enough to choose the threshold on (earlier versions did not say).
         brier_uncalibrated, ece_uncalibrated: on test, of the model's own softmax; those of

@@ -236,7 +236,7 @@ class Target:
         import aiohttp
         import tenacity
 
-        from overbench_tasks.harness import model_request
+        from overbench_tasks.lm_eval_compat import model_request
 
         requests = [
             model_request(kind, "overbench", index, {"prompt": prompt}, context, what)

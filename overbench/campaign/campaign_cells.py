@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from overbench.campaign.asked_sets import AskedSet, labelled_by
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.target_settings import CampaignTarget, DecodingSettings
+from overbench.campaign.task_specs import TaskSpec, labelled_by
 from overbench_tasks.outcomes.target_configs import shaping_arguments
 
 CELLS, FACTS = "cells", "cell.json"
@@ -142,18 +142,18 @@ class CampaignCell:
     """
 
     configuration: Configuration
-    asked_set: AskedSet
+    task_spec: TaskSpec
     labelled: str
     of_refreshed: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.configuration.name}/{self.asked_set.name}"
+        return f"{self.configuration.name}/{self.task_spec.name}"
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What decides the result."""
-        one = self.asked_set
+        one = self.task_spec
         return {
             **self.configuration.asked,
             "task": one.base,
@@ -193,7 +193,7 @@ def configurations(settings: CampaignSettings) -> list[Configuration]:
 
 
 def cells_of(
-    settings: CampaignSettings, name: str, asked: Sequence[AskedSet], of_refreshed: Sequence[str] = ()
+    settings: CampaignSettings, name: str, asked: Sequence[TaskSpec], of_refreshed: Sequence[str] = ()
 ) -> list[CampaignCell]:
     """The cells of the set ``name``, which is several where it was refreshed for several targets."""
     chosen, labelled = settings.sets[name], labelled_by(settings.labeller)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from generators.refresh.estimate import RefreshPlan, refresh_plan
 from generators.refresh.paid_calls import (
     CHARS_OF_A_TOKEN,
     JUDGE_TOKENS,
@@ -19,12 +20,11 @@ from generators.refresh.paid_calls import (
     TARGET_REPLY_TOKENS,
     TEMPLATE_TOKENS,
 )
-from generators.refresh.plan import RefreshPlan, refresh_plan
-from overbench.campaign.asked_sets import MEAN_CHARS, stated_set
 from overbench.campaign.campaign_cells import CampaignCell, cells_of
 from overbench.campaign.campaign_plan import CampaignPlan
 from overbench.campaign.finished_cells import CellFacts, facts_of
 from overbench.campaign.target_settings import CampaignTarget
+from overbench.campaign.task_specs import MEAN_CHARS, stated_set
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import number_of
 
@@ -145,7 +145,7 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
         stated, replies = one.target.tokens_per_second, sum(fact.prompts for fact in facts.get(name, []))
         one.measured = one.shown is not None and (stated is None or replies >= ENOUGH)
         one.tokens_per_second = one.shown if one.measured else stated
-    widths = {cell.asked_set.name: cell.asked_set for cell in left if cell.asked_set.until_width}
+    widths = {cell.task_spec.name: cell.task_spec for cell in left if cell.task_spec.until_width}
     for name, one_set in widths.items():
         found.assumed.append(
             f"set {name}: all of {number_of(one_set.prompts, 'prompt')}, though a cell stops once its "
@@ -155,7 +155,7 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
         name, most = cell.configuration.target.name, most_tokens(cell)
         found.like_earlier |= (name, most) in length
         _add(found.targets[name], cell, length.get((name, most), most))
-        asked = cell.asked_set
+        asked = cell.task_spec
         of_name = found.sets.setdefault(
             asked.name.removesuffix(cell.of_refreshed and f"-{cell.of_refreshed}"), {}
         )
@@ -170,11 +170,11 @@ def _reply_tokens(facts: Iterable[CellFacts]) -> float:
 
 def most_tokens(cell: CampaignCell) -> float:
     """Of one reply."""
-    return float(cell.configuration.gen_kwargs.get("max_gen_toks", cell.asked_set.max_gen_toks))
+    return float(cell.configuration.gen_kwargs.get("max_gen_toks", cell.task_spec.max_gen_toks))
 
 
 def _add(one: TargetEstimate, cell: CampaignCell, reply: float) -> None:
-    asked = cell.asked_set
+    asked = cell.task_spec
     before = len(cell.configuration.system_text) + asked.mean_chars
     one.cells += 1
     one.calls += asked.prompts
@@ -212,7 +212,7 @@ def _refreshes(found: CampaignEstimate) -> None:
 
 def _mean_chars(found: CampaignEstimate) -> float:
     """Mean characters of the prompts that are there; of none, what is taken for granted."""
-    lengths = [cell.asked_set.mean_chars for cell in found.plan.cells]
+    lengths = [cell.task_spec.mean_chars for cell in found.plan.cells]
     return sum(lengths) / len(lengths) if lengths else MEAN_CHARS
 
 

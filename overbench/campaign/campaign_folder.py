@@ -25,9 +25,9 @@ import yaml
 from filelock import FileLock, Timeout
 
 from generators.refresh.refresh_settings import checked, read_settings
-from overbench.campaign.asked_sets import absolute_source
 from overbench.campaign.campaign_jobs import LOG, WORK, CampaignJob
 from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.task_specs import absolute_source
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 

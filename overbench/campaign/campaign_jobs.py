@@ -75,7 +75,7 @@ class CampaignJob:
     @property
     def until_width(self) -> float:
         """Of the interval at which its one cell stops; 0: its cells ask all prompts."""
-        return self.cells[0].asked_set.until_width if self.cells else 0.0
+        return self.cells[0].task_spec.until_width if self.cells else 0.0
 
     def only(self, cells: Collection[str]) -> CampaignJob:
         """The job with those of its cells that are among these names."""
@@ -100,9 +100,9 @@ class CampaignJob:
             return shlex.join(self.words(port, limit))
         port = port or self.server.port or _ANY_PORT
         words = shlex.join(self.words(port, limit))
-        return f"{shlex.join(self.server_words(port))}  # and once it is up, beside it: {words}"
+        return f"{shlex.join(self.server_argv(port))}  # and once it is up, beside it: {words}"
 
-    def server_words(self, port: int) -> list[str]:
+    def server_argv(self, port: int) -> list[str]:
         """The command of the server."""
         assert self.server is not None
         return [filled(word, port, self.served_model) for word in shlex.split(self.server.command)]
@@ -128,7 +128,7 @@ def evaluations(
     """
     grouped: dict[tuple[object, ...], list[CampaignCell]] = defaultdict(list)
     for cell in cells:
-        alone = () if together and not cell.asked_set.until_width else (cell.asked_set.name,)
+        alone = () if together and not cell.task_spec.until_width else (cell.task_spec.name,)
         grouped[cell.configuration.name, cell.configuration.key, *alone].append(cell)
     return [_evaluation(some, out, max_failed) for some in grouped.values()]
 
@@ -138,8 +138,8 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     key = f"{one.key}-{hashed({cell.name: cell.key for cell in cells})}"
     target = one.target
     cache = out / CACHES / f"{one.way}/{one.decoding}".replace("/", ",") / one.key  # whatever the repeats
-    words = lm_eval_words(cells, out / TASKS, cache, out / WORK / key / "output")
-    sets = ", ".join(cell.asked_set.name for cell in cells)
+    words = lm_eval_argv(cells, out / TASKS, cache, out / WORK / key / "output")
+    sets = ", ".join(cell.task_spec.name for cell in cells)
     return CampaignJob(
         key=key,
         name=f"{one.name}: {sets}",
@@ -156,7 +156,7 @@ def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> Camp
     )
 
 
-def lm_eval_words(cells: Sequence[CampaignCell], tasks: Path, cache: Path, output: Path) -> list[str]:
+def lm_eval_argv(cells: Sequence[CampaignCell], tasks: Path, cache: Path, output: Path) -> list[str]:
     """The command that asks cells of one configuration all of their prompts.
 
     Args:
@@ -166,8 +166,8 @@ def lm_eval_words(cells: Sequence[CampaignCell], tasks: Path, cache: Path, outpu
     one = cells[0].configuration
     target = one.target
     words = [sys.executable, "-m", "lm_eval", "--model", target.model, "--model_args", _model_args(one)]
-    words += ["--tasks", ",".join(cell.asked_set.task for cell in cells)]
-    if any(cell.asked_set.task_yaml for cell in cells):
+    words += ["--tasks", ",".join(cell.task_spec.task for cell in cells)]
+    if any(cell.task_spec.task_yaml for cell in cells):
         words += ["--include_path", str(tasks)]
     words += ["--apply_chat_template"] if target.apply_chat_template else []
     words += ["--system_instruction", one.system_text] if one.system_text else []

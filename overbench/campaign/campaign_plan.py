@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from overbench.campaign.asked_sets import PART_FACTS, AskedSet, asked_set, labelled_by, part_of
 from overbench.campaign.campaign_cells import (
     CELLS,
     FACTS,
@@ -19,6 +18,7 @@ from overbench.campaign.campaign_cells import (
 )
 from overbench.campaign.campaign_jobs import CampaignJob, evaluations, refresh_job, refreshed_prompts
 from overbench.campaign.campaign_settings import CampaignSettings, SetSettings
+from overbench.campaign.task_specs import PART_FACTS, TaskSpec, labelled_by, part_of, task_spec
 from overbench_tasks.errors import OverbenchError
 
 EARLIER: Final = "earlier"
@@ -78,14 +78,14 @@ def make_plan(settings: CampaignSettings, out: Path) -> CampaignPlan:
     for target in settings.targets:
         if (job := refresh_job(settings, target, out)) is not None:
             plan.refreshes[target.name] = job
-    by_set: list[tuple[str, list[AskedSet], list[str]]] = []
+    by_set: list[tuple[str, list[TaskSpec], list[str]]] = []
     for name in settings.sets:
         try:
             one = settings.set_settings(name)
             if one.refreshed:
                 by_set.append((name, *_refreshed_sets(name, one, plan)))
             else:
-                by_set.append((name, [asked_set(name, one, settings.labeller)], []))
+                by_set.append((name, [task_spec(name, one, settings.labeller)], []))
         except OverbenchError as error:
             plan.problems[name] = str(error)
     found = [cell for name, asked, whose in by_set for cell in cells_of(settings, name, asked, whose)]
@@ -94,7 +94,7 @@ def make_plan(settings: CampaignSettings, out: Path) -> CampaignPlan:
     return plan
 
 
-def _refreshed_sets(name: str, one: SetSettings, plan: CampaignPlan) -> tuple[list[AskedSet], list[str]]:
+def _refreshed_sets(name: str, one: SetSettings, plan: CampaignPlan) -> tuple[list[TaskSpec], list[str]]:
     asked, whose = [], []
     for target, job in plan.refreshes.items():
         prompts = refreshed_prompts(_run(job))
@@ -102,7 +102,7 @@ def _refreshed_sets(name: str, one: SetSettings, plan: CampaignPlan) -> tuple[li
             plan.waiting.append((name, target))
             continue
         source = one.model_copy(update={"source": str(prompts), "refreshed": False})
-        asked.append(asked_set(f"{name}-{target}", source, plan.settings.labeller))
+        asked.append(task_spec(f"{name}-{target}", source, plan.settings.labeller))
         whose.append(target)
     return asked, whose
 
@@ -121,21 +121,21 @@ def tidy(plan: CampaignPlan) -> None:
             _move(file.parent, plan.out / EARLIER / file.parent.relative_to(plan.out / CELLS))
     for cell in plan.cells:
         for name in (cell.configuration.name, *cell.configuration.former_names):
-            before = plan.out / EARLIER / name / cell.asked_set.name / cell.key
+            before = plan.out / EARLIER / name / cell.task_spec.name / cell.key
             if (before / FACTS).is_file() and not cell.is_done(plan.out):
                 _move(before, cell.folder(plan.out))
 
 
 def _of_problem(file: Path, plan: CampaignPlan) -> bool:
     """Whether a finished cell is of a set that can't be read today, and else as the settings have it."""
-    configuration, asked_set = file.parents[2], file.parents[1].name
-    if asked_set not in plan.problems:
+    configuration, task_spec = file.parents[2], file.parents[1].name
+    if task_spec not in plan.problems:
         return False
     name = str(configuration.relative_to(plan.out / CELLS))
     told = json.loads(file.read_text(encoding="utf-8"))
     settings = plan.settings
     asked = {"labeller": labelled_by(settings.labeller)}
-    part = part_of(settings.set_settings(asked_set))
+    part = part_of(settings.set_settings(task_spec))
     if {key: told[key] for key in PART_FACTS if key in told} != part:
         return False
     wanted = [{**one.asked, **asked} for one in configurations(settings) if one.name == name]
@@ -148,6 +148,6 @@ def _move(place: Path, to: Path) -> None:
     place.rename(to)
 
 
-def told_sets(cells: Sequence[CampaignCell]) -> list[AskedSet]:
+def told_sets(cells: Sequence[CampaignCell]) -> list[TaskSpec]:
     """The sets of these cells, each once."""
-    return list({cell.asked_set.name: cell.asked_set for cell in cells}.values())
+    return list({cell.task_spec.name: cell.task_spec for cell in cells}.values())

@@ -208,7 +208,7 @@ def _expected_end(plan: CampaignPlan, at_once: int, shards: Mapping[str, _CellSh
     if not paces or None in paces.values():
         return
     seconds = sum(
-        (pace or 0) * (cells[name].asked_set.prompts - shards[name].prompts) for name, pace in paces.items()
+        (pace or 0) * (cells[name].task_spec.prompts - shards[name].prompts) for name, pace in paces.items()
     )
     end = datetime.fromtimestamp(time.time() + seconds / at_once)
     how = "takes as long as what is done" if facts else "goes as fast as tokens_per_second states"

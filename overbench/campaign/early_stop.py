@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from overbench.campaign.campaign_jobs import CampaignJob
-from overbench.release.asked_parts import sides_asked
+from overbench.release.partial_runs import sides_asked
 from overbench_tasks.metrics.until_width import SideSoFar, next_look
 from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
 
@@ -28,7 +28,7 @@ def first_limit(job: CampaignJob) -> int | None:
     """``--limit`` of a job's first lm_eval; None: it asks what its command says, and once."""
     if not job.until_width:
         return None
-    asked = job.cells[0].asked_set
+    asked = job.cells[0].task_spec
     look = next_look([SideSoFar(0, 0, total) for total in asked.sides], 0, job.until_width)
     return min(look or asked.prompts, asked.prompts)
 
@@ -39,7 +39,7 @@ def next_limit(job: CampaignJob, out: Path, limit: int | None) -> int | None:
     Raises:
         OverbenchError: no log was written, or it can't be read.
     """
-    asked = job.cells[0].asked_set if limit else None
+    asked = job.cells[0].task_spec if limit else None
     runs = runs_of(job, out) if asked else []
     if asked is None or limit is None or limit >= asked.prompts or not runs:
         return None

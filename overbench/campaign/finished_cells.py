@@ -11,7 +11,7 @@ from typing import Any, Final
 from overbench.campaign.campaign_cells import FACTS, CampaignCell
 from overbench.campaign.campaign_folder import unwritable
 from overbench.campaign.campaign_jobs import CampaignJob
-from overbench.release.asked_parts import estimates_of_all, subset_mark
+from overbench.release.partial_runs import estimates_of_all, subset_mark
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
 from overbench_tasks.outcomes.reply_rows import read_replies
@@ -114,16 +114,16 @@ def take_each(job: CampaignJob, out: Path) -> tuple[dict[str, CellFacts], list[s
             continue
         seconds[run.date] = run.seconds or 0.0
         latest[run.task] = max(run, latest.get(run.task, run), key=lambda one: one.date)
-    per_prompt = sum(seconds.values()) / max(1, sum(cell.asked_set.prompts for cell in job.cells))
+    per_prompt = sum(seconds.values()) / max(1, sum(cell.task_spec.prompts for cell in job.cells))
     missing = " ".join(unread) or "lm_eval wrote no results. Is the disk full, or a folder gone?"
     taken: dict[str, CellFacts] = {}
     problems: list[str] = []
     for cell in job.cells:
-        if (found := latest.get(cell.asked_set.task)) is None:
+        if (found := latest.get(cell.task_spec.task)) is None:
             problems.append(f"{cell.name}: {missing}")
             continue
         try:
-            taken[cell.name] = _take(cell, found, job, out, per_prompt * cell.asked_set.prompts)
+            taken[cell.name] = _take(cell, found, job, out, per_prompt * cell.task_spec.prompts)
         except OverbenchError as error:
             problems.append(str(error))
         except OSError as error:

@@ -12,8 +12,8 @@ import typer
 
 from generators.attribution import view
 from generators.refresh import loop
+from generators.refresh.estimate import plan_lines
 from generators.refresh.loop import STAGES
-from generators.refresh.plan import plan_lines
 from generators.refresh.presets import PRESETS
 from generators.refresh.refresh_settings import RefreshSettings, changed, load
 from generators.refresh.run import Run, settings_of

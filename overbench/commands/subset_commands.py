@@ -63,7 +63,7 @@ def subset(
         for note in notes:
             typer.echo(note)
     elif out is not None:
-        from overbench.subset.left_out import left_out_errors
+        from overbench.subset.leave_one_out import left_out_errors
         from overbench.subset.subset import draw_subset, drawable
 
         matrix = drawable(given, size, out)

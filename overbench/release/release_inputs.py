@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from overbench.release.asked_parts import PART_KEYS, part_notes, random_part
+from overbench.release.partial_runs import PART_KEYS, part_notes, random_part
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, find_runs, left_out
 from overbench_tasks.outcomes.outcome_tables import BY, OutcomeTable
@@ -33,7 +33,7 @@ from overbench_tasks.outcomes.release_files import (
     read_release,
 )
 from overbench_tasks.outcomes.reply_rows import read_replies
-from overbench_tasks.outcomes.target_configs import told_apart
+from overbench_tasks.outcomes.target_configs import disambiguate
 from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, decoding_of, name_target
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
@@ -279,13 +279,13 @@ def apart(
     """Logs and sources, with names of their targets under which nothing is joined that was asked otherwise.
 
     Returns:
-        (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_names.told_apart`.
+        (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_names.disambiguate`.
     """
     runs, releases = ([one for one in sources if bool(one.release) is kind] for kind in (False, True))
     asked = [log.target for log in logs] + [target for run in runs for target in run.targets]
     long_names = [log.long_name for log in logs] + [name for run in runs for name in run.long_names]
     released = [target for release in releases for target in release.targets]
-    told, notes = told_apart(asked, released)
+    told, notes = disambiguate(asked, released)
     named = iter(
         [
             replace(one, target=aliases.extended(long, before.target, one.target))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from overbench.report.name_places import NEAR, Box, name_places
+from overbench.report.label_placement import NEAR, Box, place_labels
 from overbench.report.themes import Theme, is_narrow, new_figure, shortened
 from overbench_tasks.text import number_of
 
@@ -278,7 +278,7 @@ def _name(figure: Figure, axes: Axes, picture: Scatter, names: Sequence[str], th
     ]
     for probe in probes:
         probe.remove()
-    places = name_places(points, sizes, box(axes.get_window_extent()), lines, taken)
+    places = place_labels(points, sizes, box(axes.get_window_extent()), lines, taken)
     for one, name, (x, y), place, size in zip(picture.points, names, points, places, sizes, strict=True):
         gap = math.hypot(*(max(abs(a - b) - s / 2, 0) for a, b, s in zip(place, (x, y), size, strict=True)))
         axes.annotate(

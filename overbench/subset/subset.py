@@ -1,6 +1,6 @@
 """Draw a subset that stands for a release, and the rate on the whole set from the replies to it.
 
-The prompts are put in the order of their traits (:mod:`overbench.subset.prompt_traits`), and every k-th is
+The prompts are put in the order of their traits (:mod:`overbench.subset.irt`), and every k-th is
 drawn from a random start (systematic sampling, Madow and Madow 1944). Each is as likely to be drawn as any
 other, so the plain rate on the subset estimates that on the whole set without bias for any new target, also
 one that is like none of the release's: where the traits foretell its refusals it is closer than the rate on a
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from overbench.report.stats.matrix import ResponseMatrix, release_matrix
-from overbench.subset.prompt_traits import fit_traits
+from overbench.subset.irt import fit_traits
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.metrics.until_width import effective_number
@@ -58,7 +58,7 @@ class SubsetMark:
         total: of how many.
         seed: by which.
         error: how far off the rates of a model that is new to the release are on average, in points, as
-            :func:`~overbench.subset.left_out.left_out_errors` has it; None where that isn't known.
+            :func:`~overbench.subset.leave_one_out.left_out_errors` has it; None where that isn't known.
     """
 
     release: str

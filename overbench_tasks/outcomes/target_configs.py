@@ -72,7 +72,7 @@ def _tells_arguments(target: TargetRecord, name: str) -> bool:
     return target.model_args is not None and name not in (BACKEND, TOKENS)
 
 
-def told_apart(
+def disambiguate(
     asked: Sequence[TargetRecord], released: Sequence[TargetRecord] = ()
 ) -> tuple[list[TargetRecord], list[str]]:
     """Targets by names under which no two that were asked otherwise are one.
@@ -126,7 +126,7 @@ def described(settings: Mapping[str, Sequence[Any]]) -> str:
 
 
 def base_name(target: TargetRecord) -> str:
-    """A target's name without what :func:`told_apart` added."""
+    """A target's name without what :func:`disambiguate` added."""
     name, added, settings = target.target.rpartition(" (")
     known = {f"{setting} {value}" for setting, value in how_asked(target).items()}
     parts = settings.removesuffix(")").split(", ")

@@ -9,7 +9,7 @@ this order,
     " -template"       where no chat template was applied and the backend is not a chat API, which applies
                        its own
     " (temperature 0.7)"  where another target at hand has this name: what differs
-                       (:func:`overbench_tasks.outcomes.target_configs.told_apart`)
+                       (:func:`overbench_tasks.outcomes.target_configs.disambiguate`)
 
 Aliases give such names a short form. Configurations of one checkpoint stay recognisable as such: the
 checkpoint of a target is its name without the additions, or that name's own alias, or what the alias says

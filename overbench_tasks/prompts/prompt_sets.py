@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.foreign_categories import mapped_category, slug
+from overbench_tasks.prompts.category_mapping import mapped_category, slug
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
 from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name

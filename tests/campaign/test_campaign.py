@@ -432,4 +432,4 @@ def test_a_task_that_is_not_ours_and_a_name_that_is_taken(tmp_path: Path) -> Non
     assert "Did you mean 'overbench_hard'" in plan.problems["a"]
     assert "Choose another name" in plan.problems["overbench_hard"]
     assert "refreshed: true" in plan.problems["b"]
-    assert {cell.asked_set.name for cell in plan.cells} == {"hard"}
+    assert {cell.task_spec.name for cell in plan.cells} == {"hard"}

@@ -16,7 +16,6 @@ from table_files import write_table
 from typer.testing import CliRunner
 
 from generators.refresh.refresh_settings import LabellerSettings
-from overbench.campaign.asked_sets import _seen
 from overbench.campaign.campaign import run_campaign
 from overbench.campaign.campaign_cells import CELLS, FACTS, CampaignCell, configurations, hashed
 from overbench.campaign.campaign_estimate import estimate
@@ -24,6 +23,7 @@ from overbench.campaign.campaign_jobs import refresh_job
 from overbench.campaign.campaign_plan import EARLIER, make_plan
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.engines.local_engine import LocalEngine
+from overbench.campaign.task_specs import _seen
 from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics.until_width import RateOfPart, SideSoFar, estimate_text, next_look
@@ -141,13 +141,13 @@ def test_a_limit_draws_by_seed_from_all_categories_whatever_the_order_of_the_fil
         return make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").cells
 
     [cell] = planned()
-    asked, rows = cell.asked_set, cell.asked_set.rows()
+    asked, rows = cell.task_spec, cell.task_spec.rows()
     assert (asked.prompts, asked.drawn_of, asked.task) == (20, 100, "few")
     assert set(Counter(rows["category"]).values()) == {2} and len(set(rows["category"])) == 10
     [turned], [other], [whole] = planned(turned=True), planned(sample_seed=1), planned(limit=None)
-    assert turned.key == cell.key and list(turned.asked_set.rows()) == list(rows)
-    assert other.key != cell.key and set(other.asked_set.rows()["id"]) != set(rows["id"])
-    assert (whole.asked_set.prompts, whole.asked_set.drawn_of) == (100, 0)
+    assert turned.key == cell.key and list(turned.task_spec.rows()) == list(rows)
+    assert other.key != cell.key and set(other.task_spec.rows()["id"]) != set(rows["id"])
+    assert (whole.task_spec.prompts, whole.task_spec.drawn_of) == (100, 0)
 
 
 def test_sets_of_other_limits_share_an_lm_eval_that_takes_no_first_rows_and_all_say_they_are_estimates(
@@ -188,7 +188,7 @@ def test_finished_cells_of_first_rows_wait_apart_and_those_of_whole_sets_stay(tm
         before = {name: one for name, one in cell.facts.items() if name != "sample_seed"}
         before["prompts"] = whole.prompts_hash
         place = Path(cell.name) / hashed(before)
-        places[cell.asked_set.name] = place
+        places[cell.task_spec.name] = place
         (tmp_path / "out" / CELLS / place).mkdir(parents=True)
         result = {"prompts": 12, "reply_chars": 1, "failed": 0, "seconds": 1.0, "ended": "", "rate": 0.0}
         (tmp_path / "out" / CELLS / place / FACTS).write_text(json.dumps({**before, "result": result}))

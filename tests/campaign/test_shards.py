@@ -18,7 +18,6 @@ from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
 from generators.refresh.refresh_settings import LabellerSettings
-from overbench.campaign.asked_sets import AskedSet, asked_set
 from overbench.campaign.campaign_cells import CampaignCell, configurations
 from overbench.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
 from overbench.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
@@ -27,6 +26,7 @@ from overbench.campaign.engines.joined_shards import join_shards
 from overbench.campaign.engines.ray_engine import RayEngine
 from overbench.campaign.engines.shards import ShardStore, packed, shards_of
 from overbench.campaign.finished_cells import ReplyCount, count_replies
+from overbench.campaign.task_specs import TaskSpec, task_spec
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import prompt_sets
@@ -74,15 +74,15 @@ def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
     ]
     source = write_table(tmp_path / "mine.jsonl", rows)
     wanted = SetSettings(task=task, source=str(source), limit=size)
-    one_set = asked_set("mine", wanted, LabellerSettings())
+    one_set = task_spec("mine", wanted, LabellerSettings())
     part = {} if size is None else {"overbench_sample": size}
     settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"mine": task}}
     one = configurations(CampaignSettings.model_validate(settings))[0]
     cell = CampaignCell(one, replace(one_set, task=task), "")
     store, shards = ShardStore(str(tmp_path / "store")), shards_of(cell, 4)
-    store.keep_prompts(cell.asked_set)
+    store.keep_prompts(cell.task_spec)
     with monkeypatch.context() as nothing_else:
-        nothing_else.setenv(KEPT_PROMPTS, json.dumps(store.kept_prompts([cell.asked_set])))
+        nothing_else.setenv(KEPT_PROMPTS, json.dumps(store.kept_prompts([cell.task_spec])))
         nothing_else.delattr(prompt_sets, "read_table")
         for shard in shards:
             positions = {task: list(range(shard.start, shard.stop))}
@@ -91,7 +91,7 @@ def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
     join_shards(shards, store, tmp_path / "joined")
     results, samples = sorted((tmp_path / "joined").rglob("*_*.json*"))
     whole_results, whole_samples = logged(source, task, tmp_path / "whole", metadata=part)
-    assert cell.asked_set.prompts == len(samples.read_text().splitlines()) == (size or 10)
+    assert cell.task_spec.prompts == len(samples.read_text().splitlines()) == (size or 10)
     assert samples.read_text() == whole_samples.read_text()
     found, whole = json.loads(results.read_text()), json.loads(whole_results.read_text())
     assert found["configs"][task]["metadata"]["overbench_blocks"] == {"xai: BIO": 2}
@@ -102,7 +102,7 @@ def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
 
 
 def test_shards_of_small_sets_share_a_run_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    one_set = asked_set("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
+    one_set = task_spec("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
     settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"hard": "overbench_hard"}}
     one = configurations(CampaignSettings.model_validate(settings))[0]
     cells = [CampaignCell(one, replace(one_set, name=name, task=name), "") for name in ("a", "b", "c")]
@@ -200,7 +200,7 @@ def test_where_prompts_change_or_cannot_be_kept_other_cells_go_on(
         (tmp_path / f"{name}.csv").write_text("prompt\n" + "".join(f"{name} {n}?\n" for n in range(60)))
     keep = ShardStore.keep_prompts
 
-    def changes(store: ShardStore, asked: AskedSet) -> None:
+    def changes(store: ShardStore, asked: TaskSpec) -> None:
         if asked.name == "mine":
             (tmp_path / "mine.csv").write_text("prompt\n" + "".join(f"other {n}?\n" for n in range(60)))
         keep(store, asked)

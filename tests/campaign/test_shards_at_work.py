@@ -20,7 +20,6 @@ from fault_server import fault_server
 from fsspec.implementations.local import LocalFileSystem
 
 from generators.refresh.refresh_settings import LabellerSettings
-from overbench.campaign.asked_sets import asked_set
 from overbench.campaign.campaign_cells import CampaignCell, configurations
 from overbench.campaign.campaign_folder import locked, note_start, settings_in
 from overbench.campaign.campaign_jobs import evaluations
@@ -29,6 +28,7 @@ from overbench.campaign.campaign_settings import CampaignSettings, SetSettings
 from overbench.campaign.campaign_status import status_of
 from overbench.campaign.engines import joined_shards, processes, shard_worker
 from overbench.campaign.engines.shards import ShardStore, shards_of
+from overbench.campaign.task_specs import task_spec
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.judge import Judge, JudgeSettings
 
@@ -196,7 +196,7 @@ def test_the_status_knows_what_is_at_work_also_where_a_set_is_asked_once_more_al
 
 
 def test_shards_in_memory_as_at_any_address(tmp_path: Path) -> None:
-    one_set = asked_set("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
+    one_set = task_spec("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
     one = configurations(CampaignSettings.model_validate(of_one()))[0]
     first, second = shards_of(CampaignCell(one, one_set, ""), 5)
     store = ShardStore("memory://any/folder")

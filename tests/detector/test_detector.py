@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from generators.attribution.attribution import attribute
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector import training
+from generators.detector.calibration import UNCALIBRATED, sigmoid
 from generators.detector.detector import check_encoder, train
 from generators.detector.detector_model import Detector
 from generators.detector.detector_report import DetectorReport, model_card
@@ -29,7 +30,6 @@ from generators.detector.detector_settings import DetectorSettings, Example, Spl
 from generators.detector.encoder import add_mean_pooling, device_of, load_encoder
 from generators.detector.scores import auroc, check_threshold, compare, labels_of
 from generators.detector.training import LikeLengths, baseline_log_odds
-from generators.detector.tuning import UNCALIBRATED, sigmoid
 from generators.models import models
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import read_prompts
@@ -240,7 +240,7 @@ def test_generated_prompts_are_reported_apart_and_tune_once_there_are_enough(
     text = "\n".join(report.lines())
     assert "test, the generated prompts: 30, 15 refused" in text and "60 generated (30 refused)" in text
     assert report.tuned_on == "all"  # 30 generated prompts in validation, 15 of each label: too few
-    monkeypatch.setattr("generators.detector.tuning.ENOUGH", 10)
+    monkeypatch.setattr("generators.detector.calibration.ENOUGH", 10)
     apart = training_of(made, tmp_path / "d")
     assert apart.tuned_on == "in_domain" and apart.calibration != report.calibration
     assert training_of(made, tmp_path / "b", tune_on="all") == report

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generators.detector.calibration import calibrate, choose_threshold, sigmoid, tune
 from generators.detector.detector_settings import DetectorSettings, Example
 from generators.detector.scores import brier, check_threshold, compare, expected_calibration_error
 from generators.detector.training import class_weight_ratio, example_weights
-from generators.detector.tuning import calibrate, choose_threshold, sigmoid, tune
 
 
 def test_weights_balance_classes() -> None:

@@ -15,7 +15,7 @@ from table_files import write_table
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.both_sides import load_balance
-from overbench_tasks.prompts.foreign_categories import TABLE, mapped_category
+from overbench_tasks.prompts.category_mapping import TABLE, mapped_category
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import load_neighbour, neighbours_home
 

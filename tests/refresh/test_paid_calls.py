@@ -11,9 +11,9 @@ from conftest import overbench
 from fault_server import FaultServer, fault_server, status
 from refresh_fakes import FakeTarget, scripted_run, settings
 
+from generators.refresh.estimate import plan_lines, refresh_plan
 from generators.refresh.loop import refresh
 from generators.refresh.paid_calls import JUDGE_TOKENS, JUDGED, target_is_paid
-from generators.refresh.plan import plan_lines, refresh_plan
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.status import status_lines
 from generators.refresh.store import Store

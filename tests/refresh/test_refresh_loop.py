@@ -23,9 +23,9 @@ from refresh_fakes import (
 )
 
 from generators.adversary.adversary import BatchPending, Job, Written
+from generators.refresh.estimate import plan_lines
 from generators.refresh.gating import GATES
 from generators.refresh.loop import refresh
-from generators.refresh.plan import plan_lines
 from generators.refresh.publish import publish
 from generators.refresh.refresh_settings import load
 from generators.refresh.run import settings_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from overbench.report import figures
 from overbench.report.figures import draw, png, svg
-from overbench.report.name_places import name_places
+from overbench.report.label_placement import place_labels
 from overbench.report.scatter import Arrow, Point, Scatter
 from overbench.report.themes import DARK, LIGHT, NARROW, WIDE, short, shortened
 
@@ -129,8 +129,8 @@ def test_no_name_hides_another(number: int) -> None:
 @given(st.lists(st.tuples(st.floats(0, 400), st.floats(0, 300)), min_size=1, max_size=12))
 def test_names_stay_in_the_figure_and_keep_to_their_points(points: list[tuple[float, float]]) -> None:
     sizes = [(60.0, 9.0)] * len(points)
-    places = name_places(points, sizes, (-20, -20, 420, 320))
-    assert places == name_places(points, sizes, (-20, -20, 420, 320))
+    places = place_labels(points, sizes, (-20, -20, 420, 320))
+    assert places == place_labels(points, sizes, (-20, -20, 420, 320))
     for (x, y), (at_x, at_y) in zip(points, places, strict=True):
         assert 9 <= at_x <= 391 and -16 <= at_y <= 316
         assert math.hypot(x - at_x, y - at_y) < 150

@@ -17,8 +17,8 @@ from tiny_releases import tiny_release
 
 from benchmarks.cheaper_coverage import by_nothing
 from overbench.report.stats.matrix import release_matrix
-from overbench.subset.left_out import left_out_errors
-from overbench.subset.prompt_traits import fit_traits
+from overbench.subset.irt import fit_traits
+from overbench.subset.leave_one_out import left_out_errors
 from overbench.subset.subset import SubsetMark, estimate
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.outcomes.release_files import read_release

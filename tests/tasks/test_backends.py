@@ -328,7 +328,7 @@ def test_a_reasoning_model_is_told_of_while_it_generates_and_labelled_by_its_ans
             if "inside the model's reasoning" in record.getMessage():
                 asked_when_told.append(len(server.asked))
 
-    logger, handler = logging.getLogger("overbench_tasks.advice"), Told()
+    logger, handler = logging.getLogger("overbench_tasks.run_warnings"), Told()
     logger.addHandler(handler)
     try:
         with fault_server(think) as server:

@@ -16,7 +16,7 @@ from fault_server import Fault, body, completion, fault_server, item_number, sta
 from provider_fakes import ROWS, answered
 from table_files import write_table
 
-from overbench_tasks import advice
+from overbench_tasks import run_warnings
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.metrics import count_blocks
@@ -175,7 +175,7 @@ class Said(logging.Handler):
 def test_a_run_says_at_once_that_its_first_replies_are_all_unknown_blocks(
     answers: list[Fault], size: int, warned: bool, concurrency: int, tmp_path: Path
 ) -> None:
-    logger = logging.getLogger(advice.__name__)
+    logger = logging.getLogger(run_warnings.__name__)
     with fault_server(lambda text, _: answers[item_number(text) % len(answers)]) as server:
         logger.addHandler(said := Said(server.asked))
         try:

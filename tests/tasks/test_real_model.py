@@ -110,11 +110,11 @@ def test_a_model_that_thinks_first_is_told_of_and_labelled_by_what_follows(
             batches_when_told.append(lm.batches)
 
     handler = Told()
-    logging.getLogger("overbench_tasks.advice").addHandler(handler)
+    logging.getLogger("overbench_tasks.run_warnings").addHandler(handler)
     try:
         cut = evaluate(lm, None, limit=25, gen_kwargs="max_gen_toks=16")
     finally:
-        logging.getLogger("overbench_tasks.advice").removeHandler(handler)
+        logging.getLogger("overbench_tasks.run_warnings").removeHandler(handler)
     reasons = {(one["label"], one["reason"]) for one in first_verdicts(cut)}
     assert reasons == {("unscored", "unfinished_reasoning")}
     assert batches_when_told == [3]  # of four: the third holds the 20th reply

@@ -17,8 +17,8 @@ from statistics import stdev
 from typing import Any, Final
 from zipfile import ZipFile
 
-from overbench.campaign.asked_sets import aggregations, mean
 from overbench.campaign.engines.shards import Shard, ShardStore
+from overbench.campaign.task_specs import aggregations, mean
 from overbench_tasks.metrics import BLOCKS
 from overbench_tasks.tables import whole_file
 
@@ -110,7 +110,7 @@ def join_shards(shards: Sequence[Shard], store: ShardStore, into: Path) -> None:
         OverbenchError: a shard is damaged.
         OSError: they can't be written, or a shard is gone.
     """
-    asked = shards[0].cell.asked_set
+    asked = shards[0].cell.task_spec
     joined = _Joined(asked.task)
     with store.opened(shards[0]) as first:
         log = Path(_named(first, "samples_"))

@@ -214,9 +214,9 @@ class _Cells:
     def _prompts_kept(self, cell: CampaignCell) -> bool:
         """Whether shards of the cell can be asked."""
         try:
-            self._store.keep_prompts(cell.asked_set)
+            self._store.keep_prompts(cell.task_spec)
         except Exception as error:  # whatever it is, other cells go on
-            self._failed[cell.place] = ShardRunFailure(f"{cell.asked_set.name}: {error}", "")
+            self._failed[cell.place] = ShardRunFailure(f"{cell.task_spec.name}: {error}", "")
         return cell.place not in self._failed
 
     def _with_caches(
@@ -253,7 +253,7 @@ class _Cells:
                 self._done(run.job, shard.cell)
 
     def _done(self, of: CampaignJob, cell: CampaignCell) -> None:
-        job = replace(of, key=f"{of.key}-{cell.asked_set.name}", name=cell.name, cells=(cell,))
+        job = replace(of, key=f"{of.key}-{cell.task_spec.name}", name=cell.name, cells=(cell,))
         folder, lost = job.folder(self._out), self._failed.get(cell.place)
         try:
             check_there(self._out)

@@ -111,7 +111,7 @@ class Servers:
                     "let server.port be 0: any that is free."
                 )
             self._pause()
-        log, words = self._log(job), job.server_words(self._port)
+        log, words = self._log(job), job.server_argv(self._port)
         log.unlink(missing_ok=True)
         try:
             process = self._process = start(words, log, environment(self._out), signal.SIGTERM)
@@ -159,7 +159,7 @@ class Servers:
     def _problem(self, job: CampaignJob, what: str) -> str:
         return (
             f"The server of {job.target} {what}. It said: {last_lines(self._log(job))}. All of it: "
-            f"{self._log(job)}. Command: {shlex.join(job.server_words(self._port))}"
+            f"{self._log(job)}. Command: {shlex.join(job.server_argv(self._port))}"
         )
 
     def _log(self, job: CampaignJob) -> Path:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from overbench.campaign.campaign_folder import check_there
-from overbench.campaign.campaign_jobs import CampaignJob, environment, lm_eval_words, with_port
+from overbench.campaign.campaign_jobs import CampaignJob, environment, lm_eval_argv, with_port
 from overbench.campaign.engines.processes import last_lines, start, stop
 from overbench.campaign.engines.servers import Servers
 from overbench.campaign.engines.shards import Shard, ShardStore
@@ -85,13 +85,13 @@ def _run(run: ShardRun, folder: Path, log: Path) -> None:
 def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, log: Path) -> None:
     cells, output = [one.cell for one in shards], folder / "output"
     for cell in cells:
-        cell.asked_set.write(folder / "tasks")
+        cell.task_spec.write(folder / "tasks")
     positions = folder / "samples.json"
     positions.write_text(
-        json.dumps({one.cell.asked_set.task: list(range(one.start, one.stop)) for one in shards})
+        json.dumps({one.cell.task_spec.task: list(range(one.start, one.stop)) for one in shards})
     )
-    words = lm_eval_words(cells, folder / "tasks", run.cache or folder / "cache", output)
-    told = _environment(run, store.kept_prompts(cell.asked_set for cell in cells))
+    words = lm_eval_argv(cells, folder / "tasks", run.cache or folder / "cache", output)
+    told = _environment(run, store.kept_prompts(cell.task_spec for cell in cells))
     servers = Servers(run.out, logs=folder, any_port=True)
     try:
         with servers.serving(run.job) as port:
@@ -124,7 +124,7 @@ def _keep(shards: list[Shard], store: ShardStore, output: Path, max_failed: floa
     problems = []
     for shard in shards:
         name = f"{shard.cell.name}, prompts {shard.start} to {shard.stop - 1}"
-        log = logs.get(shard.cell.asked_set.task)
+        log = logs.get(shard.cell.task_spec.task)
         try:
             found = count_replies(log) if log else ReplyCount()
             if log is None or found.prompts != len(shard):

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from overbench.campaign.asked_sets import AskedSet
 from overbench.campaign.campaign_cells import CampaignCell, hashed
+from overbench.campaign.task_specs import TaskSpec
 from overbench_tasks.errors import OverbenchError
 
 _PROMPTS: Final = ".prompts"
@@ -46,7 +46,7 @@ class Shard:
 
 def shards_of(cell: CampaignCell, most: int) -> list[Shard]:
     """All of a cell, with ``most`` prompts each but for the last."""
-    count = cell.asked_set.prompts
+    count = cell.task_spec.prompts
     return [Shard(cell, start, min(start + most, count)) for start in range(0, count, most)]
 
 
@@ -59,8 +59,8 @@ def packed(shards: Iterable[Shard], most: int) -> list[tuple[Shard, ...]]:
     found: list[list[Shard]] = []
     for shard in shards:
         last = found[-1] if found else []
-        tasks = {one.cell.asked_set.task for one in last}
-        fits = sum(map(len, last)) + len(shard) <= most and shard.cell.asked_set.task not in tasks
+        tasks = {one.cell.task_spec.task for one in last}
+        fits = sum(map(len, last)) + len(shard) <= most and shard.cell.task_spec.task not in tasks
         if last and fits:
             last.append(shard)
         else:
@@ -98,7 +98,7 @@ class ShardStore:
     def has(self, shard: Shard) -> bool:
         return self._there(self._place(shard))
 
-    def keep_prompts(self, asked: AskedSet) -> None:
+    def keep_prompts(self, asked: TaskSpec) -> None:
         """Keep a set's prompts as its task reads them, so that each shard reads its own alone.
 
         Raises:
@@ -110,12 +110,12 @@ class ShardStore:
             with self._whole(place) as partial:
                 rows.save_to_disk(self._files.unstrip_protocol(partial), num_shards=1)
 
-    def kept_prompts(self, sets: Iterable[AskedSet]) -> dict[str, str]:
+    def kept_prompts(self, sets: Iterable[TaskSpec]) -> dict[str, str]:
         """Task -> where its prompts are, of those that are kept."""
         places = {one.task: self._prompts(one) for one in sets}
         return {task: self._files.unstrip_protocol(one) for task, one in places.items() if self._there(one)}
 
-    def _prompts(self, asked: AskedSet) -> str:
+    def _prompts(self, asked: TaskSpec) -> str:
         read = hashed({"reading": asked.reading, "prompts": asked.prompts_hash})
         return f"{self._root.rstrip('/')}/{_PROMPTS}/{read}"
 

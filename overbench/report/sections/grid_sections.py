@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import Setting
 from overbench.report.sections.section import NONE, Cell, ReportTable, Section, make, percent
-from overbench.report.stats.grid import GridCell, grid_cells, grids
+from overbench.report.stats.configurations import GridCell, grid_cells, grids
 from overbench.report.stats.matrix import ResponseMatrix
 from overbench_tasks.outcomes.target_names import system_name
 from overbench_tasks.text import excerpt

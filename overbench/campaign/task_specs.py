@@ -49,7 +49,7 @@ _TASKS: Final = Path(tasks_path())
 
 
 @dataclass(frozen=True)
-class AskedSet:
+class TaskSpec:
     """A set of prompts as it is asked.
 
     Attributes:
@@ -124,7 +124,7 @@ def part_of(settings: SetSettings) -> dict[str, Any]:
     return {"limit": settings.limit, **{key: value for key, value in told.items() if value is not None}}
 
 
-def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> AskedSet:
+def task_spec(name: str, settings: SetSettings, labeller: LabellerSettings) -> TaskSpec:
     """A set with its prompts read.
 
     Raises:
@@ -145,7 +145,7 @@ def asked_set(name: str, settings: SetSettings, labeller: LabellerSettings) -> A
     told = {key: value for key, value in {**source, **part}.items() if value is not None}
     reading = (str(base["custom_dataset"]), json.dumps({**base["dataset_kwargs"], **told}))
     seen = _seen(_read(reading))
-    plain = AskedSet(
+    plain = TaskSpec(
         name=name,
         base=f"{settings.task} {base['metadata']['version']}",
         task=settings.task,
@@ -219,7 +219,7 @@ def _seen(rows: datasets.Dataset) -> _Seen:
     return _Seen(found.hexdigest(), len(rows), chars, tuple(whole.values()))
 
 
-def stated_set(name: str, settings: SetSettings) -> AskedSet | None:
+def stated_set(name: str, settings: SetSettings) -> TaskSpec | None:
     """A set whose prompts are not there, by what is said of it: for an estimate, never to be asked.
 
     None where nothing says how many prompts it has.
@@ -230,10 +230,10 @@ def stated_set(name: str, settings: SetSettings) -> AskedSet | None:
         return None
     asked, tokens = min(count, settings.limit or count), int(base["generation_kwargs"]["max_gen_toks"])
     part = part_of(settings)
-    return AskedSet(name, settings.task, settings.task, None, part, "", asked, MEAN_CHARS, tokens)
+    return TaskSpec(name, settings.task, settings.task, None, part, "", asked, MEAN_CHARS, tokens)
 
 
-def aggregations(asked: AskedSet) -> dict[str, Callable[[list[Any]], float]]:
+def aggregations(asked: TaskSpec) -> dict[str, Callable[[list[Any]], float]]:
     """Metric of a set's task -> the function that makes it of the values of all prompts."""
     named = {
         one["metric"]: str(one["aggregation"]) for one in _task(asked.base.partition(" ")[0])["metric_list"]

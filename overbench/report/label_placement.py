@@ -23,7 +23,7 @@ _PASSES: Final = 4
 _LEAVES, _ON_NAME, _ON_MARKER, _ON_LINE = 50.0, 20.0, 12.0, 1.5
 
 
-def name_places(
+def place_labels(
     points: Sequence[tuple[float, float]],
     sizes: Sequence[tuple[float, float]],
     inside: Box,
