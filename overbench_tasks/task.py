@@ -1,11 +1,11 @@
 """The lm-eval task class of all OVERBENCH tasks, and what it does with labelled replies.
 
-Beyond lm-eval's own class it does what task files cannot: it drops the extra replies that
-padding gives to short ranks, says what spoils replies (a chat model asked without its chat template,
-reasoning that never ends, blocks that nobody knows: :mod:`overbench_tasks.run_warnings`), keeps out of
-lm-eval's request cache, builds the filters before anything is generated, so that their settings are checked in time,
-and writes the versions of package, rules and judge, which prompts these were, and who withheld replies, into
-the results.
+Beyond lm-eval's own class it does what task files cannot. It drops the extra replies that padding gives to
+short ranks. It warns of what spoils replies: a chat model asked without its chat template, reasoning that
+never ends, blocks that nobody knows (:mod:`overbench_tasks.run_warnings`). It keeps out of lm-eval's request
+cache. It builds the filters before anything is generated, so that their settings are checked in time. It
+writes the versions of package, rules and judge, which prompts these were, and who withheld replies, into
+the results' metadata.
 """
 
 from __future__ import annotations
