@@ -11,7 +11,6 @@ from importlib.metadata import packages_distributions
 
 from test_plan import PACKAGES, REPOSITORY
 
-
 ON_REQUEST = {"bert_score"}
 """Of no extra: a message says how to install them, where somebody asks for what they do."""
 
