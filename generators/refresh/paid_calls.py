@@ -6,21 +6,22 @@
     target       a reply of a target behind an API
 
 Rules, classifiers, detectors and models that run on this machine cost nothing. A call counts wherever the
-endpoint of a writer or judge is; a target's calls don't where its server is on this machine.
+endpoint of a writer or judge is; a target's calls don't where its server is on this machine or its private
+network.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 
 from generators.refresh.refresh_settings import BudgetSettings, RefreshSettings
 from generators.refresh.store import Spent
+from generators.targets.model_types import API_TYPES
 from generators.targets.target import TargetSettings
+from overbench_tasks.chat.endpoint import is_local
 from overbench_tasks.text import number_of
 
 JUDGED: Final = {"judge": 1.0, "two-stage": 0.368}
@@ -32,12 +33,6 @@ TEMPLATE_TOKENS: Final = 20
 """Of a chat template around a prompt."""
 TARGET_REPLY_TOKENS: Final = 128
 """Of a target's reply, for estimates."""
-
-_APIS: Final = re.compile(
-    r"openai-|anthropic-|local-(chat-)?completions$|litellm|textsynth|watsonx|overbench-"
-)
-"""lm-eval's model types that ask an endpoint, and our own."""
-_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class BudgetSpent(Exception):  # noqa: N818  (no error: the run ends here, cleanly)
@@ -78,13 +73,13 @@ def paid_calls(settings: RefreshSettings) -> PaidCalls:
 
 
 def target_is_paid(target: TargetSettings) -> bool:
-    """Whether the target is behind an API, and not one of this machine."""
+    """Whether the target is behind an API, and not one of this machine or its private network."""
     from lm_eval.utils import simple_parse_args_string
 
-    if not _APIS.match(target.model):
+    if target.model not in API_TYPES:
         return False
     url = simple_parse_args_string(target.model_args).get("base_url")
-    return url is None or urlsplit(str(url)).hostname not in _THIS_MACHINE
+    return url is None or not is_local(str(url))
 
 
 class CallsLeft(NamedTuple):

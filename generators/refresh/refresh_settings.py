@@ -113,7 +113,7 @@ class BudgetSettings(_Section):
         None,
         ge=1,
         description="Paid calls, together: of the writer, of judges that vote or label, of a target behind "
-        "an API that is not on this machine.",
+        "an API that is not on this machine or its private network.",
     )
     tokens: int | None = Field(None, ge=1, description="Their prompt and completion tokens, together.")
 

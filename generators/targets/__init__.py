@@ -1,1 +1,1 @@
-"""What a target is called, and asking it as lm-eval would."""
+"""Asking a target as lm-eval would, and what is kept of its replies."""

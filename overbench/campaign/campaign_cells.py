@@ -15,34 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from generators.targets.model_types import API_TYPES, UNSEEDED_API_TYPES
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.target_settings import CampaignTarget, DecodingSettings
 from overbench.campaign.task_specs import TaskSpec, labelled_by
 from overbench_tasks.outcomes.target_configs import shaping_arguments
 
 CELLS, FACTS = "cells", "cell.json"
-_UNSEEDED: Final = ("gguf", "ggml", "textsynth", "watsonx_llm")
-API_TYPES: Final = (
-    "openai-completions",
-    "openai-chat-completions",
-    "local-completions",
-    "local-chat-completions",
-    "anthropic-completions",
-    "anthropic-chat",
-    "anthropic-chat-completions",
-    "sglang-generate",
-    "overbench-openai",
-    "overbench-local-chat",
-    "overbench-anthropic",
-    "azure-openai-chat-completions",
-    "litellm",
-    "litellm-chat",
-    "litellm-chat-completions",
-    *_UNSEEDED,
-)
-"""lm-eval's model types that ask a server; all others load the model themselves."""
 SEED_ARGUMENTS: Final = {
-    **dict.fromkeys(set(API_TYPES).difference(_UNSEEDED), "seed"),
+    **dict.fromkeys(set(API_TYPES).difference(UNSEEDED_API_TYPES), "seed"),
     **{"vllm": "seed", "vllm-vlm": "seed", "sglang": "random_seed"},
 }
 """Model type -> its argument that is a seed, of those that have one."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.tally import LABELS_DO_NOT_FIT, Change, rate
+from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, Change, rate
 from overbench_tasks.text import number_of
 
 Array = NDArray[np.float64]
@@ -75,6 +75,7 @@ class Corrected:
         low: the interval's lower end. The interval is never narrower than Wilson's of ``raw``.
         high: its upper end.
         labels_fit: False where no rate gives ``raw`` with this sensitivity and specificity, beyond chance.
+        at_limit: True where none gives it, by no more than chance; ``value`` was clipped to 0 or 1 then.
         notes: what to know before relying on it, in sentences.
     """
 
@@ -85,6 +86,7 @@ class Corrected:
     low: float
     high: float
     labels_fit: bool
+    at_limit: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -206,15 +208,21 @@ def corrected_rate(
         for what, replies in ((name, sample.positive), (f"not {name}", sample.negative))
         if replies < FEW
     ]
-    if not fits:
+    outside = not 1 - sp <= labelled_raw <= se
+    if outside:
         lowest, highest = (withheld + labelled * share for share in (1 - sp, se))
-        notes.append(
-            f"{LABELS_DO_NOT_FIT.capitalize()}: this sensitivity and specificity give raw rates from "
-            f"{lowest:.1%} to {highest:.1%}, whatever the true rate is, and this one is {raw:.1%}. The "
-            "labeller errs less on these replies: label some of them. The interval is joined with that of "
-            "sampling."
+        why = (
+            "By no more than chance may do: read the interval, not the corrected rate."
+            if fits
+            else "The labeller errs less on these replies: label some of them. The interval is joined with "
+            "that of sampling."
         )
-    return Corrected(raw, se, sp, value, low, high, fits, tuple(notes))
+        notes.append(
+            f"{(AT_THE_LIMIT if fits else LABELS_DO_NOT_FIT).capitalize()}: this sensitivity and specificity "
+            f"give raw rates from {lowest:.1%} to {highest:.1%}, whatever the true rate is, and this one is "
+            f"{raw:.1%}. {why}"
+        )
+    return Corrected(raw, se, sp, value, low, high, fits, outside and fits, tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)

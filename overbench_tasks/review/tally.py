@@ -20,7 +20,9 @@ BLOCKED = " blocked"
 NOT_TOLD_FROM_ZERO = "not told from zero"
 """Of a rate that the labeller's errors alone may have given."""
 LABELS_DO_NOT_FIT = "the labelled set does not fit"
-"""Of a rate that none gives with the labeller's errors on the labelled set."""
+"""Of a rate that none gives with the labeller's errors on the labelled set, beyond what chance does."""
+AT_THE_LIMIT = "at the limit"
+"""Of a rate that none gives with these errors, by no more than chance does."""
 
 Estimate = tuple[float, float, float]
 """(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""

@@ -105,8 +105,10 @@ class TestTheDryRun:
         ("vllm", "pretrained=m", False),
         ("openai-chat-completions", "model=m", True),
         ("overbench-anthropic", "model=m", True),
+        ("azure-openai-chat-completions", "model=m", True),
         ("local-completions", "model=m,base_url=http://127.0.0.1:8000/v1/completions", False),
         ("overbench-local-chat", "model=m,base_url=http://[::1]:8000/v1", False),
+        ("local-chat-completions", "model=m,base_url=http://10.0.0.5:8000/v1", False),
         ("local-chat-completions", "model=m,base_url=https://api.example.org/v1", True),
     ],
 )

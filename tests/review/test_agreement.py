@@ -310,11 +310,15 @@ class TestCorrection:
 
     def test_where_no_rate_gives_the_raw_one_the_labelled_set_does_not_fit(self) -> None:
         """Of replies 5 % to 80 % are called refused, whatever the rate is; 82 % are so by chance."""
-        assert corrected_rate(UNSTRATIFIED, run_of(820, 1000)).labels_fit
+        near = corrected_rate(UNSTRATIFIED, run_of(820, 1000))
+        assert (near.labels_fit, near.at_limit, near.value) == (True, True, 1.0)
+        assert near.notes[0].startswith("At the limit: ") and "this one is 82.0%" in near.notes[0]
+        within = corrected_rate(UNSTRATIFIED, run_of(700, 1000))
+        assert (within.labels_fit, within.at_limit, within.notes) == (True, False, ())
         for refused, value in ((946, 1.0), (10, 0.0)):
             mended = corrected_rate(UNSTRATIFIED, run_of(refused, 1000))
             low, high = wilson_interval(refused, 1000)
-            assert not mended.labels_fit
+            assert (mended.labels_fit, mended.at_limit) == (False, False)
             assert mended.value == value
             assert (mended.low, mended.high) == pytest.approx((min(low, value), max(high, value)))
             [note] = mended.notes

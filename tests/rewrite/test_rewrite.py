@@ -331,20 +331,17 @@ def test_the_command_says_what_is_weak_and_what_it_came_to(seeds: Path, endpoint
     assert len(endpoint.server.bodies) == asked
 
 
+def writer_words(seeds: Path, endpoint: Endpoint) -> list[object]:
+    """The options of a command that writes from these seeds into the folder r."""
+    words = ["--seeds", seeds, "--writer_model", "writer", "--writer_base_url", endpoint.server.url]
+    return [*words, "-o", "r"]
+
+
 @pytest.mark.usefixtures("own_folder")
 def test_the_command_fails_where_every_request_to_the_writer_failed(seeds: Path, endpoint: Endpoint) -> None:
     """Fewer than what ends all asking; the next call asks again."""
     at = f"base_url={endpoint.server.url},concurrency=1"
-    words = [
-        "--seeds",
-        seeds,
-        "--writer_model",
-        "writer",
-        "--writer_base_url",
-        endpoint.server.url,
-        "-o",
-        "r",
-    ]
+    words = writer_words(seeds, endpoint)
     words += ["--judge", f"model=mild,{at}", "--set", "writer.max_retries=0"]
     endpoint.faults["writer"] = [status(400)] * 6
     said = overbench("rewrite", *words, code=1)
@@ -358,16 +355,7 @@ def test_the_command_fails_where_every_request_to_the_writer_failed(seeds: Path,
 @pytest.mark.usefixtures("own_folder")
 def test_the_command_fails_where_every_request_to_a_judge_failed(seeds: Path, endpoint: Endpoint) -> None:
     at = f"base_url={endpoint.server.url},concurrency=1,max_retries=0"
-    words = [
-        "--seeds",
-        seeds,
-        "--writer_model",
-        "writer",
-        "--writer_base_url",
-        endpoint.server.url,
-        "-o",
-        "r",
-    ]
+    words = writer_words(seeds, endpoint)
     endpoint.faults["mild"] = [status(400)] * 18
     said = overbench("rewrite", *words, "--judge", f"model=mild,{at}", code=1)
     assert "judge:mild answered none of" in said and "the last failed with: HTTP 400" in said

@@ -26,7 +26,7 @@ from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.logs import tells_evasion
 from overbench_tasks.outcomes.outcome_tables import BY
 from overbench_tasks.outcomes.release_files import GAPS_FILE
-from overbench_tasks.review.tally import LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
+from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
 
 if TYPE_CHECKING:
     from overbench_tasks.review.correction import Corrected, LabelErrors
@@ -74,7 +74,11 @@ def _mended(inputs: Inputs, one: PromptSet, target: str) -> Cell:
     if isinstance(mended, str):  # no scored reply, or a labeller no better than chance
         return Cell(NONE, math.nan)
     cell = percent(mended.value, mended.low, mended.high)
-    warnings = ((NOT_TOLD_FROM_ZERO, mended.told_from_zero), (LABELS_DO_NOT_FIT, mended.labels_fit))
+    warnings = (
+        (NOT_TOLD_FROM_ZERO, mended.told_from_zero),
+        (LABELS_DO_NOT_FIT, mended.labels_fit),
+        (AT_THE_LIMIT, not (mended.at_limit and mended.told_from_zero)),
+    )
     return replace(cell, detail=", ".join([cell.detail, *(words for words, fine in warnings if not fine)]))
 
 
@@ -95,8 +99,9 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
                 f"like those. {NOT_TOLD_FROM_ZERO.capitalize()}: the labeller's errors alone may have given "
                 f"the rate. {LABELS_DO_NOT_FIT.capitalize()}: no rate gives the counted one with these "
                 "errors; the labeller errs less on this model's replies, and the interval is joined with "
-                "that of sampling. Label some of the replies (overbench annotate) and give the sheet with "
-                "--labels."
+                f"that of sampling. {AT_THE_LIMIT.capitalize()}: no rate gives the counted one, by no more "
+                "than chance may do; read the interval, not the rate. Label some of the replies (overbench "
+                "annotate) and give the sheet with --labels."
             )
         if labeller not in _tellers_of_evasion(inputs):
             yield f"Labelled by {labeller}: evasion not measured."
