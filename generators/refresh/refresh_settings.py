@@ -73,10 +73,10 @@ class RoundSettings(_Section):
     )
     weak_detector: Literal["rank", "gate"] = Field(
         "rank",
-        description="What a detector does that had too few prompts to choose its threshold on, or whose "
-        "threshold does not hold on the test split: rank, its scores only choose the likeliest candidates of "
-        "each request (`keep`), and the target decides; or gate, it turns away what it calls accepted, like "
-        "any other.",
+        description="Used where validation had too few prompts to choose a threshold on, or where the "
+        "threshold does not hold on the test split. rank: the detector's scores only choose the likeliest "
+        "candidates of each request (`keep`), and the target decides. gate: the detector turns away what it "
+        "calls accepted, as others do.",
     )
     words: Literal["attributed", "random"] = Field(
         "attributed",

@@ -27,19 +27,19 @@ class AggregateSettings(BaseModel):
     min_rejections: int = Field(
         5,
         ge=1,
-        description="OVERBENCH-HARD: refused by so many different checkpoints at least (the paper: 5 "
-        "models); with min_checkpoints, by so many targets.",
+        description="OVERBENCH-HARD: prompts that at least this many different checkpoints refuse (the "
+        "paper: 5 models). With min_checkpoints it counts targets.",
     )
     min_checkpoints: int | None = Field(
         None,
         ge=1,
-        description="OVERBENCH-HARD: if fewer different checkpoints than min_rejections will do, how many. "
-        "Several configurations of one checkpoint then count as several targets.",
+        description="OVERBENCH-HARD: how many different checkpoints must refuse a prompt, where fewer than "
+        "min_rejections are enough. Several configurations of one checkpoint then count as several targets.",
     )
     hard_targets: tuple[str, ...] = Field(
         (),
-        description="NAME[,NAME]: the targets whose refusals choose OVERBENCH-HARD, or all. Default: those "
-        "without a system instruction, since following one that orders refusal is no over-refusal.",
+        description="The targets whose refusals choose OVERBENCH-HARD: NAME[,NAME], or all. Default: the "
+        "targets without a system instruction. A model that follows an order to refuse does not over-refuse.",
     )
     refused_only: bool = Field(
         False,
