@@ -15,7 +15,7 @@ from overbench.report.stats.comparisons import (
     paired_test,
     ranking_agreement,
 )
-from overbench.report.stats.matrix import ResponseMatrix, matrix_from_tables
+from overbench.report.stats.matrix import ResponseMatrix, label_counts, matrix_from_tables
 from overbench.report.stats.rates import (
     feature_percentiles,
     leave_source_out,
@@ -317,3 +317,11 @@ def test_a_target_that_refused_nothing_ranks_nothing():
     assert np.isnan(nothing.percentiles).all()
     no_words = feature_percentiles(matrix(["rr"]))
     assert (no_words.features, no_words.ranked, no_words.percentiles.shape) == ((), 0, (0, 2))
+
+
+def test_label_counts_stand_in_the_order_of_names():
+    """DuckDB gives its groups in any order, another one each time."""
+    names = [f"model-{number}" for number in range(300)]
+    rows = [{"id": "1", "target": name, "label": "refused", "labelled_by": "rules"} for name in names]
+    cells = pa.Table.from_pylist(rows, schema=arrow_schema(MATRIX_COLUMNS))
+    assert [count.target for count in label_counts("set", cells)] == sorted(names)

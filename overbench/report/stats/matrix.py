@@ -268,7 +268,7 @@ class LabelCount:
 
 
 def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
-    """By target and labeller.
+    """By target and labeller, in the order of their names.
 
     Args:
         cells: as :meth:`overbench_tasks.outcomes.release_files.Release.matrix` gives them.
@@ -293,10 +293,13 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
             labels=dict(zip(LABELS, (*of_labels, unscored), strict=True)),
             blocked=blocked,
             conflicts=conflicts,
-            reasons=Counter(filter(None, reasons or ())),
+            reasons=Counter(sorted(filter(None, reasons or ()))),
             blocks=blocks.get((target, labelled_by), {}),
         )
-        for target, labelled_by, *of_labels, blocked, unscored, conflicts, reasons in found
+        # DuckDB gives groups, and what is in them, in any order.
+        for target, labelled_by, *of_labels, blocked, unscored, conflicts, reasons in sorted(
+            found, key=lambda row: row[:2]
+        )
     ]
 
 
