@@ -428,7 +428,7 @@ def test_order_is_kept_and_company_does_not_matter(loaded: Detector, monkeypatch
 def test_long_prompts_are_truncated(loaded: Detector) -> None:
     head = "word1 " * 38  # with [CLS] and [SEP] the 40 positions that the encoder has
     plain, longer = loaded.log_odds([head, head + "steal " * 10])
-    assert plain == longer
+    assert plain == pytest.approx(longer, abs=1e-6)  # rows of one batch may differ in the last bits
     assert loaded.log_odds(["steal " + head])[0] != pytest.approx(plain, abs=1e-3)
 
 
