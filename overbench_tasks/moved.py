@@ -33,6 +33,7 @@ MOVED = {
     "generators.release.read": "overbench_tasks.outcomes.release_files",
     "generators.targets.naming": "overbench_tasks.outcomes.target_names",
     "generators.targets.ways_of_asking": "overbench_tasks.outcomes.target_configs",
+    "overbench_tasks.chat.outcome": "overbench_tasks.chat.response",
     "overbench_tasks.classifier": "overbench_tasks.labellers.classifier",
     "overbench_tasks.judge": "overbench_tasks.labellers.judge",
     "overbench_tasks.logs": "overbench_tasks.outcomes.logs",

@@ -25,7 +25,7 @@ from overbench_tasks.chat.batch_files import BatchFiles, BatchPending
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request, concerning
-from overbench_tasks.chat.outcome import Failure, Outcome
+from overbench_tasks.chat.response import Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.text import as_data
 

@@ -17,7 +17,7 @@ from generators.categories.keywords import OR_BENCH_CATEGORIES, Categorised, OrB
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning, settings_from_words
-from overbench_tasks.chat.outcome import Failure, Outcome
+from overbench_tasks.chat.response import Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import CATEGORIES, Category

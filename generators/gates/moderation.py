@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from generators.gates.moderation_classifier import ClassifierModel, ModerationClassifier, Vote, VoteWord
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning
-from overbench_tasks.chat.outcome import JUDGE_BLOCKED, Failure, Outcome
+from overbench_tasks.chat.response import JUDGE_BLOCKED, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import benign_majority

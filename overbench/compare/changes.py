@@ -10,11 +10,13 @@ from functools import cached_property, partial
 from typing import Final, Literal
 
 from generators.words import exclusions, pool_form, spans
-from overbench.compare.sides import PromptAnswers, Side, agreed_label
+from overbench.compare.sides import Side
 from overbench.report.stats.comparisons import holm, paired_test
 from overbench.report.stats.rates import MIN_FEATURE_PROMPTS, feature_key
 from overbench_tasks.metrics import Rate, paired_interval
 from overbench_tasks.metrics.refusal_rates import Z_95
+from overbench_tasks.outcomes.outcome import Outcome
+from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side
 from overbench_tasks.records import Label, PromptLabel
 
 WordKind = Literal["attributed word", "named word", "word"]
@@ -41,9 +43,9 @@ class Measure:
     prompt_label: PromptLabel
     counts: frozenset[Label]
 
-    def share(self, one: PromptAnswers) -> float | None:
+    def share(self, outcome: Outcome) -> float | None:
         """The share of a prompt's scored replies that count, in [0, 1]; None without a scored reply."""
-        return sum(one.labels[label] for label in self.counts) / one.scored if one.scored else None
+        return outcome.share(self.counts)
 
 
 MEASURES: Final = (
@@ -235,33 +237,44 @@ class MeasuredChange:
     pairs: tuple[PromptPair, ...]
 
 
+def joined_sides(base: Side, new: Side) -> dict[str, PromptSide]:
+    """Prompt id -> the side that the files of BASE and NEW together give it."""
+    given: dict[str, set[PromptSide]] = defaultdict(set)
+    for outcomes in (base.outcomes, new.outcomes):
+        for identity, outcome in outcomes.items():
+            given[identity] |= outcome.given_sides
+    return {identity: joined_side(sides) for identity, sides in given.items()}
+
+
+def contradictions(base: Side, new: Side) -> int:
+    """How many prompts one file of BASE or NEW calls safe and another unsafe."""
+    everything = [*base.outcomes.items(), *new.outcomes.items()]
+    safe = {identity for identity, outcome in everything if "safe" in outcome.given_sides}
+    return len(safe & {identity for identity, outcome in everything if "unsafe" in outcome.given_sides})
+
+
 def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
     """Pair the prompts of one kind by id, and count.
 
-    Raises:
-        OverbenchError: a prompt that is safe on one side and unsafe on the other.
+    A prompt that one file calls safe and another unsafe counts as unsafe:
+    :func:`~overbench_tasks.prompts.prompt_labels.joined_side`.
     """
-    known = {
-        identity: agreed_label(one.prompt, one.prompt_label, other.prompt_label)
-        for identity, one in base.answers.items()
-        if (other := new.answers.get(identity)) is not None
-    }
-    ours = [identity for identity, label in known.items() if (label or "safe") == measure.prompt_label]
+    sides = joined_sides(base, new)
     asked = [
-        sum(
-            (known.get(one) or answers.prompt_label or "safe") == measure.prompt_label
-            for one, answers in found
-        )
-        for found in (base.answers.items(), new.answers.items())
+        sum(sides[identity] == measure.prompt_label for identity in side.outcomes) for side in (base, new)
     ]
-    common = [(base.answers[identity], new.answers[identity]) for identity in ours]
+    common = [
+        (outcome, new.outcomes[identity])
+        for identity, outcome in base.outcomes.items()
+        if identity in new.outcomes and sides[identity] == measure.prompt_label
+    ]
     unscored = sum(not before.scored for before, _ in common), sum(not after.scored for _, after in common)
     pairs, replies = [], []
     for before, after in common:
         first, second = measure.share(before), measure.share(after)
         if first is None or second is None:
             continue
-        words, words_are = _told_words(before, after)
+        words, words_are = _words(before, after)
         category, sets = before.category or after.category, frozenset(before.sets | after.sets)
         pairs.append(PromptPair(before.prompt, first, second, sets, category, words, words_are))
         replies.append((before.scored, after.scored))
@@ -280,15 +293,15 @@ def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
     )
 
 
-def _told_words(before: PromptAnswers, after: PromptAnswers) -> tuple[frozenset[str], WordKind]:
+def _words(before: Outcome, after: Outcome) -> tuple[frozenset[str], WordKind]:
     """The words of a prompt by which it is grouped, and whose they are."""
-    told: dict[WordKind, tuple[str, ...]] = {
+    candidates: dict[WordKind, tuple[str, ...]] = {
         "attributed word": before.features or after.features,
-        "named word": before.named or after.named,
+        "named word": before.named_words or after.named_words,
     }
-    for kind, words in told.items():
-        if found := frozenset(feature_key(word) for word in words) - {""}:
-            return found, kind
+    for kind, words in candidates.items():
+        if keys := frozenset(feature_key(word) for word in words) - {""}:
+            return keys, kind
     return frozenset(content_words(before.prompt)), "word"
 
 

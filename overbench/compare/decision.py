@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final, Literal
 
-from overbench.compare.changes import MEASURES, GroupChange, MeasuredChange, corrected, measured_change
+from overbench.compare.changes import (
+    MEASURES,
+    GroupChange,
+    MeasuredChange,
+    contradictions,
+    corrected,
+    measured_change,
+)
 from overbench.compare.compare_settings import CompareSettings
 from overbench.compare.sides import Side
 from overbench_tasks.errors import OverbenchError
@@ -101,22 +108,22 @@ def _check(base: Side, new: Side) -> None:
             f"BASE and NEW are the same: {base.name} from {', '.join(map(str, sorted(base.read_from)))}. "
             "Name two runs or two targets."
         )
-    for identity in base.answers.keys() & new.answers.keys():
-        labellers = base.answers[identity].labelled_by | new.answers[identity].labelled_by
+    for identity in base.outcomes.keys() & new.outcomes.keys():
+        labellers = base.outcomes[identity].labelled_by | new.outcomes[identity].labelled_by
         if len(labellers) > 1:
             raise OverbenchError(
                 "Replies to one prompt were labelled by different labellers or versions, whose labels do not "
                 f"compare: {', '.join(sorted(labellers))}. Give the logs of both sides and --relabel, which "
                 "labels all replies anew."
             )
-    if base.answers.keys().isdisjoint(new.answers):
+    if base.outcomes.keys().isdisjoint(new.outcomes):
         tasks = [
-            ", ".join(sorted({name for one in side.answers.values() for name in one.sets}))
+            ", ".join(sorted({name for one in side.outcomes.values() for name in one.sets}))
             for side in (base, new)
         ]
         raise OverbenchError(
-            f"No prompt is on both sides: BASE was asked {len(base.answers):,} of {tasks[0]}, NEW "
-            f"{len(new.answers):,} of {tasks[1]}. Run the same tasks for both."
+            f"No prompt is on both sides: BASE was asked {len(base.outcomes):,} of {tasks[0]}, NEW "
+            f"{len(new.outcomes):,} of {tasks[1]}. Run the same tasks for both."
         )
 
 
@@ -168,10 +175,13 @@ def _judged(overall: GroupChange, settings: CompareSettings) -> tuple[State, str
 def _notes(base: Side, new: Side) -> Iterator[str]:
     for name, side in (("BASE", base), ("NEW", new)):
         yield from (f"{name}: {note}" for note in side.notes)
-        others = len(side.answers.keys() - (new if side is base else base).answers.keys())
+        others = len(side.outcomes.keys() - (new if side is base else base).outcomes.keys())
         if others:
             yield f"In no figure: {number_of(others, 'prompt')} of {name} that the other side was not asked."
-    if told := differing([base.target, new.target]):
-        yield f"The two were asked in different ways: {described(told)}."
+    if contradictory := contradictions(base, new):
+        prompts = number_of(contradictory, "prompt")
+        yield f"Counted as unsafe: {prompts}, safe in one file and unsafe in another."
+    if differences := differing([base.target, new.target]):
+        yield f"The two were asked in different ways: {described(differences)}."
     if base.target.checkpoint == new.target.checkpoint and base.name != new.name:
         yield "One checkpoint, asked in two ways."

@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
 
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import label_by_rules
+from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes, release_outcomes
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
-from overbench_tasks.outcomes.reply_rows import SAMPLES, label_rows, reply_row
 from overbench_tasks.outcomes.short_names import short_names
 from overbench_tasks.outcomes.target_configs import joined
 from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
-from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_labels import told_label
-from overbench_tasks.prompts.whose_features import attributed_features, named_features
-from overbench_tasks.records import LABELS, Label, PromptLabel, Verdict
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.tables import read_table
-
-HARD_SET: Final = "overbench_hard"
-
-
-@dataclass(slots=True)
-class PromptAnswers:
-    """What one target did with one prompt.
-
-    Attributes:
-        prompt_label: None where the log or release doesn't say, as those of earlier versions don't: safe.
-        features: the words that attribution found, where a refresh made the prompt.
-        named: of any other prompt the words that its writer or file names.
-        sets: the tasks or sources that it was asked in.
-        labels: how many of its replies have each label; several where it was asked several times.
-        labelled_by: whoever labelled them.
-    """
-
-    prompt: str
-    prompt_label: PromptLabel | None = None
-    category: str | None = None
-    features: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    sets: set[str] = field(default_factory=set)
-    labels: Counter[Label] = field(default_factory=Counter)
-    labelled_by: set[str] = field(default_factory=set)
-
-    @property
-    def scored(self) -> int:
-        """How many replies have a label."""
-        return self.labels.total() - self.labels["unscored"]
 
 
 @dataclass(frozen=True)
@@ -61,13 +24,13 @@ class Side:
 
     Attributes:
         target: who was asked, and how.
-        answers: what it did by prompt, under :func:`~overbench_tasks.prompts.prompt_id` of its text.
+        outcomes: what it did, by the prompt's id.
         read_from: the logs, or the release's folder.
         notes: for people, on what was read.
     """
 
     target: TargetRecord
-    answers: Mapping[str, PromptAnswers]
+    outcomes: Mapping[str, Outcome]
     read_from: frozenset[Path]
     notes: tuple[str, ...] = ()
 
@@ -104,7 +67,7 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
     logs = [log for log in logs if log.target.target == name]
     return Side(
         joined(log.target for log in logs)[name],
-        _logged_answers(logs, relabel),
+        by_prompt(_logged_outcomes(logs, relabel)),
         frozenset(log.run.file for log in logs),
         (*others, *notes_on_parts(logs), *(notes if wanted else ())),
     )
@@ -139,88 +102,19 @@ def _chosen(names: Iterable[str], wanted: str | None, place: str) -> str:
     raise OverbenchError(f"{place.removesuffix(f':{wanted}')} has no target {wanted!r}. {hint}")
 
 
-def _logged_answers(logs: Sequence[Log], relabel: bool) -> dict[str, PromptAnswers]:
-    from tqdm import tqdm
-
-    answers: dict[str, PromptAnswers] = {}
-    for log in logs:
-        source = log.run.metadata.get("overbench_source")
-        # Only the last part: where a file lies on somebody's machine is nobody else's business.
-        name = f"{log.run.task} ({Path(str(source)).name})" if source else log.run.task
-        labelled_by = f"rules {RULES_VERSION}" if relabel else log.run.labelled_by
-        rows = tqdm(
-            _rows(log.run.file, relabel), log.run.file.name, unit=" replies", disable=None, leave=False
-        )
-        for doc, verdicts, where in rows:
-            one = answers.setdefault(prompt_id(doc["prompt"]), PromptAnswers(doc["prompt"]))
-            _describe(one, doc, where)
-            one.sets.add(name)
-            one.labelled_by.add(labelled_by)
-            one.labels.update(verdict.label for verdict in verdicts)
-    return answers
-
-
-def _rows(file: Path, relabel: bool) -> Iterator[tuple[Mapping[str, Any], Sequence[Verdict], str]]:
-    """(doc, verdicts, where) of each prompt of a sample log, by its first filter."""
-    first = None
-    for where, raw in read_table(file):
-        row = reply_row(raw, SAMPLES, where)
-        first = row.filter if first is None else first
-        if row.filter == first:
-            [(_, verdicts)] = label_rows([row], label_by_rules) if relabel else [(row, row.logged or ())]
-            yield raw["doc"], verdicts, where
-
-
-def _describe(one: PromptAnswers, row: Mapping[str, Any], where: str) -> None:
-    """Add what a row says of its prompt."""
-    one.prompt_label = agreed_label(one.prompt, one.prompt_label, told_label(row, where))
-    one.category = one.category or row.get("category")
-    one.features = one.features or attributed_features(row)
-    one.named = one.named or named_features(row)
-
-
-def agreed_label(prompt: str, *said: PromptLabel | None) -> PromptLabel | None:
-    """What files say of a prompt, where any says something.
-
-    Raises:
-        OverbenchError: one says safe, another unsafe.
-    """
-    found = set(said) - {None}
-    if len(found) > 1:
-        raise OverbenchError(
-            f"The prompt {prompt[:80]!r} is safe in one file and unsafe in another. Mend the prompt file "
-            "that is wrong, and run the task again."
-        )
-    return next(iter(found), None)
-
-
 def _release_side(release: Release, folder: Path, wanted: str | None) -> Side:
-    import pyarrow.compute as pc
-
     targets = {target.target: target for target in release.targets()}
     name = _chosen(targets, wanted, str(folder))
-    answers: dict[str, PromptAnswers] = {}
-    hard = set(release.prompts(hard=True, columns=("id",))["id"].to_pylist())
-    columns = ("id", "prompt", "category", "features", "round", "sources")
-    kinds: dict[PromptLabel, Any] = {"safe": release.prompts(columns=columns)}
-    if (unsafe := release.unsafe_prompts(columns)) is not None:
-        kinds["unsafe"] = unsafe
-    for kind, prompts in kinds.items():
-        cells = release.matrix(unsafe=kind == "unsafe")
-        own = {row["id"]: row for row in cells.filter(pc.equal(cells["target"], name)).to_pylist()}
-        for row in prompts.to_pylist():
-            if (cell := own.get(row["id"])) is None:
-                continue
-            one = answers.setdefault(prompt_id(row["prompt"]), PromptAnswers(row["prompt"]))
-            _describe(one, {**row, "prompt_label": kind}, str(release.folder))
-            one.sets |= {*(row["sources"] or ()), *([HARD_SET] if row["id"] in hard else ())}
-            one.labels.update(_cell_labels(cell))
-            one.labelled_by |= {cell["labelled_by"]} - {None}
-    return Side(targets[name], answers, frozenset([release.folder.resolve()]))
+    outcomes = by_prompt(release_outcomes(release, name))
+    return Side(targets[name], outcomes, frozenset([release.folder.resolve()]))
 
 
-def _cell_labels(cell: Mapping[str, Any]) -> dict[Label, int]:
-    """How many verdicts of a cell have each label; without counts all are as its label."""
-    if cell.get("refused") is not None:
-        return {label: cell[label] for label in LABELS}
-    return {cell["label"]: cell["verdicts"] or 1}
+def _logged_outcomes(logs: Sequence[Log], relabel: bool) -> Iterator[Outcome]:
+    from tqdm import tqdm
+
+    for log in logs:
+        if relabel:
+            outcomes = log_outcomes(log.run, label_by_rules, f"rules {RULES_VERSION}")
+        else:
+            outcomes = log_outcomes(log.run)
+        yield from tqdm(outcomes, log.run.file.name, unit=" replies", disable=None, leave=False)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.outcomes.logs import read_run, reply_files
+from overbench_tasks.outcomes.outcome import majority_label
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.outcomes.target_configs import how_asked
 from overbench_tasks.outcomes.target_names import name_target, public_arguments
@@ -86,8 +88,8 @@ class RunPrompts:
     """What a run's sample logs hold, by their logged labels.
 
     Attributes:
-        refused: the safe prompts that most replies refuse, each once.
-        unsafe: unsafe prompts, each once -> whether most replies refuse it, as they should.
+        refused: the safe prompts whose label is refused, each once.
+        unsafe: unsafe prompts, each once -> whether its label is refused, as it should be.
         instructions: the system instructions that the run was asked with; "": none.
     """
 
@@ -123,10 +125,10 @@ def refused_prompts(logs: Sequence[str]) -> RunPrompts:
         with contextlib.suppress(OverbenchError):  # a log without its results doesn't say
             instructions.add(read_run(file).system_instruction or "")
         for row in read_replies(file):
-            labels = [verdict.label for verdict in row.logged or ()]
-            refused = 2 * labels.count("refused") > len(labels)
+            labels = Counter(verdict.label for verdict in row.logged or ())
             if not row.prompt or not row.prompt.strip() or not labels:
                 continue
+            refused = majority_label(labels) == "refused"
             if row.prompt_label == "unsafe":
                 unsafe.setdefault(row.prompt, refused)
             elif refused:

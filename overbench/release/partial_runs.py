@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from overbench_tasks.metrics.until_width import SideSoFar, estimate_text
 from overbench_tasks.outcomes.logs import LoggedRun
-from overbench_tasks.outcomes.reply_rows import read_replies
+from overbench_tasks.outcomes.outcome import log_outcomes
 from overbench_tasks.text import printable
 
 PART_KEYS = frozenset({"overbench_subset", "overbench_asked_of"})
@@ -39,10 +39,9 @@ def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
     """
     totals = _totals(run)
     shares: dict[str, list[float]] = {label: [] for label in totals}
-    for row in read_replies(run.file) if totals else ():
-        scored = [one.label == "refused" for one in row.logged or () if one.label != "unscored"]
-        if scored and row.prompt_label in shares:
-            shares[row.prompt_label].append(sum(scored) / len(scored))
+    for outcome in log_outcomes(run) if totals else ():
+        if outcome.side in shares and (share := outcome.share()) is not None:
+            shares[outcome.side].append(share)
     return {label: SideSoFar(sum(found), len(found), totals[label]) for label, found in shares.items()}
 
 

@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, NamedTuple
 from overbench.release.partial_runs import PART_KEYS, part_notes, random_part
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, find_runs, left_out
+from overbench_tasks.outcomes.outcome import log_outcomes
 from overbench_tasks.outcomes.outcome_tables import BY, OutcomeTable
 from overbench_tasks.outcomes.release_files import (
     PROMPTS_FILE,
@@ -32,7 +33,6 @@ from overbench_tasks.outcomes.release_files import (
     read_columns,
     read_release,
 )
-from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.outcomes.target_configs import disambiguate
 from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, decoding_of, name_target
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
@@ -162,8 +162,8 @@ def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict
         run, of_target = log.run, found[log.target.target]
         part = random_part(run)
         if part is not None and (total := part.totals.get(label)):
-            rows = (row for row in read_replies(run.file) if row.prompt_label == label)
-            scored = {row.prompt for row in rows if any(one.label != "unscored" for one in row.logged or ())}
+            outcomes = (outcome for outcome in log_outcomes(run) if outcome.side == label)
+            scored = {outcome.prompt for outcome in outcomes if outcome.scored}
             if not scored.isdisjoint(prompts):  # repeats have the same prompts first
                 left = NotAsked(total - len(scored), part.width is not None)
                 of_target[run.task] = min(left, of_target.get(run.task, left))

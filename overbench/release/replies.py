@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from overbench.release.build import BATCH, Workspace, chunks
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import label_by_rules
 from overbench_tasks.outcomes.outcome_tables import EMPTY, OutcomeTable
 from overbench_tasks.outcomes.reply_rows import ReplyRow, label_batch, read_replies
 from overbench_tasks.records import Pair, Verdict
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
-from overbench_tasks.text import encodable
+from overbench_tasks.text import encodable, excerpt
 
 LONGEST_QUOTE: Final = 600
 """Characters of a reply that are kept for a report."""
@@ -48,16 +49,22 @@ def relabel_run(work: Workspace, place: int) -> None:
 def _sample_rows(file: Path) -> Iterator[Reply]:
     for row in read_replies(file):
         for reply, verdict in zip(row.replies, row.logged or (), strict=True):
-            yield _reply(row.prompt, verdict, row.prompt_label == "unsafe", reply[:LONGEST_QUOTE])
+            yield _reply(row.prompt, verdict, _is_unsafe(row), reply[:LONGEST_QUOTE])
 
 
 def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
     found = zip(rows, label_batch(rows, label_by_rules), strict=True)
-    return [
-        _reply(row.prompt, verdict, row.prompt_label == "unsafe")
-        for row, verdicts in found
-        for verdict in verdicts
-    ]
+    return [_reply(row.prompt, verdict, _is_unsafe(row)) for row, verdicts in found for verdict in verdicts]
+
+
+def _is_unsafe(row: ReplyRow) -> bool:
+    """Whether a row's prompt should be declined. A contested prompt is on neither side of a release."""
+    if row.prompt_label == "contested":
+        raise OverbenchError(
+            f"Expected safe and unsafe prompts in the logs, found contested: {excerpt(row.prompt or '')}. "
+            "A release has no place for contested prompts. Leave their logs out."
+        )
+    return row.prompt_label == "unsafe"
 
 
 def _labelled(pairs: Sequence[Pair]) -> list[Reply]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from overbench.release.release_inputs import Log, apart, find_logs, one_labeller
 from overbench.subset.subset import SubsetEstimate, SubsetMark, estimates, released_name
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes
 from overbench_tasks.outcomes.release_files import Release
-from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
+from overbench_tasks.outcomes.reply_rows import ReplyRow, read_replies
 from overbench_tasks.outcomes.target_names import Aliases
-from overbench_tasks.tables import read_table
 
 
 def estimate_from_logs(
@@ -33,20 +33,15 @@ def estimate_from_logs(
     logs, _, more = apart(logs, [], Aliases())
     marks: dict[SubsetMark, Path] = {}
     of_subset: list[Log] = []
-    replies: dict[str, dict[str, list[bool]]] = {}
+    outcomes: dict[str, list[Outcome]] = {}
     for log in logs:
-        first = mark = None
-        for where, raw in read_table(log.run.file):
-            row = reply_row(raw, SAMPLES, where)
-            first = row.filter if first is None else first
-            if (mark := SubsetMark.parsed(raw["doc"].get("subset"))) is None:
-                break
-            if row.filter == first:
-                marks.setdefault(mark, log.run.file)
-                scored = [one.label == "refused" for one in row.logged or () if one.label != "unscored"]
-                replies.setdefault(log.target.target, {}).setdefault(row.id, []).extend(scored)
-        if mark is not None:
-            of_subset.append(log)
+        first = next(read_replies(log.run.file))
+        if _mark(first) is None:
+            continue
+        for mark in filter(None, map(_mark, read_replies(log.run.file))):
+            marks.setdefault(mark, log.run.file)
+        of_subset.append(log)
+        outcomes.setdefault(log.target.target, []).extend(log_outcomes(log.run))
     if len(marks) != 1:
         found = "; ".join(f"{file}: {mark}" for mark, file in marks.items()) or "none"
         raise OverbenchError(
@@ -62,7 +57,16 @@ def estimate_from_logs(
         )
     one_labeller([], of_subset)
     shares = {
-        target: {one: sum(refused) / len(refused) for one, refused in found.items() if refused}
-        for target, found in replies.items()
+        target: {
+            identity: share
+            for identity, outcome in by_prompt(of_target).items()
+            if (share := outcome.share()) is not None
+        }
+        for target, of_target in outcomes.items()
     }
     return mark, estimates(release, shares, mark.seed), [*notes, *more]
+
+
+def _mark(row: ReplyRow) -> SubsetMark | None:
+    """What the prompt's row says of the subset that it is of."""
+    return SubsetMark.parsed(row.doc.get("subset"))

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.endpoint import Request
-from overbench_tasks.chat.outcome import (
+from overbench_tasks.chat.response import (
     AttemptError,
     ChatReply,
     Failure,

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from overbench_tasks.chat.outcome import ChatReply, Failure
+from overbench_tasks.chat.response import ChatReply, Failure
 from overbench_tasks.errors import OverbenchError
 
 logger = logging.getLogger(__name__)

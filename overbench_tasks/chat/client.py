@@ -1,7 +1,7 @@
 """Asks a model behind an OpenAI-compatible API many things at once, and pays for nothing twice.
 
 A reply is on file the moment it arrives. A request that is not answered is a
-:class:`~overbench_tasks.chat.outcome.Failure`, kept apart: an outage never becomes text.
+:class:`~overbench_tasks.chat.response.Failure`, kept apart: an outage never becomes text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tqdm import tqdm
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.endpoint import URL_VARIABLE, EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED, InFlight, run_in_thread
-from overbench_tasks.chat.outcome import (
+from overbench_tasks.chat.response import (
     AttemptError,
     ChatReply,
     Failure,

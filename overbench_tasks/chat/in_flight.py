@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
-from overbench_tasks.chat.outcome import AttemptError, ChatReply, Failure, Outcome
+from overbench_tasks.chat.response import AttemptError, ChatReply, Failure, Outcome
 from overbench_tasks.text import number_of
 
 MAX_BACKOFF_SEC: Final = 30.0

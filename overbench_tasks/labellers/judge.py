@@ -31,7 +31,7 @@ from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import OPENAI_URL, EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED
-from overbench_tasks.chat.outcome import JUDGE_BLOCKED, ChatReply, Failure, Outcome
+from overbench_tasks.chat.response import JUDGE_BLOCKED, ChatReply, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import Verdict

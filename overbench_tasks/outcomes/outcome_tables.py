@@ -52,7 +52,7 @@ EMPTY: Final = "empty"
 """Why what is unscored is so."""
 
 
-class Outcome(NamedTuple):
+class OutcomeRow(NamedTuple):
     """One row: what ``model`` did with ``prompt``, in our words.
 
     Attributes:
@@ -103,7 +103,7 @@ class OutcomeTable:
             )
         return notes
 
-    def rows(self) -> Iterator[tuple[str, Outcome]]:
+    def rows(self) -> Iterator[tuple[str, OutcomeRow]]:
         """("file, line 3", row) of each row that has a prompt.
 
         Raises:
@@ -157,7 +157,7 @@ class OutcomeTable:
         return row
 
 
-def _outcome(row: dict[str, Any], where: str) -> Outcome:
+def _outcome(row: dict[str, Any], where: str) -> OutcomeRow:
     model = row["model"]
     if not isinstance(model, str) or not model.strip():
         raise OverbenchError(f"{where}: expected the name of a model, got {model!r}. Fill or remove the row.")
@@ -171,10 +171,10 @@ def _outcome(row: dict[str, Any], where: str) -> Outcome:
         )
     reply = row.get("reply")
     reply = encodable(reply) if isinstance(reply, str) else ""
-    return Outcome(row, encodable(str(row["prompt"])), " ".join(encodable(model).split()), label, reply)
+    return OutcomeRow(row, encodable(str(row["prompt"])), " ".join(encodable(model).split()), label, reply)
 
 
-def _target(row: Outcome) -> TargetRecord:
+def _target(row: OutcomeRow) -> TargetRecord:
     """How a row's model was asked, as far as the table tells."""
     checkpoint, system = (row.raw.get(name) for name in ("checkpoint", "system_instruction"))
     return TargetRecord(

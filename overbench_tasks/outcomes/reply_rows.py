@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LabelReplies, Verdict
 from overbench_tasks.tables import read_table
@@ -44,7 +45,8 @@ class ReplyRow:
         replies: at least one; more than one where the run had repeats.
         logged: the verdicts that the file holds, one per reply; None where it holds none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
-        prompt_label: ``safe`` or ``unsafe``; a log that doesn't say is of safe prompts.
+        prompt_label: ``safe``, ``unsafe`` or ``contested``; a log that doesn't say is of safe prompts.
+        doc: of a sample log, the prompt's row as the task had it.
     """
 
     id: str
@@ -52,7 +54,8 @@ class ReplyRow:
     replies: tuple[str, ...]
     logged: tuple[Verdict, ...] | None = None
     filter: str = ""
-    prompt_label: str = "safe"
+    prompt_label: PromptSide = "safe"
+    doc: Mapping[str, Any] = field(default_factory=dict)
 
     def standing(self) -> list[Verdict | None]:
         """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
@@ -113,7 +116,8 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
         tuple(replies),
         verdicts,
         str(raw["filter"]),
-        str(raw["doc"].get("prompt_label") or "safe"),
+        side_of(raw["doc"], where) or "safe",
+        raw["doc"],
     )
 
 

@@ -1,12 +1,15 @@
-"""Which prompts are safe and which unsafe, as a table says it."""
+"""Which side a prompt is on, as a table or a sample log says it: safe or unsafe, or contested."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import PROMPT_LABELS, PromptLabel
+
+PromptSide = Literal["safe", "unsafe", "contested"]
+"""What should be done with a prompt: answer it, decline it, or either (reasonable people differ)."""
 
 LABEL_COLUMNS: Final = ("prompt_label", "label", "should_refuse")
 """Where a row may say it."""
@@ -41,3 +44,19 @@ def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
             "should_refuse). Mend the row, or keep one of them."
         )
     return next(iter(said), None)
+
+
+def side_of(row: Mapping[str, Any], where: str) -> PromptSide | None:
+    """The side that a row gives its prompt; None where it gives none.
+
+    Raises:
+        OverbenchError: as :func:`told_label`.
+    """
+    return "contested" if row.get("prompt_label") == "contested" else told_label(row, where)
+
+
+def joined_side(sides: Iterable[PromptSide]) -> PromptSide:
+    """The side of a prompt about which files differ: ``unsafe`` where any file says so, so that no rate of
+    over-refusal counts it; ``safe`` where no file says anything."""
+    given = set(sides)
+    return "unsafe" if "unsafe" in given else "contested" if "contested" in given else "safe"

@@ -31,8 +31,8 @@ import requests
 from lm_eval.models.anthropic_llms import AnthropicChat
 from lm_eval.models.openai_completions import LocalChatCompletion, OpenAIChatCompletion
 
-from overbench_tasks.chat.outcome import AttemptError, failed_response, is_secret
 from overbench_tasks.chat.provider_shapes import CUT
+from overbench_tasks.chat.response import AttemptError, failed_response, is_secret
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import ModelReply, read_response
 from overbench_tasks.text import number_of

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from overbench_tasks.chat.outcome import AttemptError
 from overbench_tasks.chat.provider_shapes import (
     BROKEN,
     CUT,
@@ -20,6 +19,7 @@ from overbench_tasks.chat.provider_shapes import (
     text_of,
     withheld,
 )
+from overbench_tasks.chat.response import AttemptError
 from overbench_tasks.records import PROVIDER, UNKNOWN_BLOCK, Label, Verdict
 from overbench_tasks.refusal import gives_something
 

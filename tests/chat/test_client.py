@@ -40,7 +40,7 @@ from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED, Pace, estimated_tokens, run_in_thread
-from overbench_tasks.chat.outcome import ChatReply, Failure, Outcome, failed_response, retry_after_sec
+from overbench_tasks.chat.response import ChatReply, Failure, Outcome, failed_response, retry_after_sec
 from overbench_tasks.errors import OverbenchError
 
 NOBODY = "http://127.0.0.1:9/v1"

@@ -259,7 +259,8 @@ class TestBadInput:
         assert "max_increase" in overbench("compare", base, other, "--max_increase", 2, code=2)
         safe = log(tmp_path / "safe", {"complied": KILL}, prompt_label="safe")
         unsafe = log(tmp_path / "unsafe", {"complied": KILL}, prompt_label="unsafe")
-        assert "is safe in one file and unsafe in another" in overbench("compare", safe, unsafe, code=2)
+        note = f"Counted as unsafe: {len(KILL)} prompts, safe in one file and unsafe in another."
+        assert note in overbench("compare", safe, unsafe, code=2)
         strange = log(tmp_path / "strange", {"complied": KILL}, prompt_label="bad")
         assert "expected 'prompt_label' to be safe or unsafe, got 'bad'" in overbench(
             "compare", strange, safe, code=2

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from provider_fakes import BEGUN, ROWS, Row
 
-from overbench_tasks.chat.outcome import AttemptError
 from overbench_tasks.chat.provider_shapes import ORDINARY, Withheld
+from overbench_tasks.chat.response import AttemptError
 from overbench_tasks.providers.model_reply import ModelReply, from_backend, read_response, settled
 from overbench_tasks.records import Verdict
 

@@ -1,4 +1,4 @@
-"""What comes of a request: a reply or a failure, and how a response of the endpoint is read as one."""
+"""A response of an endpoint, read as what came of the request: a reply or a failure."""
 
 from __future__ import annotations
 
