@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import label_by_rules
+from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.reply_rows import SAMPLES, label_rows, reply_row
 from overbench_tasks.outcomes.short_names import short_names

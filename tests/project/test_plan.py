@@ -34,7 +34,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "chat": ("errors", "tables", "text"),
     "providers": ("chat", "errors", "records", "refusal", "text"),
     "labellers": ("chat", "errors", "records", "refusal", "text"),
-    "outcomes": ("defences", "errors", "prompts", "providers", "records", "tables", "text"),
+    "outcomes": ("defences", "errors", "labellers", "prompts", "providers", "records", "tables", "text"),
     "review": ("errors", "labellers", "metrics", "outcomes", "prompts", "records", "tables", "text"),
     "lm_eval_compat": (),
     "filters": ("labellers", "providers", "records", "refusal"),
