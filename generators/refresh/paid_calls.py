@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 from generators.refresh.refresh_settings import BudgetSettings, RefreshSettings
 from generators.refresh.store import Spent
-from generators.targets.model_types import API_TYPES
 from generators.targets.target import TargetSettings
 from overbench_tasks.chat.endpoint import is_local
+from overbench_tasks.providers.model_types import API_TYPES
 from overbench_tasks.text import number_of
 
 JUDGE_TOKENS: Final = (510, 16)

@@ -22,7 +22,7 @@ MOST_MODULES = 15
 OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "moved": (),
     "overbench_tasks": ("moved",),
-    "autoload": (),
+    "autoload": ("providers",),
     "errors": (),
     "records": (),
     "defences": ("errors",),
@@ -38,7 +38,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "review": ("errors", "labellers", "metrics", "outcomes", "prompts", "records", "tables", "text"),
     "lm_eval_compat": (),
     "filters": ("labellers", "providers", "records", "refusal"),
-    "run_warnings": (),
+    "run_warnings": ("providers",),
     "task": (
         "overbench_tasks",
         "run_warnings",
