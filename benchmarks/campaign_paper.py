@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from campaign_scale import DRIVER_STEPS, HERE, KEPT
 
-from generators.refresh.paid_calls import JUDGED, TARGET_REPLY_TOKENS
+from generators.refresh.paid_calls import TARGET_REPLY_TOKENS
 from overbench.campaign.campaign_estimate import CampaignEstimate, TargetEstimate, estimate
 from overbench.campaign.campaign_plan import make_plan
 from overbench.campaign.campaign_settings import load_campaign
+from overbench_tasks.labellers.two_stage import SHARE_OF_JUDGE
 
 SHARD_PROMPTS = (50_000, 150_000)
 """The default, and shards of about half an hour at 10,000 tokens a second."""
@@ -57,7 +58,7 @@ def paper_table(rates: Rates) -> list[str]:
         size: held(lambda one, size=size: rates.load_minutes / 60 * _runs(one.calls, one.cells, size))
         for size in SHARD_PROMPTS
     }
-    judging = held(lambda one: one.calls * JUDGED["two-stage"] / rates.judged_per_second / 3600)
+    judging = held(lambda one: one.calls * SHARE_OF_JUDGE / rates.judged_per_second / 3600)
     calls = sum(one.calls for one in targets)
     in_refreshes = sum(one.refresh_calls for one in targets)
     whole = json.loads(KEPT.read_text())["whole"][-1]

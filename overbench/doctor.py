@@ -19,6 +19,7 @@ from generators.targets.target import TargetSettings
 from overbench_tasks import autoload
 from overbench_tasks.chat.endpoint import EndpointSettings
 from overbench_tasks.prompts import prompt_sets, refreshed, sources
+from overbench_tasks.providers.model_types import OUR_TYPES
 from overbench_tasks.text import number_of, printable
 
 TASKS = (
@@ -113,12 +114,12 @@ def _tasks() -> Iterator[Check]:
 
 
 def _model_types() -> Iterator[Check]:
-    names = ", ".join(autoload.MODEL_TYPES)
+    names = ", ".join(kind.name for kind in OUR_TYPES)
     try:
         from lm_eval.api.registry import get_model
 
-        for name in autoload.MODEL_TYPES:
-            get_model(name)
+        for kind in OUR_TYPES:
+            get_model(kind.name)
     except Exception as error:  # as above
         found = (
             f"lm-eval does not know {names} ({type(error).__name__}), which keep what a provider withholds"

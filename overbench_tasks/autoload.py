@@ -19,13 +19,6 @@ import sys
 INDEX_MODULE = "lm_eval.tasks._index"
 MODELS_MODULE = "lm_eval.models"
 
-MODEL_TYPES = {
-    "overbench-openai": "overbench_tasks.providers.backends:OverbenchOpenAI",
-    "overbench-local-chat": "overbench_tasks.providers.backends:OverbenchLocalChat",
-    "overbench-anthropic": "overbench_tasks.providers.backends:OverbenchAnthropic",
-}
-"""Name for ``--model`` -> the class, which lm-eval imports when it is asked for."""
-
 
 def tasks_path() -> str:
     """The folder of task configurations, for ``lm_eval --include_path``.
@@ -94,9 +87,11 @@ def _add_our_models(models_module) -> None:
     registry = getattr(sys.modules.get("lm_eval.api.registry"), "model_registry", None)
     if registry is None:
         return
-    for name, place in MODEL_TYPES.items():
-        if name not in registry:
-            registry.register(name, target=place)
+    from overbench_tasks.providers.model_types import OUR_TYPES
+
+    for kind in OUR_TYPES:
+        if kind.name not in registry:
+            registry.register(kind.name, target=kind.place)
 
 
 def _add_our_folder(index_module) -> None:

@@ -12,75 +12,44 @@ import json
 import logging
 import traceback
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lm_eval.api.filter import Filter
-from lm_eval.api.registry import register_filter
+from lm_eval.api.registry import filter_registry, register_filter
 
-from overbench_tasks.labellers.judge import Judge, JudgeSettings
-from overbench_tasks.labellers.registry import by_name
+from overbench_tasks.labellers.labeller import Labeller, LabellerKind
+from overbench_tasks.labellers.registry import filter_kinds
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LabelReplies, Pair, Verdict
-from overbench_tasks.refusal import label_reply
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
 
 
-@register_filter("overbench_rules")
-class RulesFilter(Filter):
-    """Labels every reply with the rules of :mod:`overbench_tasks.refusal`."""
+class LabelFilter(Filter):
+    """Labels every reply with one of :mod:`~overbench_tasks.labellers.registry`'s labellers.
 
-    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
-        """See :func:`_json_verdicts`."""
-        return _json_verdicts(
-            resps, docs, lambda pairs: [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
-        )
-
-
-@register_filter("overbench_judge")
-class JudgeFilter(Filter):
-    """Labels every reply with :class:`~overbench_tasks.labellers.judge.Judge`, many at once.
-
-    Arguments are the fields of :class:`~overbench_tasks.labellers.judge.JudgeSettings`.
+    There is one subclass for each filter name. Arguments are the labeller's settings. What the labeller
+    holds, such as a model, is freed as soon as the replies are labelled, also when that fails.
 
     Raises:
-        JudgeSettingsError: when built; afterwards a reply that can't be judged is ``unscored``.
+        OverbenchError: when built. A later failure leaves the replies ``unscored`` (``classifier_error``,
+            where it is the classifier's).
     """
+
+    kind: ClassVar[LabellerKind]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
-        self._judge = Judge(JudgeSettings.resolve(settings))
-        self.versions = self._judge.versions
+        self._labeller: Labeller = self.kind.make(self.kind.read_settings(settings))
+        self.versions = self._labeller.versions
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """See :func:`_json_verdicts`."""
-        verdicts = _json_verdicts(resps, docs, self._judge.label, sees_evasion=True)
-        _eval_logger.info(self._judge.summary)
+        verdicts = _json_verdicts(resps, docs, self._label, self.kind.detects_evasion)
+        if summary := self._labeller.summary():
+            _eval_logger.info(summary)
         return verdicts
-
-
-@register_filter("overbench_classifier")
-class ClassifierFilter(Filter):
-    """Labels every reply with a refusal detector: see :mod:`overbench_tasks.labellers.classifier`.
-
-    Arguments are the fields of :class:`~overbench_tasks.labellers.classifier.ClassifierSettings`. The
-    detector is loaded with the first reply, so after generation, and freed as soon as the replies are
-    labelled, also when that fails.
-
-    Raises:
-        OverbenchError: when built. A later failure leaves the replies ``unscored``
-            (``classifier_error``).
-    """
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__()
-        self._labeller = by_name("classifier", settings)
-        self.versions = {"overbench_classifier": self._labeller.name.removeprefix("classifier:")}
-
-    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
-        """See :func:`_json_verdicts`."""
-        return _json_verdicts(resps, docs, self._label)
 
     def _label(self, pairs: Sequence[Pair]) -> list[Verdict]:
         with self._labeller:
@@ -89,22 +58,33 @@ class ClassifierFilter(Filter):
             except Exception:  # whatever a model from the hub can do wrong
                 # As text: a log record that kept the traceback would keep the model.
                 problem = traceback.format_exc()
-                _eval_logger.error("overbench_classifier failed; the replies stay unscored\n%s", problem)
-                return [Verdict("unscored", "classifier_error", self._labeller.name)] * len(pairs)
+                _eval_logger.error("%s failed; the replies stay unscored\n%s", self.kind.function, problem)
+                failed = Verdict("unscored", f"{self.kind.filter}_error", self._labeller.name)
+                return [failed] * len(pairs)
+
+
+def register_filters() -> None:
+    """Make lm-eval know the filter of every labeller: ``overbench_rules``, ``overbench_judge``, ..."""
+    for kind in filter_kinds():
+        if kind.function not in filter_registry:
+            register_filter(kind.function)(type(kind.function, (LabelFilter,), {"kind": kind}))
+
+
+register_filters()
 
 
 def _json_verdicts(
     resps: Iterable[Sequence[str]],
     docs: Sequence[dict[str, Any]],
     label: LabelReplies,
-    sees_evasion: bool = False,
+    detects_evasion: bool,
 ) -> list[list[str]]:
     """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`.
 
     What the provider said of a reply settles it before ``label`` sees any.
 
     Args:
-        sees_evasion: whether ``label`` can tell an evasive reply.
+        detects_evasion: whether ``label`` can tell an evasive reply.
     """
     replies = [list(document) for document in resps]
     pairs: list[Pair] = [
@@ -113,7 +93,7 @@ def _json_verdicts(
     known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
     read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
     verdicts = (
-        verdict_to_json(verdict or next(read), sees_evasion, reply)
+        verdict_to_json(verdict or next(read), detects_evasion, reply)
         for verdict, (_, reply) in zip(known, pairs, strict=True)
     )
     return [[next(verdicts) for _ in document] for document in replies]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any, Final, Literal
 
+from overbench_tasks.providers.model_types import KEEPS_BLOCKS
+
 logger = logging.getLogger(__name__)
 
 FIRST_REPLIES: Final = 20
@@ -17,13 +19,6 @@ ROOM: Final = "--tasks overbench_hard_think (overbench_think), or --gen_kwargs m
 
 Backend = Literal["local", "api", "other"]
 
-_KEEPS_BLOCKS: Final = {
-    "AnthropicChat": "overbench-anthropic",
-    "OpenAIChatCompletion": "overbench-openai",
-    "LocalChatCompletion": "overbench-local-chat",
-    "TemplateAPI": "overbench-local-chat",
-}
-"""lm-eval's class -> the type of ours that shows what a provider said; the first that fits."""
 _LOCAL: Final = {"HFLM", "VLLM", "SGLangLM", "TRTLLM"}
 
 _SWITCH_OFF: Final[dict[Backend, str]] = {
@@ -46,7 +41,7 @@ _said: set[tuple[str, str]] = set()
 def backend_of(lm: Any) -> Backend:
     """What kind of lm-eval model it is, by the classes it is made of."""
     names = _names(lm)
-    if not names.isdisjoint(_KEEPS_BLOCKS):
+    if not names.isdisjoint(KEEPS_BLOCKS):
         return "api"
     return "other" if names.isdisjoint(_LOCAL) else "local"
 
@@ -74,7 +69,7 @@ def unfinished_reasoning(lm: Any, unfinished: int, replies: int, room: str = ROO
 
 def empty_replies(lm: Any, empty: int, replies: int) -> None:
     """Say what empty replies may be, where ``lm`` is one of lm-eval's own API types."""
-    better = next((ours for theirs, ours in _KEEPS_BLOCKS.items() if theirs in _names(lm)), None)
+    better = next((ours for theirs, ours in KEEPS_BLOCKS.items() if theirs in _names(lm)), None)
     if better and "KeepsBlocks" not in _names(lm):
         _say(
             "empty",

@@ -10,22 +10,23 @@ the results' metadata.
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from lm_eval.api.filter import Filter
 from lm_eval.api.instance import Instance
-from lm_eval.api.model import CachingLM
 
 from overbench_tasks import __version__, run_warnings
 from overbench_tasks.filters import measures_evasion, verdict_from_json
-from overbench_tasks.lm_eval_compat import GenerationTask
+from overbench_tasks.lm_eval_compat import (
+    GenerationTask,
+    build_filters,
+    hear_replies,
+    model_under_evaluation,
+)
 from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metrics, unsafe_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
@@ -101,10 +102,7 @@ class OverbenchTask(GenerationTask):
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
         versions = {"overbench_version": __version__, "overbench_rules_version": RULES_VERSION}
         for ensemble in self.filter_ensembles:
-            # lm-eval builds filters when it applies them, after hours of generating perhaps.
-            built = [build() for build in ensemble.filters]
-            ensemble.filters = [partial(_same, built_filter) for built_filter in built]
-            for built_filter in built:
+            for built_filter in build_filters(ensemble):
                 versions |= getattr(built_filter, "versions", {})
         prompts = json.loads(self.dataset[self.config.test_split].info.description or "{}")
         if estimates := [text for key, text in _ESTIMATES.items() if key in prompts]:
@@ -121,7 +119,7 @@ class OverbenchTask(GenerationTask):
         # lm-eval's request cache is keyed by task and tokenizer: it would hand the requests of one
         # prompt file to a run on another. Ours take milliseconds to build.
         super().build_all_requests(**(options | {"cache_requests": False}))
-        if lm := _model_under_evaluation():
+        if lm := model_under_evaluation():
             if _is_a("AnthropicChat", lm):
                 run_warnings.dies_of_a_block(lm)
             if not options.get("apply_chat_template") and _has_chat_template(lm):
@@ -153,7 +151,7 @@ class OverbenchTask(GenerationTask):
         return ""
 
     def apply_filters(self) -> list[Instance] | None:
-        lm = _model_under_evaluation()
+        lm = model_under_evaluation()
         for instance in self._instances or []:
             # Distributed runs repeat a rank's last request until all ranks have equally many; the
             # copies' replies land behind the real ones and are not ours to score.
@@ -188,37 +186,31 @@ class OverbenchTask(GenerationTask):
 
 
 def watch(lm: Any, room: str = run_warnings.ROOM) -> None:
-    """Say of ``lm`` what its first replies show, as soon as they do; see :class:`ReplyWatch`.
+    """Say of ``lm`` what its first replies show, as soon as they do; see :class:`FirstReplies`.
 
     Args:
         lm: lm-eval's model, without its cache.
         room: see :func:`~overbench_tasks.run_warnings.reasoning_advice`.
     """
-    hook = getattr(lm, "cache_hook", None)
-    if hook is not None and hasattr(hook, "dbdict"):
-        lm.cache_hook = ReplyWatch(hook.hook if isinstance(hook, ReplyWatch) else hook, lm, room)
+    hear_replies(lm, FirstReplies(lm, room))
 
 
-class ReplyWatch:
-    """Stands in a model's cache hook, where lm-eval's backends put each reply as it arrives.
+class FirstReplies:
+    """Counts a model's first replies while it still generates, and says what they show.
 
-    So it is said while the model still generates: by the API types with each reply, by hf with each batch,
-    by vllm, which puts all replies there at once, only then. A backend that has no use for the hook is
-    found by the filters, at the end.
+    Where a backend tells of no reply, the filters find the same at the end (:func:`look_at_first_replies`).
     """
 
-    def __init__(self, hook: Any, lm: Any, room: str) -> None:
-        self.hook, self.dbdict = hook, hook.dbdict
+    def __init__(self, lm: Any, room: str) -> None:
         self._lm, self._room = lm, room
         self._seen = self._unfinished = self._unknown = 0
 
-    def add_partial(self, attr: str, req: Any, res: Any) -> None:
-        """Count one reply, and hand it on to lm-eval's cache."""
-        self.hook.add_partial(attr, req, res)
-        if attr == "generate_until" and self._seen < run_warnings.FIRST_REPLIES:
+    def __call__(self, context: Any, reply: str | None) -> None:
+        """Count one reply."""
+        if self._seen < run_warnings.FIRST_REPLIES:
             self._seen += 1
-            reply = "" if res is None else res  # lm-eval 0.5 puts null content there as it came
-            self._unfinished += is_unfinished(with_opening(self._lm, req[0], reply))
+            reply = "" if reply is None else reply
+            self._unfinished += is_unfinished(with_opening(self._lm, context, reply))
             self._unknown += (words := unknown_block(reply)) is not None
             if self._seen == run_warnings.FIRST_REPLIES < 2 * self._unfinished:
                 run_warnings.unfinished_reasoning(self._lm, self._unfinished, self._seen, self._room)
@@ -265,22 +257,3 @@ def _has_chat_template(lm: Any) -> bool:
         return bool(getattr(getattr(lm, "tokenizer", None), "chat_template", None))
     except Exception:  # a tokenizer that is loaded on demand and can't be: not for a warning to report
         return False
-
-
-def _same(built_filter: Filter) -> Filter:
-    return built_filter
-
-
-def _model_under_evaluation() -> Any:
-    """The ``lm`` of the running ``lm_eval.evaluator.evaluate``, without its cache; None outside of it.
-
-    lm-eval hands its model to no task hook, and the model arguments don't say whether a tokenizer
-    has a chat template, so this reads the evaluator's own variable.
-    """
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "lm_eval.evaluator" and "lm" in frame.f_locals:
-            lm = frame.f_locals["lm"]
-            return lm.lm if isinstance(lm, CachingLM) else lm
-        frame = frame.f_back
-    return None

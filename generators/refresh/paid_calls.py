@@ -19,13 +19,11 @@ from typing import Final, NamedTuple
 
 from generators.refresh.refresh_settings import BudgetSettings, RefreshSettings
 from generators.refresh.store import Spent
-from generators.targets.model_types import API_TYPES
 from generators.targets.target import TargetSettings
 from overbench_tasks.chat.endpoint import is_local
+from overbench_tasks.providers.model_types import API_TYPES
 from overbench_tasks.text import number_of
 
-JUDGED: Final = {"judge": 1.0, "two-stage": 0.368}
-"""The share of replies that go to a judge; of two stages what the rules leave open (README of the tasks)."""
 JUDGE_TOKENS: Final = (510, 16)
 """In and out, of one labelled reply: as measured with the default prompt (README of the tasks)."""
 CHARS_OF_A_TOKEN: Final = 4
@@ -46,8 +44,8 @@ class PaidCalls:
     Attributes:
         votes: of one candidate that is moderated.
         target: of one prompt that the target is asked: 1 or 0.
-        label: of one reply that is labelled, at most: 1 or 0.
-        judged: the share of replies that a judge labels, for estimates.
+        label: of one reply that is labelled, at most.
+        judged: of one reply that is labelled, on average, for estimates.
     """
 
     votes: int
@@ -67,9 +65,9 @@ class PaidCalls:
 
 def paid_calls(settings: RefreshSettings) -> PaidCalls:
     """What the steps of a refresh with these settings cost."""
-    judged = JUDGED.get(settings.labeller.by, 0.0)
+    judged = settings.labeller.kind.calls_per_reply
     votes = len(settings.moderation.judges)
-    return PaidCalls(votes, int(target_is_paid(settings.target)), int(judged > 0), judged)
+    return PaidCalls(votes, int(target_is_paid(settings.target)), math.ceil(judged), judged)
 
 
 def target_is_paid(target: TargetSettings) -> bool:

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from generators.adversary.adversary import FORM_OF_0_1, AdversarySettings
 from generators.attribution.attribution_settings import AttributionSettings
@@ -25,6 +25,8 @@ from generators.refresh.presets import PRESETS, sections
 from generators.seeds.seeds import SeedSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import LabellerKind
+from overbench_tasks.labellers.registry import LABELLERS, kind_of
 from overbench_tasks.outcomes.target_configs import shaping_arguments
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -37,8 +39,20 @@ class _Section(BaseModel):
 class LabellerSettings(_Section):
     """Who says whether a reply is a refusal: see :func:`overbench_tasks.labellers.registry.by_name`."""
 
-    by: Literal["rules", "two-stage", "judge", "classifier"] = "rules"
+    by: str = "rules"
     by_args: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("by")
+    @classmethod
+    def _labels_runs(cls, name: str) -> str:
+        if name not in LABELLERS:
+            raise ValueError(f"expected one of {', '.join(LABELLERS)}")
+        return name
+
+    @property
+    def kind(self) -> LabellerKind:
+        """What is known of the labeller."""
+        return kind_of(self.by)
 
 
 class GateSettings(_Section):

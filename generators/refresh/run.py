@@ -27,7 +27,8 @@ from generators.refresh.store import Asking, Store
 from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import Labeller, by_name
+from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.labellers.registry import for_batches
 from overbench_tasks.tables import whole_file
 
 
@@ -72,7 +73,7 @@ class Run:
 
     @cached_property
     def labeller(self) -> Labeller:
-        return by_name(self.settings.labeller.by, self.settings.labeller.by_args)
+        return for_batches(self.settings.labeller.by, self.settings.labeller.by_args)
 
     @cached_property
     def adversary(self) -> Adversary:

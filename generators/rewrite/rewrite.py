@@ -36,7 +36,6 @@ from generators.categories.keywords import categorise
 from generators.gates.moderation import UNMODERATED, Moderator
 from generators.gates.moderation_classifier import Vote
 from generators.gates.rejection import Rejection
-from generators.refresh.paid_calls import JUDGED
 from generators.refresh.publish import in_order_of_ids, write_lines
 from generators.rewrite.local_gates import LocalGates, RewriteCandidate
 from generators.rewrite.rewrite_settings import RewriteSettings
@@ -46,7 +45,8 @@ from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Asked, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import Labeller, by_name
+from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.labellers.registry import for_batches
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import number_of
@@ -97,7 +97,7 @@ class RewriteRun:
 
     @cached_property
     def labeller(self) -> Labeller:
-        return by_name(self.settings.labeller.by, self.settings.labeller.by_args)
+        return for_batches(self.settings.labeller.by, self.settings.labeller.by_args)
 
     @cached_property
     def targets(self) -> Sequence[Asked]:
@@ -286,7 +286,7 @@ def plan_lines(settings: RewriteSettings) -> list[str]:
 
 def _labels(settings: RewriteSettings, prompts: int) -> str:
     """Who labels the replies to at most so many prompts, and by how many paid calls."""
-    share = JUDGED.get(settings.labeller.by, 0.0)
+    share = settings.labeller.kind.calls_per_reply
     if not settings.targets:
         return ""
     replies = prompts * len(settings.targets)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Asked
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import Labeller
+from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.records import Verdict
 from overbench_tasks.text import number_of
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from generators.targets.target import Asked
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import Labeller
+from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import Verdict
 from overbench_tasks.tables import read_records

@@ -9,8 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -123,6 +122,7 @@ class Target:
         from lm_eval.api.registry import get_model
         from lm_eval.utils import simple_parse_args_string
 
+        from overbench_tasks.lm_eval_compat import without_seed
         from overbench_tasks.task import watch
 
         settings = self.settings
@@ -139,7 +139,7 @@ class Target:
 
         watch(lm, ROOM)
         if self._more_generation.get("do_sample"):
-            _without_seed(lm)
+            without_seed(lm)
         return lm
 
     @property
@@ -172,6 +172,7 @@ class Target:
             came: told the place and the reply of each question as soon as its reply is there, by backends
                 that put replies into lm-eval's cache one by one; of equal questions the places go by turns.
         """
+        from overbench_tasks.lm_eval_compat import hearing_replies
         from overbench_tasks.task import look_at_first_replies, with_opening
 
         if not questions:
@@ -180,7 +181,7 @@ class Target:
         asked = [
             (one.prompt, context, self.generation) for one, context in zip(questions, contexts, strict=True)
         ]
-        with self._told(contexts, came):
+        with hearing_replies(self._lm, came and self._by_place(contexts, came)):
             replies = self._sent("generate_until", asked)
         shown = [
             with_opening(self._lm, context, reply) for context, reply in zip(contexts, replies, strict=True)
@@ -188,26 +189,23 @@ class Target:
         look_at_first_replies(self._lm, shown, ROOM)
         return shown
 
-    @contextmanager
-    def _told(self, contexts: Sequence[Any], came: Callable[[int, str], object] | None) -> Iterator[None]:
+    def _by_place(
+        self, contexts: Sequence[Any], came: Callable[[int, str], object]
+    ) -> Callable[[Any, str | None], None]:
+        """Tells ``came`` of a reply by the place of its context; of equal contexts the places go by turns."""
         from overbench_tasks.task import with_opening
 
-        hook = getattr(self._lm, "cache_hook", None)
-        if came is None or hook is None:
-            yield
-            return
         places: dict[str, list[int]] = {}
         for place, context in enumerate(contexts):
             places.setdefault(str(context), []).append(place)
 
-        def arrived(place: int, reply: str) -> None:
-            came(place, with_opening(self._lm, contexts[place], reply))
+        def hear(context: Any, reply: str | None) -> None:
+            waiting = places.get(str(context))
+            if reply is not None and waiting:
+                place = waiting.pop(0)
+                came(place, with_opening(self._lm, contexts[place], reply))
 
-        self._lm.cache_hook = _Listening(hook, places, arrived)
-        try:
-            yield
-        finally:
-            self._lm.cache_hook = hook
+        return hear
 
     def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]:
         """The log-probability (natural, at most 0) that the answer to each question begins with that text.
@@ -254,37 +252,3 @@ class Target:
                 f"Asking {self._flags} failed: {type(error).__name__}: {error} "
                 "Earlier replies are kept: start the same command again."
             ) from error
-
-
-def _without_seed(lm: Any) -> None:
-    """lm-eval's API models send one seed with every request, for which a server draws the same numbers each
-    time, whatever the prompt; without it, sampled replies are independent."""
-    create = getattr(lm, "_create_payload", None)
-    if create is None:
-        return
-
-    def created(*arguments: Any, **settings: Any) -> dict[str, Any]:
-        payload: dict[str, Any] = create(*arguments, **settings)
-        payload.pop("seed", None)
-        return payload
-
-    lm._create_payload = created
-
-
-class _Listening:
-    """Stands in a model's cache hook for one call, and tells of each reply whose it is.
-
-    Args:
-        places: by context those that wait for a reply to it; each is told once.
-    """
-
-    def __init__(self, hook: Any, places: dict[str, list[int]], came: Callable[[int, str], object]) -> None:
-        self.hook, self.dbdict = hook, getattr(hook, "dbdict", None)
-        self._places, self._came = places, came
-
-    def add_partial(self, attr: str, req: Any, res: Any) -> None:
-        """Hand one reply on to lm-eval's cache, and tell of it."""
-        self.hook.add_partial(attr, req, res)
-        waiting = self._places.get(str(req[0]))
-        if attr == "generate_until" and res is not None and waiting:
-            self._came(waiting.pop(0), res)

@@ -15,11 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from generators.targets.model_types import API_TYPES, UNSEEDED_API_TYPES
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.target_settings import CampaignTarget, DecodingSettings
 from overbench.campaign.task_specs import TaskSpec, labelled_by
 from overbench_tasks.outcomes.target_configs import shaping_arguments
+from overbench_tasks.providers.model_types import API_TYPES, UNSEEDED_API_TYPES
 
 CELLS, FACTS = "cells", "cell.json"
 SEED_ARGUMENTS: Final = {

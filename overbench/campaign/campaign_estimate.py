@@ -16,7 +16,6 @@ from generators.refresh.estimate import RefreshPlan, refresh_plan
 from generators.refresh.paid_calls import (
     CHARS_OF_A_TOKEN,
     JUDGE_TOKENS,
-    JUDGED,
     TARGET_REPLY_TOKENS,
     TEMPLATE_TOKENS,
 )
@@ -112,7 +111,7 @@ class CampaignEstimate:
     @property
     def judge_calls(self) -> int:
         """Of all labellers."""
-        share = JUDGED.get(self.plan.settings.labeller.by, 0.0)
+        share = self.plan.settings.labeller.kind.calls_per_reply
         return round(share * sum(one.calls for one in self.targets.values())) + self.refresh_judge_calls
 
     @property

@@ -24,9 +24,6 @@ from generators.refresh.refresh_settings import (
 from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.classifier import ClassifierSettings
-from overbench_tasks.labellers.judge import JudgeSettings, judge_versions
-from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.outcomes.target_names import Aliases
 
 DEFENCE: Final = "defence:"
@@ -274,12 +271,10 @@ def load_campaign(file: Path) -> CampaignSettings:
     for target in settings.targets:
         settings.refresh_of(target)
     labeller = settings.labeller
-    if labeller.by == "classifier":
-        checked(ClassifierSettings, labeller.by_args, f"{file}, labeller.by_args: ")
-    elif labeller.by == "rules":
-        by_name("rules", labeller.by_args)
-    else:
-        JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})  # the key isn't asked for yet
+    try:
+        labeller.kind.settings(labeller.by_args)  # no key is asked for yet
+    except OverbenchError as error:
+        raise OverbenchError(f"{file}, labeller.by_args: {error}") from error
     if settings.release is not None:
         from overbench.release.release_inputs import find_source
         from overbench.release.release_settings import AggregateSettings
@@ -305,6 +300,5 @@ def load_campaign(file: Path) -> CampaignSettings:
 
 def _labels(labeller: LabellerSettings) -> tuple[str, ...]:
     """What tells its labels from another's in a release."""
-    if labeller.by not in ("judge", "two-stage"):
-        return labeller.by, json.dumps(labeller.by_args, sort_keys=True)
-    return tuple(judge_versions(JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})).values())
+    apart = labeller.kind.labels_apart(labeller.kind.settings(labeller.by_args))
+    return apart or (labeller.by, json.dumps(labeller.by_args, sort_keys=True))

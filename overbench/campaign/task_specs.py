@@ -24,7 +24,6 @@ from generators.refresh.refresh_settings import LabellerSettings
 from overbench.campaign.campaign_settings import SetSettings
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.judge import JudgeSettings, judge_versions
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES
 from overbench_tasks.refusal import RULES_VERSION
@@ -32,13 +31,6 @@ from overbench_tasks.tables import SUFFIXES, whole_file
 
 if TYPE_CHECKING:
     import datasets
-
-LABELLING: Final = {
-    "judge": ("judge", "overbench_judge", {"mode": "judge"}),
-    "two-stage": ("judge", "overbench_judge", {}),
-    "classifier": ("classifier", "overbench_classifier", {}),
-}
-"""Labeller -> lm-eval's name of the results, the filter, and its settings."""
 
 PART_FACTS: Final = ("limit", "sample_seed", "until_width")
 """Of a cell: what :func:`part_of` may say."""
@@ -108,13 +100,11 @@ def labelled_by(labeller: LabellerSettings) -> str:
     """What tells a labeller's labels from another's, prompt and version of a judge among it.
 
     Raises:
-        OverbenchError: a judge's settings or prompt can't be used.
+        OverbenchError: the labeller's settings or prompt can't be used.
     """
-    told = [labeller.by, RULES_VERSION, json.dumps(labeller.by_args, sort_keys=True)]
-    if labeller.by in ("judge", "two-stage"):
-        settings = JudgeSettings.resolve({**labeller.by_args, "mode": labeller.by})
-        told += judge_versions(settings).values()
-    return " ".join(told)
+    kind = labeller.kind
+    apart = kind.labels_apart(kind.settings(labeller.by_args))
+    return " ".join([labeller.by, RULES_VERSION, json.dumps(labeller.by_args, sort_keys=True), *apart])
 
 
 def part_of(settings: SetSettings) -> dict[str, Any]:
@@ -163,9 +153,7 @@ def task_spec(name: str, settings: SetSettings, labeller: LabellerSettings) -> T
     if told:
         made["metadata"] = {**base["metadata"], **told}
     if labeller.by != "rules":
-        called, function, mode = LABELLING[labeller.by]
-        step = {"function": function, **mode, **labeller.by_args}
-        made["filter_list"] = [{"name": called, "filter": [step]}]
+        made["filter_list"] = [labeller.kind.filter_step(labeller.by_args)]
     if not made:
         return plain
     task = name

@@ -12,6 +12,7 @@ import typer
 from overbench.commands.options import Given, offers, validated
 from overbench.explain.explain_settings import ExplainSettings
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.registry import LABELLERS
 from overbench_tasks.text import number_of
 
 SHOWN = 10
@@ -55,7 +56,7 @@ def explain(
     ] = None,
     given: Given,
     labeller: Annotated[
-        str, typer.Option("--labeller", help="Who labels the replies: rules, two-stage, judge, classifier.")
+        str, typer.Option("--labeller", help=f"Who labels the replies: {', '.join(LABELLERS)}.")
     ] = "rules",
     out: Annotated[
         Path | None,

@@ -12,7 +12,7 @@ import typer
 from tqdm import tqdm
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import by_name
+from overbench_tasks.labellers.registry import NAMES, by_name
 from overbench_tasks.outcomes.logs import left_out, reply_files
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.records import Label
@@ -20,7 +20,7 @@ from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 from overbench_tasks.text import number_of
 
-By = Annotated[str, typer.Option("--by", help="Who labels: rules, judge, classifier, two-stage or keywords.")]
+By = Annotated[str, typer.Option("--by", help=f"Who labels: {', '.join(NAMES[:-1])} or {NAMES[-1]}.")]
 ByArgs = Annotated[
     str,
     typer.Option("--by_args", help="The labeller's settings, e.g. model=NousResearch/Minos-v1,device=cpu."),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import label_by_rules
+from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes, release_outcomes
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names

@@ -35,7 +35,7 @@ from overbench.explain.trigger_table import summary, word_form
 from overbench_tasks import __version__
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import by_name
+from overbench_tasks.labellers.registry import for_batches
 from overbench_tasks.outcomes.logs import read_run, reply_files
 from overbench_tasks.outcomes.outcome import majority_label
 from overbench_tasks.outcomes.reply_rows import read_replies
@@ -158,7 +158,7 @@ def explain(
         ImportError: wordfreq or simplemma is missing; before anything is asked.
     """
     frequency(word_form("the"))
-    with by_name(settings.labeller.by, settings.labeller.by_args) as labeller:
+    with for_batches(settings.labeller.by, settings.labeller.by_args) as labeller:
         folder = out or default_cache_file("explain")
         asked = name_target(settings.target.model, settings.target.model_args)
         how = json.dumps(how_asked(asked), sort_keys=True)

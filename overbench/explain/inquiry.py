@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from generators.targets.reply_file import ReplyFile
 from generators.targets.target import Question
-from overbench_tasks.labellers.registry import Labeller
+from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.records import Verdict
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from overbench.release.build import BATCH, Workspace, chunks
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import label_by_rules
+from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.outcome_tables import EMPTY, OutcomeTable
 from overbench_tasks.outcomes.reply_rows import ReplyRow, label_batch, read_replies
 from overbench_tasks.records import Pair, Verdict

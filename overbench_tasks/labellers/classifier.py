@@ -22,6 +22,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import Labeller, LabellerKind
 from overbench_tasks.records import Label, Pair, Verdict
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.text import number_of
@@ -82,28 +83,45 @@ class ClassifierSettings(BaseModel):
         return value
 
     @classmethod
-    def checked(cls, settings: Mapping[str, Any]) -> ClassifierSettings:
-        """The settings, where everything that can be known without loading the weights is sound.
+    def read(cls, settings: Mapping[str, Any]) -> ClassifierSettings:
+        """The settings.
 
         Raises:
-            OverbenchError: an unknown setting or a bad value; a package is missing; the model's
-                config cannot be read, or its labels leave open which one means refusal.
+            OverbenchError: an unknown setting or a bad value.
         """
         try:
-            checked = cls(**settings)
+            return cls(**settings)
         except ValidationError as error:
             problems = "; ".join(f"{e['loc'][0]}: {e['msg']}, got {e['input']!r}" for e in error.errors())
             raise OverbenchError(
                 f"overbench_classifier: {problems}. It has the settings {', '.join(cls.model_fields)}; for "
                 "example model: protectai/distilroberta-base-rejection-v1"
             ) from error
+
+    @classmethod
+    def checked(cls, settings: Mapping[str, Any]) -> ClassifierSettings:
+        """The settings, where everything that can be known without loading the weights is sound.
+
+        Raises:
+            OverbenchError: as :meth:`read` and :meth:`check_model`.
+        """
+        checked = cls.read(settings)
+        checked.check_model()
+        return checked
+
+    def check_model(self) -> None:
+        """Look at all that can be known of the model without its weights.
+
+        Raises:
+            OverbenchError: a package is missing; the model's config cannot be read, or its labels leave open
+                which one means refusal.
+        """
         missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
         if missing:
             raise OverbenchError(
                 f"The classifier needs {' and '.join(missing)}. Install with: pip install 'overbench[hf]'"
             )
-        refusal_index(checked.read_config(), checked.refusal_label)
-        return checked
+        refusal_index(self.read_config(), self.refusal_label)
 
     def read_config(self) -> Any:
         """The model's transformers config: a small file, fetched from the hub where it is not local.
@@ -294,3 +312,19 @@ def positions(config: Any, tokenizer: Any) -> int:
     if "roberta" in config.model_type:
         most -= config.pad_token_id + 1
     return min(most, int(tokenizer.model_max_length))
+
+
+def _ready(settings: ClassifierSettings) -> Labeller:
+    settings.check_model()
+    classifier = Classifier(settings)
+    versions = {"overbench_classifier": classifier.name.removeprefix("classifier:")}
+    return Labeller(classifier.name, classifier.label, classifier.close, versions=versions)
+
+
+KIND: Final = LabellerKind(
+    name="classifier",
+    name_format="classifier:{overbench_classifier}",
+    read_settings=ClassifierSettings.read,
+    make=_ready,
+    filter="classifier",
+)

@@ -34,6 +34,7 @@ from overbench_tasks.chat.in_flight import NOT_ASKED
 from overbench_tasks.chat.response import JUDGE_BLOCKED, ChatReply, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import Labeller, LabellerKind
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.text import neutralise, number_of, shorten, without_reasoning
@@ -304,3 +305,30 @@ def _template(file: Path | None) -> PromptTemplate:
             f"The judge's prompt {file} leaves out the line 'VERDICT: ...'. Put in the lines to choose from."
         )
     return template
+
+
+def _ready(settings: JudgeSettings) -> Labeller:
+    judge = Judge(settings)
+    return Labeller(
+        name=KIND.name_of(judge.versions),
+        label=judge.label,
+        asks=judge.asks,
+        spent=judge.spent,
+        versions=judge.versions,
+        summary=lambda: judge.summary,
+    )
+
+
+KIND: Final = LabellerKind(
+    name="judge",
+    name_format="{overbench_judge_mode} {overbench_judge_model} {overbench_judge_version}",
+    read_settings=JudgeSettings.resolve,
+    make=_ready,
+    filter="judge",
+    fixed={"mode": "judge"},
+    in_task_files={"mode": "judge"},
+    detects_evasion=True,
+    before_evasion="1.0+",  # grammar 1.1 brought the word
+    calls_per_reply=1.0,
+    labels_apart=lambda settings: tuple(judge_versions(settings).values()),
+)

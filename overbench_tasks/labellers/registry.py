@@ -1,51 +1,47 @@
-"""Everything that can label replies, behind one protocol: (prompt, reply) pairs in, verdicts out.
+"""All labellers by name. To add one: its file beside this one, and its entry here.
 
-``rescore``, ``agreement`` and ``annotate`` take any of them by name. Nothing heavy is imported
-before a labeller that needs it is asked for.
+A labeller's module is imported when it is asked for, so that the rules need no HTTP client and no model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import LabelReplies, Pair, Verdict
-from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.refusal.stock_phrases import KEYWORDS_VERSION, stock_phrase
+from overbench_tasks.labellers.labeller import Labeller, LabellerKind
 
-NAMES: Final = ("rules", "judge", "classifier", "two-stage", "keywords")
+LABELLERS: Final = {
+    "rules": "overbench_tasks.labellers.rules_labeller",
+    "judge": "overbench_tasks.labellers.judge",
+    "classifier": "overbench_tasks.labellers.classifier",
+    "two-stage": "overbench_tasks.labellers.two_stage",
+}
+"""Labeller -> the module that holds its ``KIND``."""
+BASELINES: Final = {"keywords": "overbench_tasks.labellers.keywords_labeller"}
+"""As :data:`LABELLERS`: those that other labellers are compared with. No run is labelled by them."""
+NAMES: Final = (*LABELLERS, *BASELINES)
 """All labellers, by the words that ``--by`` takes."""
-KEYWORDS: Final = f"keywords {KEYWORDS_VERSION}"
-"""What the baseline is called as a labeller."""
 
 
-@dataclass(frozen=True)
-class Labeller(AbstractContextManager["Labeller"]):
-    """A labeller with a name; use it in a ``with`` block, which frees what it holds.
+def kind_of(name: str) -> LabellerKind:
+    """What there is to know of the labeller called ``name``.
 
-    Attributes:
-        name: who labels, to the version: two labellers of one name give one reply one label.
-        label: see :data:`~overbench_tasks.records.LabelReplies`.
-        close: frees models and connections; harmless where there are none, and when repeated.
-        asks: for each (prompt, reply) pair, whether a paid endpoint is asked about it unless it was before.
-        spent: (calls, tokens) of such an endpoint in the last ``label``, without what was on file.
+    Raises:
+        OverbenchError: there is none.
     """
-
-    name: str
-    label: LabelReplies
-    close: Callable[[], None] = lambda: None
-    asks: Callable[[Sequence[Pair]], list[bool]] = lambda pairs: [False] * len(pairs)
-    spent: Callable[[], tuple[int, int]] = lambda: (0, 0)
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    module = {**LABELLERS, **BASELINES}.get(name)
+    if module is None:
+        expected = ", ".join([*LABELLERS, *BASELINES])
+        raise OverbenchError(f"No labeller is called {name!r}. Expected one of {expected}.")
+    kind: LabellerKind = import_module(module).KIND
+    return kind
 
 
 def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
-    """The labeller called ``name``.
+    """The labeller called ``name``, ready to label.
 
     Args:
         name: one of :data:`NAMES`.
@@ -57,37 +53,54 @@ def by_name(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
         OverbenchError: no such labeller, settings it does not take, or something that it needs is
             not installed. Checked here, before any reply is labelled.
     """
-    given = dict(settings or {})
-    if name in ("rules", "keywords"):
-        if given:
-            raise OverbenchError(f"The {name} take no settings, got {', '.join(given)}. Leave them out.")
-        by_rules, by_keywords = (f"rules {RULES_VERSION}", label_by_rules), (KEYWORDS, label_by_keywords)
-        return Labeller(*(by_rules if name == "rules" else by_keywords))
-    if name == "classifier":
-        from overbench_tasks.labellers.classifier import Classifier, ClassifierSettings
-
-        classifier = Classifier(ClassifierSettings.checked(given))
-        return Labeller(classifier.name, classifier.label, classifier.close)
-    if name in NAMES:
-        from overbench_tasks.labellers.judge import Judge, JudgeSettings
-
-        judge = Judge(JudgeSettings.resolve({**given, "mode": name}))
-        return Labeller(" ".join(judge.versions.values()), judge.label, asks=judge.asks, spent=judge.spent)
-    raise OverbenchError(f"No labeller is called {name!r}. Expected one of {', '.join(NAMES)}.")
+    kind = kind_of(name)
+    return kind.make(kind.settings(settings))
 
 
-def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
-    """The rules as a :data:`~overbench_tasks.records.LabelReplies`."""
-    return [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
+def for_batches(name: str, settings: Mapping[str, Any] | None = None) -> Labeller:
+    """As :func:`by_name`, for work that labels the replies of a run batch by batch.
+
+    Raises:
+        OverbenchError: as :func:`by_name`, or a label depends on all replies of the run.
+    """
+    if kind_of(name).needs_whole_run:
+        raise OverbenchError(
+            f"The labeller {name!r} needs all replies of a run at once, and here they are labelled in "
+            "batches. Choose another labeller, or label the replies afterwards with overbench rescore."
+        )
+    return by_name(name, settings)
 
 
-def label_by_keywords(pairs: Sequence[Pair]) -> list[Verdict]:
-    """The baseline of plain keywords: refused where a stock phrase occurs, complied where none does."""
+def filter_kinds() -> Iterator[LabellerKind]:
+    """One kind for each of the lm-eval filters, in the order of the labellers."""
+    functions: set[str] = set()
+    for kind in map(kind_of, LABELLERS):
+        if kind.function not in functions:
+            functions.add(kind.function)
+            yield kind
 
-    def verdict(reply: str) -> Verdict:
-        if not reply.strip():
-            return Verdict("unscored", "empty", "keywords")
-        phrase = stock_phrase(reply)
-        return Verdict("complied" if phrase is None else "refused", phrase or "", "keywords", sure=False)
 
-    return [verdict(reply) for _, reply in pairs]
+def name_in_log(function: str, versions: Mapping[str, Any]) -> str:
+    """Who labelled, as :attr:`Labeller.name`, from a task's metadata; "" where that does not say.
+
+    Args:
+        function: lm-eval's name of the filter. One that no labeller has is taken for the rules'.
+        versions: the metadata.
+    """
+    kinds = {kind.function: kind for kind in filter_kinds()}
+    return kinds.get(function, kinds[kind_of("rules").function]).name_of(versions)
+
+
+def kind_that_labelled(labelled_by: str) -> LabellerKind | None:
+    """The kind of the labeller that has this :attr:`Labeller.name`; None where it is none of ours."""
+    name = re.split("[ :]", labelled_by, maxsplit=1)[0]
+    return kind_of(name) if name in LABELLERS or name in BASELINES else None
+
+
+def detects_evasion(labelled_by: str) -> bool:
+    """Whether the labeller that has this :attr:`Labeller.name` can tell an evasive reply."""
+    kind = kind_that_labelled(labelled_by)
+    if kind is None or not kind.detects_evasion:
+        return False
+    version = labelled_by.rpartition(" ")[2]
+    return kind.before_evasion is None or not version.startswith(kind.before_evasion)

@@ -16,16 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.registry import name_in_log
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, read_replies, reply_row
 from overbench_tasks.tables import matching_files, read_table
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl(\.gz)?$")
-
-_LABELLERS: Final = {
-    "overbench_judge": ("{} {} {}", ["judge_mode", "judge_model", "judge_version"]),
-    "overbench_classifier": ("classifier:{}", ["classifier"]),
-}
-"""Filter that labels -> its labeller's name, and the keys of the task's metadata that make it up."""
 
 
 @dataclass(frozen=True)
@@ -238,16 +233,5 @@ def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
 
 
 def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str:
-    """Who labelled, from a task's filter and metadata; "" where they don't say.
-
-    The same names as :func:`overbench_tasks.labellers.registry.by_name` gives.
-    """
-    form, keys = _LABELLERS.get(filter_config["filter"][-1]["function"], ("rules {}", ["rules_version"]))
-    found = [versions.get(f"overbench_{key}") for key in keys]
-    return form.format(*found) if all(found) else ""
-
-
-def tells_evasion(labeller: str) -> bool:
-    """Can a labeller of this name tell an evasive reply? Rules, classifiers and judges before 2.0 can't."""
-    kind, _, rest = labeller.partition(" ")
-    return kind in ("judge", "two-stage") and not rest.rpartition(" ")[2].startswith("1.")
+    """Who labelled, from a task's filter and metadata; "" where they don't say."""
+    return name_in_log(filter_config["filter"][-1]["function"], versions)

@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.registry import kind_that_labelled
 from overbench_tasks.outcomes.target_names import TargetRecord, name_target, public_arguments
 
 BACKEND, TOKENS = "backend", "max_gen_toks"
@@ -218,7 +219,8 @@ def how_to_fill(target: TargetRecord | None, prompts: str | None, labelled_by: s
 
 def _command(target: TargetRecord, prompts: str, labelled_by: str | None) -> str:
     """The lm_eval command that asks ``target`` the prompts of a file as it was asked before."""
-    judged = labelled_by is not None and not labelled_by.startswith(("rules", "classifier"))
+    kind = kind_that_labelled(labelled_by or "rules")
+    judged = kind is None or kind.filter == "judge"
     words = ["lm_eval", "--model", str(target.model)]
     if target.model_args:
         words += ["--model_args", target.model_args]

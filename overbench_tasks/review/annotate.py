@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import Labeller
+from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, read_replies
 from overbench_tasks.records import Verdict
 from overbench_tasks.review.moderated_prompts import ModeratedPrompt, read_moderated

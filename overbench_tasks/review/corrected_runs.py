@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from overbench_tasks.labellers.registry import Labeller
-from overbench_tasks.outcomes.logs import tells_evasion
+from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.outcomes.reply_rows import label_rows, read_replies
 from overbench_tasks.records import Label
 from overbench_tasks.review.correction import Confusion, CorrectionError, LabelErrors, corrected_rate
@@ -59,7 +59,7 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
     whose = "this model's" if len(runs) == 1 else "these models'"
     yield f"  Rogan-Gladen; the labeller's errors are those on {errors.source}."
     yield f"  It holds only as far as {whose} replies are like these, and so are the prompts."
-    if not tells_evasion(labeller.name):
+    if not detects_evasion(labeller.name):
         yield f"  Labelled by {labeller.name}: evasion not measured."
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
 from overbench_tasks.review.agreement import FLAGGED, figures
 from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
@@ -74,11 +75,6 @@ class Measurement:
         """Counted on a part of the set, as many of each label: its shares of labels are no rates."""
         return int(self.counts.sum()) < self.labelled_set.replies
 
-    @property
-    def tells_evasive(self) -> bool:
-        """Whether the labeller knows the word ``evasive``; otherwise evasion is not measured."""
-        return self.labeller.startswith(("judge ", "two-stage "))
-
     def figures(self) -> dict[str, float]:
         """The figures by name; NaN where nothing was there to measure it on.
 
@@ -107,7 +103,7 @@ class Measurement:
             "accuracy": found["accuracy"],
             "three_way_accuracy": _share(right, told.sum()),
             "evasion_recall": _share(scored[evasive, evasive], scored[evasive].sum())
-            if self.tells_evasive
+            if detects_evasion(self.labeller)
             else float("nan"),
             "harmless_refused_by_people": _share(harmless[refused].sum(), harmless.sum()),
             "harmless_refused": _share(harmless[:, refused].sum(), harmless.sum()),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import by_name
+from overbench_tasks.labellers.registry import by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.records import LabelReplies, Verdict
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
@@ -77,8 +77,8 @@ def rescore_file(
 ) -> Rescored:
     """Label all replies of a file again and write its rows with the new verdicts.
 
-    Constant memory. May be killed at any moment and called again; an output that is already
-    complete is checked and reported, not made again.
+    Constant memory, but for a labeller that needs the whole run. May be killed at any moment and called
+    again; an output that is already complete is checked and reported, not made again.
 
     Args:
         source: see :class:`RowFormat`.
@@ -86,7 +86,8 @@ def rescore_file(
         columns: where the texts are; by default ``source`` is a sample log of one of our tasks.
         column: see :class:`RowFormat`; None: ``rescored_<by>``.
         output_path: the folder of the output, made if need be; None: beside ``source``.
-        workers: processes for the rules. Other labellers have their own ways to be fast.
+        workers: processes for a labeller that can share them, such as the rules. Others have their own
+            ways to be fast.
         progress: told the position in ``source`` and its size, in bytes on disk.
 
     Raises:
@@ -96,6 +97,7 @@ def rescore_file(
     kind = file_kind(source)
     if kind == ".csv" and columns.reply is None:
         raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
+    labeller_kind = kind_of(by)
     name = f"rescored_{by.replace('-', '_')}"
     done = (output_path or source.parent) / f"{name}_{source.name.removesuffix('.gz')}"
     done.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +112,7 @@ def rescore_file(
             records = csv_records(stream, source)
             header = tuple(next(records, (0, []))[1])
         form = RowFormat(source, columns, column or name, labeller.name, header)
-        opening, chunks = form.opening(), chunked(records)
+        opening, chunks = form.opening(), chunked(records, whole=labeller_kind.needs_whole_run)
         size = source.stat().st_size
         report: Tallies = {}
         at = 0
@@ -124,7 +126,7 @@ def rescore_file(
         with part.open("ab") as out:
             if not at:
                 out.write(opening)
-            pool = workers if by == "rules" and size - raw.tell() > WORTH_A_POOL else 0
+            pool = workers if labeller_kind.in_processes and size - raw.tell() > WORTH_A_POOL else 0
             label = partial(label_chunk, form, label=labeller.label)
             for chunk, (tails, tallies) in in_order(label, chunks, pool):
                 pieces = (form.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))

@@ -103,14 +103,18 @@ Chunk = list[tuple[int, Any]]
 """(line number, record) of consecutive rows."""
 
 
-def chunked(records: Iterator[tuple[int, Any]]) -> Iterator[Chunk]:
-    """The same chunks from the same file, whoever reads it."""
+def chunked(records: Iterator[tuple[int, Any]], whole: bool = False) -> Iterator[Chunk]:
+    """The same chunks from the same file, whoever reads it.
+
+    Args:
+        whole: all rows are one chunk.
+    """
     chunk: Chunk = []
     size = 0
     for number, record in records:
         chunk.append((number, record))
         size += len(record) if isinstance(record, bytes) else sum(map(len, record))
-        if len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES:
+        if not whole and (len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0
     if chunk:

@@ -16,7 +16,14 @@ from overbench_tasks.labellers.judge import JudgeSettings
 
 FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests", "benchmarks")
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
-STAND_FOR_ANY = {"generators/gates/NAME.py", "task_configs/NAME.yaml"}
+STAND_FOR_ANY = {
+    "generators/gates/NAME.py",
+    "overbench/report/sections/NAME.py",
+    "overbench/report/stats/NAME.py",
+    "overbench_tasks/labellers/NAME.py",
+    "task_configs/NAME.yaml",
+    "tests/report/test_NAME.py",
+}
 
 
 def block(file: str, name: str) -> list[str]:

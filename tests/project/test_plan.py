@@ -22,7 +22,7 @@ MOST_MODULES = 15
 OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "moved": (),
     "overbench_tasks": ("moved",),
-    "autoload": (),
+    "autoload": ("providers",),
     "errors": (),
     "records": (),
     "defences": ("errors",),
@@ -34,11 +34,11 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "chat": ("errors", "tables", "text"),
     "providers": ("chat", "errors", "records", "refusal", "text"),
     "labellers": ("chat", "errors", "records", "refusal", "text"),
-    "outcomes": ("defences", "errors", "prompts", "providers", "records", "tables", "text"),
+    "outcomes": ("defences", "errors", "labellers", "prompts", "providers", "records", "tables", "text"),
     "review": ("errors", "labellers", "metrics", "outcomes", "prompts", "records", "tables", "text"),
     "lm_eval_compat": (),
     "filters": ("labellers", "providers", "records", "refusal"),
-    "run_warnings": (),
+    "run_warnings": ("providers",),
     "task": (
         "overbench_tasks",
         "run_warnings",

@@ -13,12 +13,11 @@ from refresh_fakes import FakeTarget, scripted_run, settings
 
 from generators.refresh.estimate import plan_lines, refresh_plan
 from generators.refresh.loop import refresh
-from generators.refresh.paid_calls import JUDGE_TOKENS, JUDGED, target_is_paid
+from generators.refresh.paid_calls import JUDGE_TOKENS, target_is_paid
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.status import status_lines
 from generators.refresh.store import Store
 from generators.targets.target import TargetSettings
-from overbench.campaign.campaign_estimate import JUDGED as OF_CAMPAIGN
 from overbench_tasks.errors import OverbenchError
 
 ONE_ROUND = {"rounds": 1, "jobs": 8, "explore": 0.5}
@@ -66,8 +65,7 @@ class TestTheDryRun:
         assert "label       240 target calls, labelled by judge: 240 judge calls" in lines
         assert "paid calls  about 480: writer 40, moderation 80, labelling 360" in lines
 
-    def test_a_campaign_counts_by_the_same_rule(self, tmp_path: Path) -> None:
-        assert OF_CAMPAIGN is JUDGED
+    def test_two_stages_cost_what_the_rules_leave_open(self, tmp_path: Path) -> None:
         used = settings(tmp_path, labeller={"by": "two-stage"}, rounds={"explore": 0})
         assert refresh_plan(used).paid["labelling"].calls == round(0.368 * (240 + 80))
         free = settings(tmp_path, labeller={"by": "rules"})

@@ -21,7 +21,7 @@ from overbench.report.stats.labeller_agreement import (
     compare_labellers,
 )
 from overbench.report.write_report import build, html, markdown
-from overbench_tasks.labellers.registry import KEYWORDS
+from overbench_tasks.labellers.keywords_labeller import KEYWORDS
 from overbench_tasks.outcomes.target_names import Aliases
 
 JUDGE = "judge m 2.0+x"

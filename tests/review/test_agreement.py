@@ -19,7 +19,7 @@ from release_fakes import sample
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import label_by_rules
+from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.outcomes.reply_rows import ReplyColumns
 from overbench_tasks.records import LABELS

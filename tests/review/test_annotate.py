@@ -15,7 +15,7 @@ from release_fakes import sample, write_log, write_other_tasks
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import Labeller, by_name, label_by_rules
+from overbench_tasks.labellers import Labeller, by_name, label_by_rules
 from overbench_tasks.outcomes.logs import reply_files
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, read_replies
 from overbench_tasks.records import LABELS, Verdict

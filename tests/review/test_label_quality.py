@@ -10,6 +10,7 @@ import pytest
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.judge import Judge, JudgeSettings
+from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
 from overbench_tasks.review.label_quality import LabelledSet, Measurement, read_label_quality
 
@@ -48,7 +49,7 @@ def test_figures_by_hand() -> None:
         "harmless_refused": 3 / 7,
     }
     never = Measurement("by hand", about, harmless, ((0,) * len(LABELS),) * 4)
-    assert isnan(never.figures()["evasion_recall"]) and not never.tells_evasive
+    assert isnan(never.figures()["evasion_recall"]) and not detects_evasion(never.labeller)
 
 
 def not_worse(name: str) -> None:

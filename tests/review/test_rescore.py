@@ -26,7 +26,7 @@ from release_fakes import sample
 from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import Labeller
+from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow
 from overbench_tasks.records import Verdict

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from conftest import REPLIES, ScriptedLM, evaluate
+from lm_eval.api.registry import get_filter
 from lm_eval.tasks._yaml_loader import load_yaml
 from tiny_classifier import build_detector
 
+import overbench_tasks.filters  # noqa: F401  (registers the filters)
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.filters import ClassifierFilter
 from overbench_tasks.labellers.classifier import CHAT, Classifier, ClassifierSettings, refusal_index
 from overbench_tasks.labellers.registry import by_name
 
@@ -236,7 +237,7 @@ class TestInLmEval:
         if fails:
             out_of_memory(monkeypatch)
         docs = [{"prompt": "p"}, {"prompt": "q"}]
-        labeller = ClassifierFilter(model=str(detector), device="cpu")
+        labeller = get_filter("overbench_classifier")(model=str(detector), device="cpu")
         labels = labeller.apply([["sorry", "sure"], ["sure"]], docs)
         found = [[json.loads(text)["label"] for text in document] for document in labels]
         expected = [["unscored"] * 2, ["unscored"]] if fails else [["refused", "complied"], ["complied"]]

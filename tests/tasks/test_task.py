@@ -195,7 +195,6 @@ def test_task_files_and_the_code_they_name_agree() -> None:
     assert manager.all_groups == []
     files = [file.stem for file in Path(tasks_path()).glob("overbench*.yaml")]
     assert manager.all_subtasks == sorted(files)
-    assert len(files) == 20
 
 
 @pytest.mark.parametrize(

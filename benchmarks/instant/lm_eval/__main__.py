@@ -30,10 +30,9 @@ from sqlitedict import SqliteDict  # noqa: E402
 
 from lm_eval.__main__ import cli_evaluate  # noqa: E402
 from lm_eval.api.model import LM  # noqa: E402
-from lm_eval.api.registry import register_model  # noqa: E402
+from lm_eval.api.registry import get_filter, register_model  # noqa: E402
 from lm_eval.loggers import EvaluationTracker  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
-from overbench_tasks.filters import RulesFilter  # noqa: E402
 from overbench_tasks.prompts.prompt_sets import load_prompts  # noqa: E402
 from overbench_tasks.refusal import RULES_VERSION  # noqa: E402
 from overbench_tasks.task import OverbenchTask, kept_prompts, process_results  # noqa: E402
@@ -103,7 +102,7 @@ def bare() -> None:
     spent["reading the set"] = time.process_time() - begun
     replies = [REPLIES[number % len(REPLIES)] for number in range(len(docs))]
     begun = time.process_time()
-    verdicts = RulesFilter().apply([[reply] for reply in replies], docs)
+    verdicts = get_filter("overbench_rules")().apply([[reply] for reply in replies], docs)
     spent["labelling"] = time.process_time() - begun
     begun = time.process_time()
     values = [process_results(doc, [one]) for doc, one in zip(docs, verdicts, strict=True)]

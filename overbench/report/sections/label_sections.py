@@ -22,8 +22,8 @@ from overbench.report.sections.section import (
 )
 from overbench.report.stats.matrix import MISSING, LabelCount
 from overbench.report.stats.rates import osr
+from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.metrics import Rate
-from overbench_tasks.outcomes.logs import tells_evasion
 from overbench_tasks.outcomes.outcome_tables import BY
 from overbench_tasks.outcomes.release_files import GAPS_FILE
 from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
@@ -111,7 +111,7 @@ def _tellers_of_evasion(inputs: Inputs) -> set[str]:
     """The labellers that can tell an evasive reply; of outcome tables, those that did."""
     labels = (*inputs.labels, *inputs.unsafe_labels)
     did = {one.labelled_by for one in labels if one.labels["evasive"] and one.labelled_by.startswith(BY)}
-    return did | {one.labelled_by for one in labels if tells_evasion(one.labelled_by)}
+    return did | {one.labelled_by for one in labels if detects_evasion(one.labelled_by)}
 
 
 def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) -> Corrected | str:

@@ -10,7 +10,8 @@ from itertools import combinations
 from typing import Final
 
 from overbench.release.release_inputs import Log
-from overbench_tasks.labellers.registry import KEYWORDS, label_by_keywords, label_by_rules
+from overbench_tasks.labellers.keywords_labeller import KEYWORDS, label_by_keywords
+from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyRow, label_batch, reply_row
 from overbench_tasks.providers.model_reply import from_backend
