@@ -118,8 +118,8 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         return [name for name, gain in self._gains() if gain == 0]
 
     def _gains(self) -> list[tuple[str, float]]:
-        gains = [(name, self.test[name].auroc_gain.value) for name in _DECIDING if name in self.test]
-        return [(name, gain) for name, gain in gains if gain is not None]
+        gains = [(name, self.test[name].auroc_gain) for name in _DECIDING if name in self.test]
+        return [(name, gain.value) for name, gain in gains if gain.defined]
 
     def decision(self) -> GateDecision:
         """Whether its threshold may turn candidates away: where it holds on prompts it was not tuned on.
@@ -172,7 +172,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             found = self.test[name]
             yield (
                 f"  *** THE DETECTOR DOES WORSE THAN THE TF-IDF BASELINE on {_SETS[name]} of the test split: "
-                f"AUROC {found.detector.auroc} against {found.baseline.auroc}. ***"
+                f"AUROC {found.detector.auroc:.3f} against {found.baseline.auroc:.3f}. ***"
             )
             yield (
                 "  *** Words alone tell more, so its attributions may be worth little. Try a higher learning "
@@ -180,11 +180,11 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             )
         for name in self.equals_baseline():
             area = self.test[name].detector.auroc
-            yield f"  note: words alone do as well on {_SETS[name]} of the test split, AUROC {area}."
+            yield f"  note: words alone do as well on {_SETS[name]} of the test split, AUROC {area:.3f}."
         gain = self.test["all"].auroc_gain
-        if gain.low is not None and gain.low <= 0 < (gain.value or 0) and not self.lost_to_baseline():
+        if gain.low <= 0 < gain.value and not self.lost_to_baseline():
             yield (
-                f"  note: the lead over the baseline in AUROC, {gain}, is not certain: "
+                f"  note: the lead over the baseline in AUROC, {gain:.3f}, is not certain: "
                 "more test prompts would tell."
             )
 
@@ -203,16 +203,16 @@ def _check_of(found: BaselineComparison) -> ThresholdCheck:
     Where nothing was flagged precision is undefined; where no refused prompt was, how many were flagged is
     not known and makes no difference: the threshold does not hold.
     """
-    precision, recall = found.detector.precision.value, found.detector.recall.value
-    hits = round((recall or 0) * found.refused)
-    flagged = round(hits / precision) if precision else 0
+    precision, recall = found.detector.precision, found.detector.recall
+    hits = round(recall.value * found.refused) if recall.defined else 0
+    flagged = round(hits / precision.value) if precision.defined and precision.value else 0
     return ThresholdCheck.of_counts(found.prompts, found.refused, max(hits, flagged), hits)
 
 
 def _figures(found: BaselineComparison) -> Iterator[tuple[str, str, str]]:
     """(name, the detector's, the baseline's) of each."""
     for key, label in _FIGURES.items():
-        yield label, str(getattr(found.detector, key)), str(getattr(found.baseline, key))
+        yield label, f"{getattr(found.detector, key):.3f}", f"{getattr(found.baseline, key):.3f}"
 
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:

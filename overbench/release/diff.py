@@ -22,7 +22,6 @@ from overbench_tasks.outcomes.release_files import (
     read_release,
     share_sql,
 )
-from overbench_tasks.review.tally import interval
 from overbench_tasks.text import printable
 
 if TYPE_CHECKING:
@@ -89,6 +88,11 @@ class RateChange:
     common_old: Rate
     common_new: Rate
 
+    def to_json(self) -> dict[str, Any]:
+        rates = {name: getattr(self, name) for name in ("old", "new", "common_old", "common_new")}
+        counts = {name: {"refused": rate.refused, "n": rate.n} for name, rate in rates.items()}
+        return {"target": self.target, **counts}
+
 
 @dataclass(frozen=True)
 class ReleaseDiff:
@@ -130,7 +134,7 @@ class ReleaseDiff:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for ``json.dumps``; rates as ``refused`` and ``n``."""
-        return asdict(self)
+        return {**asdict(self), "rates": [one.to_json() for one in self.rates]}
 
     def lines(self) -> list[str]:
         """For the terminal: counts, the first few of each list, and the rates."""
@@ -291,7 +295,7 @@ def _counts(both: tuple[int, int]) -> str:
 
 
 def _interval(rate: Rate) -> str:
-    return f"{interval(rate.value, rate.low, rate.high)} of {rate.n:,}" if rate.n else "no scored reply"
+    return f"{rate:.4f} of {rate.n:,}" if rate.n else "no scored reply"
 
 
 def _listed(mark: str, prompts: Sequence[MovedPrompt | PromptChange]) -> list[str]:

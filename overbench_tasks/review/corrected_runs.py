@@ -16,7 +16,6 @@ from overbench_tasks.review.tally import (
     BLOCKED,
     NOT_TOLD_FROM_ZERO,
     Labels,
-    interval,
     labels_of,
     metric_shares,
     rate,
@@ -76,14 +75,13 @@ def _lines(
     for name, positive in counted.items():
         blocked = tuple(label + BLOCKED for label in positive)
         shares, withheld = (_shares_of(words, prompts) for words in (positive + blocked, blocked))
-        start = f"  {name:24}{interval(*rate(shares)):28}"
+        start = f"  {name:24}{f'{rate(shares):.4f}':28}"
         try:
-            mended = corrected_rate(table, shares, positive, withheld=rate(withheld)[0] if scored else 0.0)
+            mended = corrected_rate(table, shares, positive, withheld=rate(withheld).value if scored else 0.0)
         except CorrectionError as error:
             yield f"{start}not corrected: {error}"
             continue
-        figures = interval(mended.value, mended.low, mended.high)
-        yield f"{start}{figures:28}{mended.sensitivity:<13.4f}{mended.specificity:.4f}"
+        yield f"{start}{f'{mended:.4f}':28}{mended.sensitivity:<13.4f}{mended.specificity:.4f}"
         if not mended.told_from_zero:
             wrongly = f"{1 - mended.specificity:.2%} of other replies {' or '.join(positive)}"
             yield f"    {NOT_TOLD_FROM_ZERO}: the labeller calls {wrongly}"

@@ -24,9 +24,6 @@ LABELS_DO_NOT_FIT = "the labelled set does not fit"
 AT_THE_LIMIT = "at the limit"
 """Of a rate that none gives with these errors, by no more than chance does."""
 
-Estimate = tuple[float, float, float]
-"""(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
-
 Labels = tuple[str, ...]
 """Of all replies to one prompt, in the order of the alphabet; see :data:`BLOCKED`."""
 
@@ -52,15 +49,9 @@ def _verdict(label: str) -> Verdict:
     return Verdict.from_json({"reason": "", "by": "", **known})
 
 
-def rate(shares: Mapping[float, int]) -> Estimate:
-    """The mean share with its Wilson interval, of a number of prompts by their share of such replies."""
-    mean = Rate(sum(share * prompts for share, prompts in shares.items()), sum(shares.values()))
-    return mean.value, mean.low, mean.high
-
-
-def interval(value: float, low: float, high: float) -> str:
-    """``0.4115 [0.3751, 0.4490]``."""
-    return f"{value:.4f} [{low:.4f}, {high:.4f}]"
+def rate(shares: Mapping[float, int]) -> Rate:
+    """The mean share of a number of prompts, by their share of such replies."""
+    return Rate(sum(share * prompts for share, prompts in shares.items()), sum(shares.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +139,4 @@ class Tally:
     def _cell(self, metric: str, when: str, prompts: Counter[Labels]) -> str:
         if metric == "evasion_rate" and when not in self.judged:
             return "not measured"
-        return interval(*rate(metric_shares(prompts, metric)))
+        return f"{rate(metric_shares(prompts, metric)):.4f}"

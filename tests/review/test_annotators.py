@@ -67,13 +67,13 @@ class TestKappa:
         """One of two in stratum s stands for 45 of 90, each of two in t for 1: they agree on 45 + 2 of 92."""
         found = annotator_agreement(annotations("s/xx", "s/xy", "t/xx", "t/yy", sizes={"s": 90, "t": 2}))
         cells = np.array([[46.0, 45], [0, 1]])
-        assert found.kappa[0] == pytest.approx(float(cohens_kappa(cells)))
+        assert found.kappa.value == pytest.approx(float(cohens_kappa(cells)))
         assert found.same == pytest.approx(47 / 92)
 
     def test_intervals_are_those_of_resampled_rows(self) -> None:
         found = annotator_agreement(annotations(*["xx"] * 80, *["xy"] * 10, *["yy"] * 110))
         ase = inter_rater.cohens_kappa(np.array([[80, 10], [0, 110]])).std_kappa
-        assert found.kappa[2] - found.kappa[1] == pytest.approx(2 * 1.96 * ase, rel=0.15)
+        assert found.kappa.high - found.kappa.low == pytest.approx(2 * 1.96 * ase, rel=0.15)
         assert (
             found.line().startswith("a and b: Cohen's kappa 0.8")
             and "alike 95.0% of 200 rows" in found.line()

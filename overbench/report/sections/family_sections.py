@@ -169,7 +169,7 @@ def _trends(
                 why_not = Cell(NONE, math.nan, detail=no_correlation(shares, known))
                 rows.append((name, what, n, why_not, Cell(NONE, math.nan)))
             else:
-                both = (coefficient(one.value, one.low, one.high) for one in (found.rho, found.tau))
+                both = (coefficient(one) for one in (found.rho, found.tau))
                 rows.append((name, what, n, *both))
     if not rows:
         return None

@@ -73,7 +73,7 @@ def _mended(inputs: Inputs, one: PromptSet, target: str) -> Cell:
     mended = _corrected(errors, Counter(values[scored].tolist()), withheld)
     if isinstance(mended, str):  # no scored reply, or a labeller no better than chance
         return Cell(NONE, math.nan)
-    cell = percent(mended.value, mended.low, mended.high)
+    cell = percent(mended)
     warnings = (
         (NOT_TOLD_FROM_ZERO, mended.told_from_zero),
         (LABELS_DO_NOT_FIT, mended.labels_fit),
@@ -144,7 +144,7 @@ def labels_section(inputs: Inputs) -> Section:
                 evasive,
                 shares(labels["complied"]),
                 shares(labels["unscored"]),
-                percent(rate.value, rate.low, rate.high),
+                percent(rate),
                 reasons,
                 count.conflicts,
             )

@@ -52,14 +52,12 @@ def _rates(inputs: Inputs, found: LabellerComparison) -> ReportTable:
 def _pairs(found: LabellerComparison) -> ReportTable:
     rows = []
     for one in found.pairs:
-        value, low, high = one.kappa()
-        kappa = (
-            Cell(NONE, value)
-            if value != value
-            else Cell(f"{value:.2f}", value, detail=f"{low:.2f}–{high:.2f}")
-        )
+        kappa = one.kappa()
+        shown = Cell(NONE, kappa.value)
+        if kappa.defined:
+            shown = Cell(f"{kappa.value:.2f}", kappa.value, detail=f"{kappa.low:.2f}–{kappa.high:.2f}")
         first, second = one.rates
-        rows.append((one.first, one.second, one.n, first, second, percent(one.alike), kappa))
+        rows.append((one.first, one.second, one.n, first, second, percent(one.alike), shown))
     columns = (
         "One labeller",
         "Another",

@@ -73,11 +73,11 @@ def rates_section(inputs: Inputs) -> Section:
         )
     for one in inputs.sets[1:]:
         agreement = ranking_agreement(inputs.main.matrix, one.matrix)
-        if not math.isnan(agreement.tau):
+        if (tau := agreement.tau).defined:
             below.append(
                 f"Do {inputs.main.name} and {one.name} rank the {number_of(len(agreement.targets), 'model')} "
-                f"alike? Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
-                f"{agreement.low:.2f} to {agreement.high:.2f}); 1 is the same order, 0 none in common."
+                f"alike? Kendall's tau-b is {tau.value:.2f} (95 % bootstrap interval over prompts "
+                f"{tau.low:.2f} to {tau.high:.2f}); 1 is the same order, 0 none in common."
             )
     table = make(
         "osr",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from overbench.report.figures import Picture
-from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics import Estimate, Rate
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.text import visible
 
@@ -122,20 +122,21 @@ def text(value: object) -> Cell:
     return Cell(visible(str(value)) if value not in (None, "") else NONE)
 
 
-def percent(value: float, low: float = math.nan, high: float = math.nan, n: int | None = None) -> Cell:
-    """A share in [0, 1] as a percentage, with its interval and its number of prompts below.
+def percent(share: Estimate | float, *, with_n: bool = False) -> Cell:
+    """A share in [0, 1] as a percentage; of an estimate with its interval below, and how many it rests on.
 
     NaN, a share of nothing, shows as a dash.
     """
-    if math.isnan(value):
-        return Cell(NONE, value, detail="" if n is None else f"n = {n:,}")
+    estimate = share if isinstance(share, Estimate) else Estimate(share, math.nan, math.nan)
+    value, low, high = estimate.value, estimate.low, estimate.high
     details = [] if math.isnan(low) else [f"{100 * low:.1f}–{100 * high:.1f}"]
-    details += [] if n is None else [f"n = {n:,}"]
-    return Cell(f"{100 * value:.1f} %", value, detail=", ".join(details))
+    details += [f"n = {estimate.n:,}"] if with_n else []
+    return Cell(f"{100 * value:.1f} %" if estimate.defined else NONE, value, detail=", ".join(details))
 
 
-def coefficient(value: float, low: float, high: float) -> Cell:
-    """A coefficient in [-1, 1] with its interval below; NaN ends for none."""
+def coefficient(estimate: Estimate) -> Cell:
+    """A coefficient in [-1, 1] with its interval, where it has one, below."""
+    value, low, high = estimate.value, estimate.low, estimate.high
     return Cell(f"{value:+.2f}", value, detail="" if math.isnan(low) else f"{low:+.2f} to {high:+.2f}")
 
 
@@ -164,5 +165,5 @@ def _cell(value: object) -> Cell:
     if isinstance(value, Cell):
         return value
     if isinstance(value, Rate):
-        return percent(value.value, value.low, value.high, value.n)
+        return percent(value, with_n=True)
     return Cell(f"{value:,}", value) if isinstance(value, int) else text(value)

@@ -153,8 +153,8 @@ def _table(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> Repor
                 one.balance.over_refusal,
                 one.balance.correct_refusal,
                 one.harmful_compliance,
-                percent(one.balance.balanced_accuracy, *one.balance.balanced_accuracy_interval),
-                coefficient(one.balance.youden_j, *one.balance.youden_j_interval),
+                percent(one.balance.balanced_accuracy),
+                coefficient(one.balance.youden_j),
                 *((of_pairs,) if with_pairs else ()),
             )
         )
@@ -195,7 +195,7 @@ def _correlations(correlated: list[Correlated]) -> ReportTable:
     for (safe, unsafe), found, why_not in correlated:
         cells = [Cell(NONE, math.nan, detail=why_not), Cell(NONE, math.nan)]
         if found is not None:
-            cells = [coefficient(one.value, one.low, one.high) for one in (found.rho, found.tau)]
+            cells = [coefficient(one) for one in (found.rho, found.tau)]
         rows.append((safe.title, unsafe.title, len(_made((safe, unsafe))), *cells))
     return make(
         "trade-off-correlations",
