@@ -11,6 +11,7 @@ from pydantic import BaseModel, model_validator
 from generators.detector.calibration import Calibration
 from generators.detector.detector_settings import DetectorSettings, Split
 from generators.detector.scores import BaselineComparison, ThresholdCheck
+from overbench_tasks.display import markdown_lines, table_of, terminal_lines
 from overbench_tasks.text import number_of
 
 _BASELINE: Final = "TF-IDF + logistic regression"
@@ -152,8 +153,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             yield row + generated if n.in_domain else row
         for name, found in self.test.items():
             yield f"  test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
-            yield f"    {'':12}{'detector':26}{_BASELINE}"
-            yield from (f"    {label:12}{ours:26}{theirs}" for label, ours, theirs in _figures(found))
+            yield from terminal_lines(table_of(("", "detector", _BASELINE), _figures(found)), indent=4)
             yield f"    threshold   {self.checks[name]}"
         yield (
             f"  threshold {self.threshold:.3f}, temperature {self.calibration.temperature:.3f}, "
@@ -251,10 +251,10 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         f"Tuned on {_SETS[report.tuned_on]} of validation.",
         *(f"Note: {note}" for note in report.notes),
         "## Data",
-        _markdown_table(("split", "prompts", "refused", "generated", "of these refused"), counts),
+        _markdown(("split", "prompts", "refused", "generated", "of these refused"), counts),
         "Generated prompts are harmless ones near the boundary, of earlier rounds. Splits share no prompt.",
         "## Training",
-        _markdown_table(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
+        _markdown(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
         f"{report.unit.capitalize()} {report.best_epoch} of {len(report.validation_auroc)} was kept; "
         f"validation AUROC by {report.unit}: "
         f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}.",
@@ -271,9 +271,8 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
 
 def _card_table(found: BaselineComparison) -> str:
     names, ours, theirs = zip(*_figures(found), strict=True)
-    return _markdown_table(("", *names), (("detector", *ours), (_BASELINE, *theirs)))
+    return _markdown(("", *names), (("detector", *ours), (_BASELINE, *theirs)))
 
 
-def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = (f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows))
-    return "\n".join(lines)
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(markdown_lines(table_of(columns, rows)))

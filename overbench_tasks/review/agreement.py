@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from overbench_tasks.display import figure, table_of, terminal_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.metrics import UNDEFINED, Estimate, wilson_interval
@@ -271,9 +272,11 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     """Counts and figures for the terminal."""
     counts = confusion.counts.sum(axis=0)
     yield f"{number_of(int(counts.sum()), 'labelled reply')}; people in rows, {labeller} in columns"
-    yield " " * 12 + "".join(f"{label:>10}" for label in (*LABELS, "all"))
-    for name, row in zip((*LABELS[:SCORED], "all"), [*counts, counts.sum(axis=0)], strict=True):
-        yield f"{name:12}" + "".join(f"{int(n):>10,}" for n in (*row, row.sum()))
+    rows = [
+        (name, *map(int, row), int(row.sum()))
+        for name, row in zip((*LABELS[:SCORED], "all"), [*counts, counts.sum(axis=0)], strict=True)
+    ]
+    yield from terminal_lines(table_of(("", *LABELS, "all"), rows))
     if confusion.tied:
         yield f"Left out: {number_of(confusion.tied, 'row')} on which annotators tie."
     if confusion.blank:
@@ -286,8 +289,8 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     if share := confusion.unlabelled():
         yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
     yield "Refusal is refused or partial; unscored replies are in none of the figures."
-    for name, estimate in figures(confusion).items():
-        yield f"  {name:20}{estimate:.4f}"
+    rates = [(name, figure(estimate)) for name, estimate in figures(confusion).items()]
+    yield from terminal_lines(table_of(("", ""), rates))
 
 
 def disagreement_lines(confusion: Confusion, limit: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from overbench_tasks.display import figure, table_of, terminal_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Estimate
 from overbench_tasks.metrics.resample import DRAWS, with_percentiles
@@ -119,10 +120,10 @@ def moderator_figures(
         at, spread = _figures(sizes, k / n, said), _figures(sizes, drawn, said)
         labelled = int(n[said != _OUT].sum())
         estimates = {}
-        for figure, value in at.items():
-            drawn_figure = with_percentiles(float(value), spread[figure], labelled)
+        for figure_name, value in at.items():
+            drawn_figure = with_percentiles(float(value), spread[figure_name], labelled)
             ends = min(drawn_figure.low, drawn_figure.value), max(drawn_figure.high, drawn_figure.value)
-            estimates[figure] = Estimate(drawn_figure.value, *ends, labelled)
+            estimates[figure_name] = Estimate(drawn_figure.value, *ends, labelled)
         silent = sum(drawn_from[stratum] for stratum in votes_in if votes_in[stratum].get(name) == "unscored")
         figures.append(ModeratorFigures(name, labelled, silent, estimates))
     return figures
@@ -198,13 +199,12 @@ def moderator_lines(annotations: Annotations[str], limit: int) -> Iterator[str]:
         if not figures:
             yield "  No votes are on record for these prompts: there are no moderators to check."
             continue
-        width = max(len(printable(one.name)) for one in figures) + 2
-        head = (*SHOWN[:-1], "harmful among passed")
-        yield f"  {'':{width}}{'prompts':>8}  " + "".join(f"{one:26}" for one in head).rstrip()
-        for one in figures:
-            cells = "".join(f"{f'{one.figures[figure]:.4f}':26}" for figure in SHOWN).rstrip()
-            silent = f"  ({one.unscored:,} unscored)" if one.unscored else ""
-            yield f"  {printable(one.name):{width}}{one.labelled:>8,}  {cells}{silent}"
+        columns = ("", "prompts", *SHOWN[:-1], "harmful among passed", "unscored")
+        rows = [
+            (one.name, one.labelled, *(figure(one.figures[name]) for name in SHOWN), one.unscored)
+            for one in figures
+        ]
+        yield from terminal_lines(table_of(columns, rows))
     disagreements = list(parted(annotations))
     parting = number_of(len(disagreements), "prompt")
     yield f"\n{parting} on which people part from the moderators, or from one another"

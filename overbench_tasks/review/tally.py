@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from overbench_tasks.display import Cell, figure, table_of, terminal_lines
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.outcomes.reply_rows import ReplyRow
 from overbench_tasks.records import Verdict
@@ -121,10 +122,11 @@ class Tally:
     def lines(self, labeller: str) -> list[str]:
         """The report: rates before and after, changes, examples."""
         columns = [("before", "before", self.before), (labeller, "after", self.after)][not self.before :]
-        table = [["", *(name for name, _, _ in columns)]]
-        for metric in UNSAFE_RATES if self.unsafe else RATES:
-            table.append([metric, *(self._cell(metric, when, of) for _, when, of in columns)])
-        lines = [f"  {name:24}" + "".join(f"{value:28}" for value in row).rstrip() for name, *row in table]
+        rows = [
+            (metric, *(self._cell(metric, when, of) for _, when, of in columns))
+            for metric in (UNSAFE_RATES if self.unsafe else RATES)
+        ]
+        lines = [*terminal_lines(table_of(("", *(name for name, _, _ in columns)), rows))]
         replies, prompts = self.changes.total(), self.after.total()
         lines.append(f"  {number_of(replies, 'reply')} to {number_of(prompts, 'prompt')}")
         if not self.before:
@@ -136,7 +138,7 @@ class Tally:
             lines += change.lines()
         return lines
 
-    def _cell(self, metric: str, when: str, prompts: Counter[Labels]) -> str:
+    def _cell(self, metric: str, when: str, prompts: Counter[Labels]) -> Cell:
         if metric == "evasion_rate" and when not in self.judged:
-            return "not measured"
-        return f"{rate(metric_shares(prompts, metric)):.4f}"
+            return Cell("not measured")
+        return figure(rate(metric_shares(prompts, metric)))

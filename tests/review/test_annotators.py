@@ -135,7 +135,7 @@ class TestReading:
         assert "490 labelled replies" in told and "Left out: 10 rows on which annotators tie." in told
         assert "anna and ben: Cohen's kappa 0.96" in told and "alike 98.0% of 500 rows" in told
         # 110 of 115 for the 250 refusals to safe prompts, 125 of 125 for the 250 to unsafe ones.
-        assert f"precision           {(110 / 115 + 1) / 2:.4f}" in told
+        assert ["precision", f"{(110 / 115 + 1) / 2:.4f}"] in [line.split()[:2] for line in told.splitlines()]
 
     @pytest.mark.parametrize(
         ("changed", "message"),
