@@ -338,7 +338,7 @@ class TestCorrection:
         low, _ = wilson_interval(60, 60)
         [line] = [line for line in text.splitlines() if "osr (refused)" in line]
         assert line.count(f"1.0000 [{low:.4f}, 1.0000]") == 2  # raw, and corrected
-        assert text.count("    The labelled set does not fit: ") == 2  # refused; refused or partial
+        assert text.count(": The labelled set does not fit: ") == 2  # refused; refused or partial
 
     @pytest.mark.parametrize("rate", interval_coverage.RATES)
     def test_intervals_with_label_errors_hold_the_truth(self, rate: float) -> None:
