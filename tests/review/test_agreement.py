@@ -336,7 +336,7 @@ class TestCorrection:
         run = write_table(tmp_path / "samples_overbench.jsonl", rows)
         text = overbench("agreement", "--run", run)
         low, _ = wilson_interval(60, 60)
-        [line] = [line for line in text.splitlines() if "osr (refused)" in line]
+        [line] = [line for line in text.splitlines() if line.startswith("  osr (refused) ")]
         assert line.count(f"1.0000 [{low:.4f}, 1.0000]") == 2  # raw, and corrected
         assert text.count(": The labelled set does not fit: ") == 2  # refused; refused or partial
 
