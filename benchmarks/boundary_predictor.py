@@ -189,7 +189,7 @@ def quality_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[
                 said = np.array([row[f"{kind} {way}"] for row in found[name]])
                 coefficient = rank_correlation(said, share, draws=200)
                 rho = coefficient.rho if coefficient else None
-                cells.append(f"{rho.value:.2f} [{rho.low:.2f}, {rho.high:.2f}]" if rho else "–")
+                cells.append(f"{rho:.2f}" if rho else "–")
                 if kind == ENCODER:
                     top = share[np.argsort(-said, kind="stable")[: round(TOP * len(said))]].mean()
             yield f"| {name} | {told} | {' | '.join(cells)} | {top:.1%} | {share.mean():.1%} |"

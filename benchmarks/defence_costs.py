@@ -19,8 +19,8 @@ from pathlib import Path
 from shared import write_csv
 
 from overbench_tasks.defences.defences import defences
+from overbench_tasks.metrics import Rate
 from overbench_tasks.metrics.balance import Balance
-from overbench_tasks.metrics.refusal_rates import Rate
 from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.prompts import prompt_id
@@ -72,9 +72,8 @@ def table(counts: Counts) -> Iterator[str]:
             f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
             for rate in (balance.over_refusal, balance.correct_refusal, harmful)
         ]
-        low, high = balance.youden_j_interval
         name = "none" if asked == BARE else f"`{asked}`"
-        yield f"| {name} | {' | '.join(figures)} | {balance.youden_j:.2f} [{low:.2f}, {high:.2f}] |"
+        yield f"| {name} | {' | '.join(figures)} | {balance.youden_j:.2f} |"
 
 
 def main() -> None:

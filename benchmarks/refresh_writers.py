@@ -148,8 +148,8 @@ def detector_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for name in [column for column in rows[0] if column not in ("id", "refused", "refused_again")]:
         scores = np.array([float(row[name]) for row in rows])
         found = compare(refused, (scores, 0.0), (base, 0.0), seed=0)
-        gain = "" if name == BASELINE else found.auroc_gain
-        yield f"| {name} | {found.detector.auroc} | {gain} | {auroc(again, scores):.3f} |"
+        gain = "" if name == BASELINE else f"{found.auroc_gain:.3f}"
+        yield f"| {name} | {found.detector.auroc:.3f} | {gain} | {auroc(again, scores):.3f} |"
 
 
 def made_by(runs: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
@@ -189,7 +189,7 @@ def rounds_of(runs: Mapping[str, Path], minutes: Sequence[Record]) -> Iterator[d
             found = report.test.get("seeds", report.test["all"])
             took = [one for one in minutes if (one["run"], one["round"]) == (name, row["round"])]
             row["minutes"] = {one["stage"]: one["minutes"] for one in took}
-            yield {"kind": "round", "run": name, **row, "auroc": str(found.detector.auroc)}
+            yield {"kind": "round", "run": name, **row, "auroc": f"{found.detector.auroc:.3f}"}
 
 
 def seeds_of(folder: Path) -> dict[str, Any]:

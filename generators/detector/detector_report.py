@@ -11,6 +11,7 @@ from pydantic import BaseModel, model_validator
 from generators.detector.calibration import Calibration
 from generators.detector.detector_settings import DetectorSettings, Split
 from generators.detector.scores import BaselineComparison, ThresholdCheck
+from overbench_tasks.display import markdown_lines, table_of, terminal_lines
 from overbench_tasks.text import number_of
 
 _BASELINE: Final = "TF-IDF + logistic regression"
@@ -118,8 +119,8 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         return [name for name, gain in self._gains() if gain == 0]
 
     def _gains(self) -> list[tuple[str, float]]:
-        gains = [(name, self.test[name].auroc_gain.value) for name in _DECIDING if name in self.test]
-        return [(name, gain) for name, gain in gains if gain is not None]
+        gains = [(name, self.test[name].auroc_gain) for name in _DECIDING if name in self.test]
+        return [(name, gain.value) for name, gain in gains if gain.defined]
 
     def decision(self) -> GateDecision:
         """Whether its threshold may turn candidates away: where it holds on prompts it was not tuned on.
@@ -152,8 +153,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             yield row + generated if n.in_domain else row
         for name, found in self.test.items():
             yield f"  test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
-            yield f"    {'':12}{'detector':26}{_BASELINE}"
-            yield from (f"    {label:12}{ours:26}{theirs}" for label, ours, theirs in _figures(found))
+            yield from terminal_lines(table_of(("", "detector", _BASELINE), _figures(found)), indent=4)
             yield f"    threshold   {self.checks[name]}"
         yield (
             f"  threshold {self.threshold:.3f}, temperature {self.calibration.temperature:.3f}, "
@@ -172,7 +172,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             found = self.test[name]
             yield (
                 f"  *** THE DETECTOR DOES WORSE THAN THE TF-IDF BASELINE on {_SETS[name]} of the test split: "
-                f"AUROC {found.detector.auroc} against {found.baseline.auroc}. ***"
+                f"AUROC {found.detector.auroc:.3f} against {found.baseline.auroc:.3f}. ***"
             )
             yield (
                 "  *** Words alone tell more, so its attributions may be worth little. Try a higher learning "
@@ -180,11 +180,11 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             )
         for name in self.equals_baseline():
             area = self.test[name].detector.auroc
-            yield f"  note: words alone do as well on {_SETS[name]} of the test split, AUROC {area}."
+            yield f"  note: words alone do as well on {_SETS[name]} of the test split, AUROC {area:.3f}."
         gain = self.test["all"].auroc_gain
-        if gain.low is not None and gain.low <= 0 < (gain.value or 0) and not self.lost_to_baseline():
+        if gain.low <= 0 < gain.value and not self.lost_to_baseline():
             yield (
-                f"  note: the lead over the baseline in AUROC, {gain}, is not certain: "
+                f"  note: the lead over the baseline in AUROC, {gain:.3f}, is not certain: "
                 "more test prompts would tell."
             )
 
@@ -203,16 +203,16 @@ def _check_of(found: BaselineComparison) -> ThresholdCheck:
     Where nothing was flagged precision is undefined; where no refused prompt was, how many were flagged is
     not known and makes no difference: the threshold does not hold.
     """
-    precision, recall = found.detector.precision.value, found.detector.recall.value
-    hits = round((recall or 0) * found.refused)
-    flagged = round(hits / precision) if precision else 0
+    precision, recall = found.detector.precision, found.detector.recall
+    hits = round(recall.value * found.refused) if recall.defined else 0
+    flagged = round(hits / precision.value) if precision.defined and precision.value else 0
     return ThresholdCheck.of_counts(found.prompts, found.refused, max(hits, flagged), hits)
 
 
 def _figures(found: BaselineComparison) -> Iterator[tuple[str, str, str]]:
     """(name, the detector's, the baseline's) of each."""
     for key, label in _FIGURES.items():
-        yield label, str(getattr(found.detector, key)), str(getattr(found.baseline, key))
+        yield label, f"{getattr(found.detector, key):.3f}", f"{getattr(found.baseline, key):.3f}"
 
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
@@ -251,10 +251,10 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         f"Tuned on {_SETS[report.tuned_on]} of validation.",
         *(f"Note: {note}" for note in report.notes),
         "## Data",
-        _markdown_table(("split", "prompts", "refused", "generated", "of these refused"), counts),
+        _markdown(("split", "prompts", "refused", "generated", "of these refused"), counts),
         "Generated prompts are harmless ones near the boundary, of earlier rounds. Splits share no prompt.",
         "## Training",
-        _markdown_table(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
+        _markdown(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
         f"{report.unit.capitalize()} {report.best_epoch} of {len(report.validation_auroc)} was kept; "
         f"validation AUROC by {report.unit}: "
         f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}.",
@@ -271,9 +271,8 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
 
 def _card_table(found: BaselineComparison) -> str:
     names, ours, theirs = zip(*_figures(found), strict=True)
-    return _markdown_table(("", *names), (("detector", *ours), (_BASELINE, *theirs)))
+    return _markdown(("", *names), (("detector", *ours), (_BASELINE, *theirs)))
 
 
-def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = (f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows))
-    return "\n".join(lines)
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(markdown_lines(table_of(columns, rows)))

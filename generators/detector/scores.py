@@ -5,20 +5,22 @@ Everything here is arithmetic on arrays; nothing knows of models.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel
+from pydantic import BaseModel, PlainSerializer, PlainValidator
 
 from generators.detector.detector_settings import Example
+from overbench_tasks.metrics import Estimate
+from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
 from overbench_tasks.text import number_of
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-DRAWS: Final = 2000
 BINS: Final = 10
 SIGNIFICANCE: Final = 0.025
 """One-sided: a threshold holds where Fisher's exact test gives a smaller p."""
@@ -26,17 +28,31 @@ _CELLS: Final = 1 << 22
 """Of one block of bootstrap counts: 32 MB, however many rows there are."""
 
 
-class Estimate(BaseModel, frozen=True, extra="forbid"):
-    """A figure with its 95 % interval; all None where it is undefined (no refused row, none flagged)."""
+class _Written(BaseModel, extra="forbid"):
+    """An estimate as report files hold it: None where it is not defined (no refused row, none flagged)."""
 
     value: float | None
     low: float | None
     high: float | None
 
-    def __str__(self) -> str:
-        if self.value is None or self.low is None or self.high is None:
-            return "undefined"
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+def _read(written: object) -> Estimate:
+    if isinstance(written, Estimate):
+        return written
+    figures = _Written.model_validate(written)
+    value, low, high = (
+        math.nan if figure is None else figure for figure in (figures.value, figures.low, figures.high)
+    )
+    return Estimate(value, low, high)
+
+
+def _written(estimate: Estimate) -> dict[str, float | None]:
+    figures = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {name: None if math.isnan(figure) else figure for name, figure in figures.items()}
+
+
+Figure = Annotated[Estimate, PlainValidator(_read), PlainSerializer(_written)]
+"""An estimate in a report file."""
 
 
 class Scores(BaseModel, frozen=True, extra="forbid"):
@@ -49,10 +65,10 @@ class Scores(BaseModel, frozen=True, extra="forbid"):
         ece: expected calibration error (:func:`expected_calibration_error`), in [0, 1], lower is better.
     """
 
-    auroc: Estimate
-    f1: Estimate
-    precision: Estimate
-    recall: Estimate
+    auroc: Figure
+    f1: Figure
+    precision: Figure
+    recall: Figure
     brier: float
     ece: float
 
@@ -71,7 +87,7 @@ class BaselineComparison(BaseModel, frozen=True, extra="forbid"):
     refused: int
     detector: Scores
     baseline: Scores
-    auroc_gain: Estimate
+    auroc_gain: Figure
     beats_baseline: bool
 
 
@@ -146,7 +162,7 @@ def compare(
         detector=_scores(ours, refused, detector[0]),
         baseline=_scores(theirs, refused, baseline[0]),
         auroc_gain=gain,
-        beats_baseline=gain.value is not None and gain.value > 0,
+        beats_baseline=gain.value > 0,
     )
 
 
@@ -194,7 +210,7 @@ def _row_counts(rows: int, seed: int) -> Iterator[Floats]:
     block = max(1, min(DRAWS, _CELLS // rows))
     for start in range(0, DRAWS, block):
         size = min(block, DRAWS - start)
-        yield rng.multinomial(rows, np.full(rows, 1 / rows), size=size).astype(np.float64)
+        yield drawn_counts(np.ones(rows), size, rng)
 
 
 def _figures(refused: Bools, probabilities: Floats, threshold: float, seed: int) -> Floats:
@@ -224,12 +240,7 @@ def _auroc(refused: Bools, probabilities: Floats, counts: Floats) -> Floats:
 
 def _estimate(values: Floats) -> Estimate:
     """Of the figure itself and, behind it, those of the draws."""
-    value, draws = values[0], values[1:]
-    defined = draws[~np.isnan(draws)]
-    if np.isnan(value) or not len(defined):
-        return Estimate(value=None, low=None, high=None)
-    low, high = np.quantile(defined, [0.025, 0.975])
-    return Estimate(value=value, low=low, high=high)
+    return with_percentiles(values[0], values[1:])
 
 
 def _scores(figures: Floats, refused: Bools, probabilities: Floats) -> Scores:

@@ -58,7 +58,7 @@ def _detector_lines(store: Store) -> list[str]:
         if stage == "train":
             report = DetectorReport.model_validate(summary)
             seeds = report.test.get("seeds", report.test["all"])
-            figures = f"AUROC {seeds.detector.auroc}, TF-IDF baseline {seeds.baseline.auroc}"
+            figures = f"AUROC {seeds.detector.auroc:.3f}, TF-IDF baseline {seeds.baseline.auroc:.3f}"
             decision = gate_decision(report, weak_detector)
             does = "turns away what it calls accepted" if decision.gates else "only ranks"
             lines += [f"  round {number}: {figures}", f"    {does}: {decision.because}"]

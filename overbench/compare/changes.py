@@ -14,7 +14,7 @@ from overbench.compare.sides import Side
 from overbench.report.stats.comparisons import holm, paired_test
 from overbench.report.stats.rates import MIN_FEATURE_PROMPTS, feature_key
 from overbench_tasks.metrics import Rate, paired_interval
-from overbench_tasks.metrics.refusal_rates import Z_95
+from overbench_tasks.metrics.estimates import Z_95
 from overbench_tasks.outcomes.outcome import Outcome
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side
 from overbench_tasks.records import Label, PromptLabel

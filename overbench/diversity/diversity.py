@@ -26,6 +26,7 @@ from overbench.diversity.word_measures import (
     self_bleu,
     words_of,
 )
+from overbench_tasks.display import NONE, Cell, Table, markdown_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, read_prompts
 from overbench_tasks.prompts.sources import source_file
@@ -35,7 +36,6 @@ THRESHOLD: Final = 0.8
 """From this similarity on, two prompts are near duplicates, as for ``overbench aggregate``."""
 
 SHOWN_OPENINGS: Final = 3
-NONE: Final = "–"
 NO_ENCODER: Final = "none"
 
 
@@ -127,20 +127,19 @@ class DiversityReport:
     def lines(self) -> Iterator[str]:
         """A Markdown table with a set per column, aligned for a terminal, and below it what it rests on."""
         first, *others = self.sets
-        rows = [["set", *(one.name for one in self.sets)]]
         shown = [one.figures() for one in self.sets]
-        rows += [[name, *(figures[name] for figures in shown)] for name in shown[0]]
+        rows = [[name, *(figures[name] for figures in shown)] for name in shown[0]]
         if others:
             across = (
                 f"{_number(one.nearest_of_first)} ({number_of(one.shared, 'text')} in both)" for one in others
             )
             rows.append([f"nearest neighbour of {first.name} in it", NONE, *across])
-        cells = [[markdown_cell(printable(cell)) for cell in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        cells.insert(1, [f"{'-' * (width - 1)}{':' if place else '-'}" for place, width in enumerate(widths)])
-        for row in cells:
-            texts = (f"{cell:{'>' if place else '<'}{widths[place]}}" for place, cell in enumerate(row))
-            yield f"| {' | '.join(texts)} |"
+        table = Table(
+            columns=("set", *(one.name for one in self.sets)),
+            rows=tuple(tuple(map(Cell, row)) for row in rows),
+            numeric=frozenset(range(1, len(self.sets) + 1)),
+        )
+        yield from markdown_lines(table, lambda text: markdown_cell(printable(text)), aligned=True)
         yield ""
         settings = self.settings
         yield (

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from overbench.explain.explanation import Explanation, FoundTriggers
 from overbench.explain.trigger_table import gain, summary, trigger_counts, word_form
-from overbench.report.sections.section import Cell, Piece, Report, ReportTable, Section, make
+from overbench.report.sections.section import Report, Section
+from overbench_tasks.display import Cell, Piece, Table, table_of
 from overbench_tasks.text import excerpt, number_of, printable, visible
 
 IN_TRIGGER, IN_ANOTHER, NEEDED_WITH_OTHERS = 5, 3, 4
@@ -214,10 +215,10 @@ def page(
 def _trigger_section(
     found: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
 ) -> Section:
-    table = make(
-        f"{unit}s",
-        f"{unit.capitalize()}s in minimal triggers",
-        (
+    table = table_of(
+        key=f"{unit}s",
+        caption=f"{unit.capitalize()}s in minimal triggers",
+        columns=(
             unit.capitalize(),
             "Refusals that hinge on it alone",
             "Share of the refusals",
@@ -225,7 +226,7 @@ def _trigger_section(
             "Refused prompts that have it",
             *(("Unsafe prompts that have it, refused", "of all") if unsafe else ()),
         ),
-        (
+        rows=(
             (
                 row.text,
                 row.alone,
@@ -255,7 +256,7 @@ def _trigger_section(
     )
 
 
-def _prompt_table(explained: Sequence[Explanation], instruction: str | None) -> ReportTable:
+def _prompt_table(explained: Sequence[Explanation], instruction: str | None) -> Table:
     rows = []
     for one in explained:
         cells: list[object] = [Cell(visible(one.prompt), pieces=tuple(pieces(one.prompt, one.words)))]
@@ -267,4 +268,4 @@ def _prompt_table(explained: Sequence[Explanation], instruction: str | None) -> 
         lines += told(one.words, "word", one) if one.words else ()
         rows.append((*cells, Cell("; ".join(map(printable, lines))), printable(one.reply), one.calls))
     columns = ["Prompt", *(["Instruction"] if instruction else []), "Found", "Reply", "Calls"]
-    return make("prompts", "Each prompt", columns, rows, wide=True)
+    return table_of(key="prompts", caption="Each prompt", columns=columns, rows=rows, wide=True)

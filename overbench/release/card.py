@@ -7,13 +7,14 @@ A gap is a prompt that a target has not answered. A missing reply is never an an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.defences.defences import orders_refusal
+from overbench_tasks.display import Cell, Table, markdown_lines
 from overbench_tasks.outcomes.release_files import (
     GAPS_FILE,
     GAPS_FOLDER,
@@ -180,33 +181,41 @@ scored with `--metadata '{{"overbench_source": "overbench_all.jsonl"}}'` from on
 
 def _counts(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
-    categories = "\n".join(
-        f"| {markdown_cell(name)} | {_share(n['overbench'], counts['kept'])} "
-        f"| {_share(n['overbench_hard'], counts['hard'])} |"
+    near = counts["near_duplicates"] + counts.get("unsafe_near_duplicates", 0)
+    steps = [
+        ("read from the sources", counts["read"]),
+        ("the same text once more", -counts["exact_duplicates"]),
+        ("near duplicates", -near),
+    ]
+    if unsafe := counts.get("unsafe", 0):
+        steps.append((f"unsafe, in `{UNSAFE_FILE}` and in no rate here", -unsafe))
+    steps += [
+        ("answered by all targets, refused by none", -counts["refused_by_none"]),
+        ("`overbench`", counts["kept"]),
+        ("`overbench_hard`", counts["hard"]),
+    ]
+    of_steps = "\n".join(_table(("step", "prompts"), [(name, f"{n:,}") for name, n in steps], numeric={1}))
+    shares = [
+        (name, _share(n["overbench"], counts["kept"]), _share(n["overbench_hard"], counts["hard"]))
         for name, n in facts["categories"].items()
-    )
-    unsafe = counts.get("unsafe", 0)
-    beside = f"\n| unsafe, in `{UNSAFE_FILE}` and in no rate here | {-unsafe:,} |" if unsafe else ""
+    ]
+    of_categories = "\n".join(_table(("category", "overbench", "overbench_hard"), shares, numeric={1, 2}))
     sources = ", ".join(f"{markdown_cell(one['name'])} ({one['kind']})" for one in facts["sources"])
     return f"""## Prompts
 
-| step | prompts |
-| --- | ---: |
-| read from the sources | {counts["read"]:,} |
-| the same text once more | {-counts["exact_duplicates"]:,} |
-| near duplicates | {-counts["near_duplicates"] - counts.get("unsafe_near_duplicates", 0):,} |{beside}
-| answered by all targets, refused by none | {-counts["refused_by_none"]:,} |
-| `overbench` | {counts["kept"]:,} |
-| `overbench_hard` | {counts["hard"]:,} |
+{of_steps}
 
-| category | overbench | overbench_hard |
-| --- | ---: | ---: |
-{categories}
+{of_categories}
 
 Sources: {sources}.
 
 Two prompts are near duplicates where the Jaccard similarity of their runs of four characters, \
 without the words of the frame, is {facts["settings"]["near_duplicates"]} or more."""
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int]) -> Iterator[str]:
+    cells = tuple(tuple(map(Cell, row)) for row in rows)
+    return markdown_lines(Table(tuple(columns), cells, frozenset(numeric)))
 
 
 def hard_rule(settings: Mapping[str, Any]) -> str:
@@ -254,13 +263,13 @@ def _listed(targets: Sequence[TargetRecord]) -> str:
 
 
 def _targets(targets: Sequence[TargetRecord]) -> str:
-    lines = ["## Targets", "", "| target | checkpoint | backend | chat template | new tokens |"]
-    lines += ["| --- | --- | --- | --- | ---: |"]
+    rows = []
     for target in targets:
         template = {True: "yes", False: "no", None: "not known"}[target.apply_chat_template]
-        cells = (target.target, target.checkpoint, target.model or "not known", template)
         tokens = "not known" if target.max_gen_toks is None else str(target.max_gen_toks)
-        lines.append(f"| {' | '.join(map(markdown_cell, cells))} | {tokens} |")
+        rows.append((target.target, target.checkpoint, target.model or "not known", template, tokens))
+    columns = ("target", "checkpoint", "backend", "chat template", "new tokens")
+    lines = ["## Targets", "", *_table(columns, rows, numeric={4})]
     asked_with: dict[str, list[str]] = {}
     for target in targets:
         if target.system_instruction:

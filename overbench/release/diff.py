@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from overbench_tasks.display import Cell, table_of, terminal_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.release_files import (
@@ -22,7 +23,6 @@ from overbench_tasks.outcomes.release_files import (
     read_release,
     share_sql,
 )
-from overbench_tasks.review.tally import interval
 from overbench_tasks.text import printable
 
 if TYPE_CHECKING:
@@ -89,6 +89,11 @@ class RateChange:
     common_old: Rate
     common_new: Rate
 
+    def to_json(self) -> dict[str, Any]:
+        rates = {name: getattr(self, name) for name in ("old", "new", "common_old", "common_new")}
+        counts = {name: {"refused": rate.refused, "n": rate.n} for name, rate in rates.items()}
+        return {"target": self.target, **counts}
+
 
 @dataclass(frozen=True)
 class ReleaseDiff:
@@ -130,7 +135,7 @@ class ReleaseDiff:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for ``json.dumps``; rates as ``refused`` and ``n``."""
-        return asdict(self)
+        return {**asdict(self), "rates": [one.to_json() for one in self.rates]}
 
     def lines(self) -> list[str]:
         """For the terminal: counts, the first few of each list, and the rates."""
@@ -153,18 +158,17 @@ class ReleaseDiff:
             f"cells {_counts(self.cells)}: {self.cells_added:,} added, {self.cells_removed:,} removed, "
             f"{changed:,} changed",
         ]
-        lines += [
-            f"  {change.old:>8} -> {change.new:8} {change.cells:>7,}  {printable(change.target)}"
-            for change in self.cells_changed
-        ]
+        if self.cells_changed:
+            rows = [(f"{one.old} -> {one.new}", one.cells, one.target) for one in self.cells_changed]
+            lines += terminal_lines(table_of(("label", "cells", "target"), rows))
         lines += [f"  + target {printable(target)}" for target in self.targets_added]
         lines += [f"  - target {printable(target)}" for target in self.targets_removed]
-        lines.append("OSR: old, new; on the prompts of both: old, new")
-        for rate in self.rates:
-            lines.append(f"  {printable(rate.target)}")
-            lines.append(f"    {_interval(rate.old)}  {_interval(rate.new)}")
-            lines.append(f"    {_interval(rate.common_old)}  {_interval(rate.common_new)}")
-        return lines
+        columns = ("OSR", "old", "new", "on the prompts of both: old", "new")
+        rates = [
+            (one.target, *map(_rate_cell, (one.old, one.new, one.common_old, one.common_new)))
+            for one in self.rates
+        ]
+        return [*lines, *terminal_lines(table_of(columns, rates), indent=0)]
 
 
 def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff:
@@ -290,8 +294,8 @@ def _counts(both: tuple[int, int]) -> str:
     return f"{both[0]:,} -> {both[1]:,}"
 
 
-def _interval(rate: Rate) -> str:
-    return f"{interval(rate.value, rate.low, rate.high)} of {rate.n:,}" if rate.n else "no scored reply"
+def _rate_cell(rate: Rate) -> Cell:
+    return Cell(f"{rate:.4f} of {rate.n:,}" if rate.n else "no scored reply", rate.value)
 
 
 def _listed(mark: str, prompts: Sequence[MovedPrompt | PromptChange]) -> list[str]:

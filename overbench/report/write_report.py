@@ -34,11 +34,12 @@ from overbench.report.sections.rate_sections import (
     significance_section,
     transfer_section,
 )
-from overbench.report.sections.section import Cell, Report, ReportTable, highest_first
+from overbench.report.sections.section import Report, highest_first
 from overbench.report.sections.trade_off_sections import WITHOUT_UNSAFE, trade_off_section
 from overbench.report.stats.rates import osr
 from overbench.report.themes import DARK, LIGHT, NARROW, WIDE
 from overbench_tasks import __version__
+from overbench_tasks.display import Table, markdown_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.tables import whole_file
@@ -283,15 +284,10 @@ def _paragraphs(texts: Iterable[str]) -> list[str]:
     return [f"{escaped(text)}\n" for text in texts]
 
 
-def _table(table: ReportTable) -> list[str]:
-    dashes = ("---:" if place in table.numeric else "---" for place in range(len(table.columns)))
-    rows = [map(escaped, table.columns), dashes, *(map(_cell, row) for row in table.rows[:MOST_ROWS])]
-    lines = [f"{escaped(table.caption.rstrip('.'))}.", "", *(f"| {' | '.join(cells)} |" for cells in rows)]
+def _table(table: Table) -> list[str]:
+    lines = [f"{escaped(table.caption.rstrip('.'))}.", ""]
+    lines += markdown_lines(table, escaped, most_rows=MOST_ROWS)
     if len(table.rows) > MOST_ROWS:
         more = number_of(len(table.rows) - MOST_ROWS, "more row is", "more rows are")
         lines += ["", f"{more} in the page."]
     return lines
-
-
-def _cell(cell: Cell) -> str:
-    return escaped(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)

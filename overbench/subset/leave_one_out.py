@@ -81,7 +81,7 @@ def left_out_errors(
             order = np.lexsort((rng.random(len(traits)), traits))  # as trait_order, faster
             chosen = values[order[every_kth(places, size, int(rng.integers(len(places))))]]
             one = estimate(chosen[chosen != MISSING].tolist(), len(values))
-            found.append((abs(one.rate - truth), one.low <= truth <= one.high, one.high - one.low))
+            found.append((abs(one.value - truth), one.low <= truth <= one.high, one.high - one.low))
         per_target.append(np.mean(found, axis=0))
     if not per_target:
         return None

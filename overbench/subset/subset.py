@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 from overbench.report.stats.matrix import ResponseMatrix, release_matrix
 from overbench.subset.irt import fit_traits
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.metrics import Estimate, wilson_interval
 from overbench_tasks.metrics.until_width import effective_number
 from overbench_tasks.outcomes.release_files import Release
 from overbench_tasks.prompts.random_order import every_kth, random_order
@@ -81,28 +81,19 @@ class SubsetMark:
         return cls(found["release"], size, total, seed, float(found["error"]) if found["error"] else None)
 
 
-@dataclass(frozen=True)
-class SubsetEstimate:
-    """A rate on a whole set, from the replies to a part of it.
+@dataclass(frozen=True, kw_only=True)
+class SubsetEstimate(Estimate):
+    """A rate on a whole set, from the replies to a part of it; NaNs without a scored reply.
 
     Attributes:
-        rate: in [0, 1]; NaN without a scored reply.
-        low, high: of its 95 % interval.
-        scored: prompts with a scored reply.
+        n: prompts with a scored reply.
         total: prompts of the whole set.
     """
 
-    rate: float
-    low: float
-    high: float
-    scored: int
     total: int
 
     def __str__(self) -> str:
-        return (
-            f"{100 * self.rate:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}], estimated from "
-            f"{self.scored:,} of {self.total:,} prompts"
-        )
+        return f"{self.in_percent()}, estimated from {self.n:,} of {self.total:,} prompts"
 
 
 def trait_order(prompt_ids: Sequence[str], traits: NDArray[np.float64], seed: int) -> list[int]:
@@ -123,15 +114,15 @@ def estimate(values: Sequence[float], total: int) -> SubsetEstimate:
     """
     n = len(values)
     if n == 0:
-        return SubsetEstimate(math.nan, math.nan, math.nan, 0, total)
+        return SubsetEstimate(math.nan, math.nan, math.nan, 0, total=total)
     rate = sum(values) / n
     if n >= total:
-        return SubsetEstimate(rate, rate, rate, n, total)
+        return SubsetEstimate(rate, rate, rate, n, total=total)
     effective = effective_number(n, total)
     jumps = sum((one - after) ** 2 for one, after in pairwise(values))
     if jumps > 0 and 0 < rate < 1:
         effective = rate * (1 - rate) * 2 * n * (n - 1) / jumps / (1 - n / total)
-    return SubsetEstimate(rate, *wilson_interval(rate * effective, effective), n, total)
+    return SubsetEstimate(rate, *wilson_interval(rate * effective, effective), n, total=total)
 
 
 def released_name(release: Release) -> str:

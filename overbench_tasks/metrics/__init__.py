@@ -1,23 +1,23 @@
 """What a document contributes to each metric, and how documents are summarised."""
 
+from overbench_tasks.metrics.estimates import UNDEFINED, Estimate, Rate, paired_interval, wilson_interval
 from overbench_tasks.metrics.refusal_rates import (
     BLOCKS,
-    Rate,
     Value,
     count_blocks,
     document_metrics,
-    paired_interval,
     rate,
     rate_of,
     rate_stderr,
     unsafe_metrics,
     wilson_high,
-    wilson_interval,
     wilson_low,
 )
 
 __all__ = [
     "BLOCKS",
+    "UNDEFINED",
+    "Estimate",
     "Rate",
     "Value",
     "count_blocks",

@@ -22,19 +22,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeVar
 
+from overbench_tasks.metrics.estimates import Rate
 from overbench_tasks.records import CATEGORIES, Category, Verdict
 
 Value = float | None
 """What one document contributes to one metric."""
 
 T = TypeVar("T")
-
-Z_95 = 1.959963984540054
-"""0.975 quantile of the standard normal distribution: two-sided 95 %."""
 
 BLOCKS: Final = "overbench_blocks"
 """Where the results have :func:`count_blocks`, in a task's metadata; missing where nothing was withheld."""
@@ -159,93 +155,6 @@ def wilson_low(values: Iterable[Value]) -> float:
 def wilson_high(values: Iterable[Value]) -> float:
     """Upper end of :func:`wilson_interval` of the rate."""
     return rate_of(values).high
-
-
-def wilson_interval(successes: float, n: float, z: float = Z_95) -> tuple[float, float]:
-    """Wilson score interval of a proportion (Wilson 1927), ``(nan, nan)`` for n = 0.
-
-        centre = (p + z²/2n) / (1 + z²/n),  half = z / (1 + z²/n) * sqrt(p(1-p)/n + z²/4n²)
-
-    Unlike the normal interval it stays in [0, 1] and is honest at p = 0 and p = 1.
-
-    Args:
-        successes: 0 to n. With several replies per prompt, the sum of per-prompt shares: n counts
-            prompts, because replies to one prompt are not independent draws.
-        n: number of prompts scored; where rows weigh differently, their effective number.
-        z: standard normal quantile.
-    """
-    if n == 0:
-        return math.nan, math.nan
-    p = successes / n
-    scale = 1 + z * z / n
-    centre = (p + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def paired_interval(both: float, only_first: float, only_second: float, n: int) -> tuple[float, float]:
-    """95 % interval of the difference of two paired proportions: Newcombe 1998, method 10.
-
-    Joins the two Wilson intervals, with the correlation of the pairs taken into account. It stays in
-    [-1, 1] and is honest with few or no differing pairs, where the normal interval has no width.
-
-    Args:
-        both, only_first, only_second: pairs of which both are refused, or one only; fractions where pairs are
-            of shares, whose spread is at most that of single replies.
-        n: all pairs; ``(nan, nan)`` for 0.
-    """
-    if n == 0:
-        return math.nan, math.nan
-    neither = n - both - only_first - only_second
-    firsts, seconds = both + only_first, both + only_second
-    first, second = firsts / n, seconds / n
-    low_first, high_first = wilson_interval(firsts, n)
-    low_second, high_second = wilson_interval(seconds, n)
-    spread = math.sqrt(firsts * (n - firsts) * seconds * (n - seconds))
-    association = float(both * neither - only_first * only_second)
-    if association > 0:  # Newcombe's continuity correction of phi
-        association = max(association - n / 2, 0.0)
-    phi = association / spread if spread else 0.0
-
-    def distance(one: float, other: float) -> float:
-        # max: rounding may leave a tiny negative number where phi is 1.
-        return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
-
-    difference = first - second
-    low = difference - distance(first - low_first, high_second - second)
-    high = difference + distance(high_first - first, second - low_second)
-    return max(low, -1.0), min(high, 1.0)
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A share of prompts.
-
-    Attributes:
-        refused: refused prompts; a fraction where a prompt counts by the share of targets that refused it.
-        n: prompts with a scored reply.
-    """
-
-    refused: float
-    n: int
-
-    @property
-    def value(self) -> float:
-        """In [0, 1]; NaN without a prompt."""
-        return self.refused / self.n if self.n else math.nan
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """95 % Wilson interval (:func:`wilson_interval`); NaNs without a prompt."""
-        return wilson_interval(self.refused, self.n)
-
-    @property
-    def low(self) -> float:
-        return self.interval[0]
-
-    @property
-    def high(self) -> float:
-        return self.interval[1]
 
 
 def rate_of(values: Iterable[Value]) -> Rate:

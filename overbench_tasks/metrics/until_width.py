@@ -27,9 +27,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from overbench_tasks.metrics.refusal_rates import Z_95, Rate, wilson_interval
+from overbench_tasks.metrics.estimates import Z_95, Rate, wilson_interval
 
 LOOK = 50
 """Prompts between two looks."""
@@ -77,9 +76,9 @@ def sequential_interval(refused: float, n: int, total: int) -> tuple[float, floa
     return part_interval(refused, n, total, SEQUENTIAL_Z)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class RateOfPart(Rate):
-    """The rate of a random part of a set, as an estimate of the whole.
+    """The rate of a random part of a set, as an estimate of the whole, with :func:`part_interval`'s interval.
 
     Attributes:
         total: prompts of the whole set, at least ``n``.
@@ -89,10 +88,11 @@ class RateOfPart(Rate):
     total: int
     sequential: bool
 
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """:func:`part_interval`, or :func:`sequential_interval`, of it."""
-        return part_interval(self.refused, self.n, self.total, SEQUENTIAL_Z if self.sequential else Z_95)
+    def __init__(self, refused: float, n: int, total: int, *, sequential: bool) -> None:
+        interval = (sequential_interval if sequential else part_interval)(refused, n, total)
+        super().__init__(refused, n, interval)
+        object.__setattr__(self, "total", total)
+        object.__setattr__(self, "sequential", sequential)
 
 
 def narrow_enough(refused: float, n: int, total: int, width: float) -> bool:
@@ -169,12 +169,12 @@ def estimate_text(side: SideSoFar, width: float | None = None) -> str:
     """
     if not side.scored:
         return f"None of the replies to some of {side.total:,} prompts could be scored"
-    found = RateOfPart(side.refused, side.scored, side.total, sequential=width is not None)
+    rate = RateOfPart(side.refused, side.scored, side.total, sequential=width is not None)
     how = "drawn at random"
     if width is not None:
-        narrow = found.high - found.low <= width
+        narrow = rate.high - rate.low <= width
         how = f"{'stopped at a width of' if narrow else 'still wider than'} {100 * width:g} points"
     return (
-        f"Estimate from {side.scored:,} of {side.total:,} prompts, {how}: {100 * found.value:.1f} % refused "
-        f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
+        f"Estimate from {side.scored:,} of {side.total:,} prompts, {how}: {100 * rate.value:.1f} % refused "
+        f"[{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
     )

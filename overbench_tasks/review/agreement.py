@@ -8,9 +8,8 @@ other file counts as one stratum in which every reply weighs the same.
 from __future__ import annotations
 
 import csv
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,18 +17,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from overbench_tasks.display import figure, table_of, terminal_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
-from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.metrics import UNDEFINED, Estimate, wilson_interval
+from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
 from overbench_tasks.review.annotate import UNSAFE
 from overbench_tasks.review.annotators import (
-    DRAWS,
     Annotations,
     cohens_kappa,
     consensus,
-    percentiles,
     read_annotations,
 )
 from overbench_tasks.review.correction import SCORED, Array, Confusion, LabelErrors, effective_size
@@ -41,7 +40,7 @@ from overbench_tasks.review.sheets import (
     read_sheet,
     unguarded,
 )
-from overbench_tasks.review.tally import Change, Estimate, interval
+from overbench_tasks.review.tally import Change
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable, number_of
 
@@ -235,17 +234,20 @@ def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
         replies = counts[:, whole].sum(axis=1)
         total = float(weights @ replies)
         if total == 0:
-            return math.nan, math.nan, math.nan
+            return UNDEFINED
         value = float(weights @ counts[:, part].sum(axis=1)) / total
         effective = effective_size(weights, replies)
-        return value, *wilson_interval(value * effective, effective)
+        return Estimate(value, *wilson_interval(value * effective, effective), int(replies.sum()))
+
+    def drawn_figure(of_cells: Callable[[Array], Array]) -> Estimate:
+        return with_percentiles(float(of_cells(cells)), of_cells(drawn), int(counts.sum()))
 
     return {
         "precision": share(both, everywhere & flagged),
         "recall": share(both, everywhere & flagged[:, None]),
-        "F1": (float(_f1(cells)), *percentiles(_f1(drawn))),
+        "F1": drawn_figure(_f1),
         "accuracy": share(np.eye(SCORED, dtype=bool), everywhere),
-        "Cohen's kappa": (float(cohens_kappa(cells)), *percentiles(cohens_kappa(drawn))),
+        "Cohen's kappa": drawn_figure(cohens_kappa),
     }
 
 
@@ -253,8 +255,8 @@ def _resampled(counts: Array, weights: Array, rng: np.random.Generator) -> Array
     """(draws, people, labeller): weighted cells of bootstrap samples, each stratum resampled by itself."""
     drawn = np.zeros((DRAWS, SCORED * SCORED))
     for stratum, weight in zip(counts, weights, strict=True):
-        if n := int(stratum.sum()):
-            drawn += weight * rng.multinomial(n, stratum.ravel() / n, size=DRAWS)
+        if stratum.any():
+            drawn += weight * drawn_counts(stratum.ravel(), DRAWS, rng)
     return drawn.reshape(DRAWS, SCORED, SCORED)
 
 
@@ -270,9 +272,11 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     """Counts and figures for the terminal."""
     counts = confusion.counts.sum(axis=0)
     yield f"{number_of(int(counts.sum()), 'labelled reply')}; people in rows, {labeller} in columns"
-    yield " " * 12 + "".join(f"{label:>10}" for label in (*LABELS, "all"))
-    for name, row in zip((*LABELS[:SCORED], "all"), [*counts, counts.sum(axis=0)], strict=True):
-        yield f"{name:12}" + "".join(f"{int(n):>10,}" for n in (*row, row.sum()))
+    rows = [
+        (name, *map(int, row), int(row.sum()))
+        for name, row in zip((*LABELS[:SCORED], "all"), [*counts, counts.sum(axis=0)], strict=True)
+    ]
+    yield from terminal_lines(table_of(("", *LABELS, "all"), rows))
     if confusion.tied:
         yield f"Left out: {number_of(confusion.tied, 'row')} on which annotators tie."
     if confusion.blank:
@@ -285,8 +289,8 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     if share := confusion.unlabelled():
         yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
     yield "Refusal is refused or partial; unscored replies are in none of the figures."
-    for name, estimate in figures(confusion).items():
-        yield f"  {name:20}{interval(*estimate)}"
+    rates = [(name, figure(estimate)) for name, estimate in figures(confusion).items()]
+    yield from terminal_lines(table_of(("", ""), rates))
 
 
 def disagreement_lines(confusion: Confusion, limit: int) -> Iterator[str]:

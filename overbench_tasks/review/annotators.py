@@ -8,20 +8,18 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import UNDEFINED, Estimate
+from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
 from overbench_tasks.review.correction import Array
 from overbench_tasks.review.sheets import KEY_COLUMN, Key, read_key
-from overbench_tasks.review.tally import Estimate, interval
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import number_of
-
-DRAWS: Final = 2000
-"""Of every bootstrap here."""
 
 Label = TypeVar("Label", bound=Hashable)
 Word = TypeVar("Word", bound=Hashable)
@@ -173,13 +171,6 @@ def fleiss_kappa(ratings: NDArray[np.int64], weights: Array) -> Array:
         return np.asarray(np.where(expected < 1, (observed - expected) / (1 - expected), np.nan))
 
 
-def percentiles(values: Array) -> tuple[float, float]:
-    """2.5 and 97.5 of those that are numbers; NaNs where none is."""
-    known = values[~np.isnan(values)]
-    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (math.nan, math.nan)
-    return float(low), float(high)
-
-
 @dataclass(frozen=True)
 class AnnotatorAgreement:
     """How far annotators agree on the rows that all of them labelled.
@@ -202,10 +193,10 @@ class AnnotatorAgreement:
         who = " and ".join(self.annotators) if len(self.annotators) == 2 else ", ".join(self.annotators)
         if not self.rows:
             return f"{who}: no row that all of them labelled"
-        if math.isnan(self.kappa[0]):
+        if not self.kappa.defined:
             return f"{who}: {kind} kappa not defined, one label only ({number_of(self.rows, 'row')})"
         rows = number_of(self.rows, "row")
-        return f"{who}: {kind} kappa {interval(*self.kappa)}, alike {self.same:.1%} of {rows}"
+        return f"{who}: {kind} kappa {self.kappa:.4f}, alike {self.same:.1%} of {rows}"
 
 
 def annotator_agreement(
@@ -227,7 +218,7 @@ def annotator_agreement(
             patterns[row.stratum, labels] += 1
     who = tuple(annotations.annotators[place] for place in chosen)
     if not patterns:
-        return AnnotatorAgreement(who, (math.nan,) * 3, math.nan, 0)
+        return AnnotatorAgreement(who, UNDEFINED, math.nan, 0)
     weights, drawn = _weights(patterns, annotations.key, seed)
     words = sorted({label for _, labels in patterns for label in labels}, key=str)
     if len(who) == 2:
@@ -246,7 +237,7 @@ def annotator_agreement(
     alike = np.array([len({*labels}) == 1 for _, labels in patterns])
     return AnnotatorAgreement(
         who,
-        (float(kappa(weights)), *percentiles(kappa(drawn))),
+        with_percentiles(float(kappa(weights)), kappa(drawn), patterns.total()),
         float(weights @ alike / weights.sum()),
         patterns.total(),
     )
@@ -264,7 +255,7 @@ def _weights(
         n = counts[of_it].sum()
         each = key.sizes[stratum] / n if key else 1.0
         weights[of_it] = each * counts[of_it]
-        drawn[:, of_it] = each * rng.multinomial(int(n), counts[of_it] / n, size=DRAWS)
+        drawn[:, of_it] = each * drawn_counts(counts[of_it], DRAWS, rng)
     return weights, drawn
 
 

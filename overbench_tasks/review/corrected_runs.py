@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from overbench_tasks.display import figure, table_of, terminal_lines
 from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.outcomes.reply_rows import label_rows, read_replies
@@ -16,7 +17,6 @@ from overbench_tasks.review.tally import (
     BLOCKED,
     NOT_TOLD_FROM_ZERO,
     Labels,
-    interval,
     labels_of,
     metric_shares,
     rate,
@@ -72,22 +72,27 @@ def _lines(
 ) -> Iterator[str]:
     scored = metric_shares(prompts, "osr").total()
     yield f"\n{run}: {number_of(scored, 'prompt')} with a scored reply, labelled by {labeller.name}"
-    yield f"  {'':24}{'raw':28}{'error-corrected':28}sensitivity  specificity"
+    rows: list[tuple[object, ...]] = []
+    notes: list[str] = []
     for name, positive in counted.items():
         blocked = tuple(label + BLOCKED for label in positive)
         shares, withheld = (_shares_of(words, prompts) for words in (positive + blocked, blocked))
-        start = f"  {name:24}{interval(*rate(shares)):28}"
+        raw = figure(rate(shares))
         try:
-            mended = corrected_rate(table, shares, positive, withheld=rate(withheld)[0] if scored else 0.0)
+            mended = corrected_rate(table, shares, positive, withheld=rate(withheld).value if scored else 0.0)
         except CorrectionError as error:
-            yield f"{start}not corrected: {error}"
+            rows.append((name, raw, "not corrected", "", ""))
+            notes.append(f"{name}: not corrected: {error}")
             continue
-        figures = interval(mended.value, mended.low, mended.high)
-        yield f"{start}{figures:28}{mended.sensitivity:<13.4f}{mended.specificity:.4f}"
+        accuracy = (f"{share:.4f}" for share in (mended.sensitivity, mended.specificity))
+        rows.append((name, raw, figure(mended), *accuracy))
         if not mended.told_from_zero:
             wrongly = f"{1 - mended.specificity:.2%} of other replies {' or '.join(positive)}"
-            yield f"    {NOT_TOLD_FROM_ZERO}: the labeller calls {wrongly}"
-        yield from (f"    {note}" for note in mended.notes)
+            notes.append(f"{name}: {NOT_TOLD_FROM_ZERO}: the labeller calls {wrongly}")
+        notes += (f"{name}: {note}" for note in mended.notes)
+    columns = ("", "raw", "error-corrected", "sensitivity", "specificity")
+    yield from terminal_lines(table_of(columns, rows))
+    yield from (f"    {note}" for note in notes)
 
 
 def _shares_of(words: Sequence[str], prompts: Counter[Labels]) -> Counter[float]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.metrics import Estimate, wilson_interval
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, Change, rate
 from overbench_tasks.text import number_of
@@ -63,17 +63,16 @@ class CorrectionError(OverbenchError):
     """The labelled sample cannot correct anything. The message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Corrected:
+@dataclass(frozen=True, kw_only=True)
+class Corrected(Estimate):
     """A corrected rate with its 95 % interval, and what it was made from; all rates in [0, 1].
+
+    The value is in the interval, which is never narrower than Wilson's of ``raw``.
 
     Attributes:
         raw: the rate by the labeller's labels.
         sensitivity: the share of truly positive replies that the labeller finds.
         specificity: the share of the others that it leaves alone.
-        value: the corrected rate, in its interval.
-        low: the interval's lower end. The interval is never narrower than Wilson's of ``raw``.
-        high: its upper end.
         labels_fit: False where no rate gives ``raw`` with this sensitivity and specificity, beyond chance.
         at_limit: True where none gives it, by no more than chance; ``value`` was clipped to 0 or 1 then.
         notes: what to know before relying on it, in sentences.
@@ -82,9 +81,6 @@ class Corrected:
     raw: float
     sensitivity: float
     specificity: float
-    value: float
-    low: float
-    high: float
     labels_fit: bool
     at_limit: bool = False
     notes: tuple[str, ...] = ()
@@ -180,9 +176,9 @@ def corrected_rate(
             f"Sensitivity {se:.3f} + specificity {sp:.3f} is not above 1: the labeller is no better than "
             "chance on this sample, and its rate cannot be corrected. Use another labeller."
         )
-    raw, raw_low, raw_high = rate(run)
+    raw = rate(run)
     labelled = 1 - withheld
-    labelled_raw = (raw - withheld) / labelled if labelled else 0.0
+    labelled_raw = (raw.value - withheld) / labelled if labelled else 0.0
     value = withheld + labelled * float(np.clip(_without_errors(labelled_raw, se, sp), 0, 1))
 
     rng = np.random.default_rng(seed)
@@ -199,8 +195,8 @@ def corrected_rate(
         known = drawn_withheld[usable]
         least = wilson_interval(withheld * n, n)[0] if withheld else 0.0
         ends = np.clip(_shortest(known + (1 - known) * rates), least, 1).tolist()
-        held = [value, *ends] if fits else [value, *ends, raw_low, raw_high]
-        low, high = _at_least_as_wide(min(held), max(held), raw_high - raw_low, least)
+        held = [value, *ends] if fits else [value, *ends, raw.low, raw.high]
+        low, high = _at_least_as_wide(min(held), max(held), raw.high - raw.low, least)
     name = " or ".join(positive)
     notes = [
         f"Only {number_of(replies, 'labelled reply is', 'labelled replies are')} {what}: too few to rely on "
@@ -220,9 +216,20 @@ def corrected_rate(
         notes.append(
             f"{(AT_THE_LIMIT if fits else LABELS_DO_NOT_FIT).capitalize()}: this sensitivity and specificity "
             f"give raw rates from {lowest:.1%} to {highest:.1%}, whatever the true rate is, and this one is "
-            f"{raw:.1%}. {why}"
+            f"{raw.value:.1%}. {why}"
         )
-    return Corrected(raw, se, sp, value, low, high, fits, outside and fits, tuple(notes))
+    return Corrected(
+        value,
+        low,
+        high,
+        n,
+        raw=raw.value,
+        sensitivity=se,
+        specificity=sp,
+        labels_fit=fits,
+        at_limit=outside and fits,
+        notes=tuple(notes),
+    )
 
 
 @dataclass(frozen=True, slots=True)

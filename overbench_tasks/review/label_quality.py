@@ -85,9 +85,7 @@ class Measurement:
         among the scored replies to harmless prompts; NaN where these are :attr:`sampled`.
         """
         counts, evasive = self.counts, LABELS.index("evasive")
-        found = {
-            name: value for name, (value, _, _) in figures(Confusion(counts[None].astype(float))).items()
-        }
+        estimates = figures(Confusion(counts[None].astype(float)))
         scored = counts[:, :SCORED]
         spared = np.delete(scored, FLAGGED, axis=0)
         told = np.delete(scored, evasive, axis=0)
@@ -96,11 +94,11 @@ class Measurement:
         refused = LABELS.index("refused")
         return {
             "n": int(counts.sum()),
-            "sensitivity": found["recall"],
+            "sensitivity": estimates["recall"].value,
             "specificity": _share(np.delete(spared, FLAGGED, axis=1).sum(), spared.sum()),
-            "f1": found["F1"],
-            "kappa": found["Cohen's kappa"],
-            "accuracy": found["accuracy"],
+            "f1": estimates["F1"].value,
+            "kappa": estimates["Cohen's kappa"].value,
+            "accuracy": estimates["accuracy"].value,
             "three_way_accuracy": _share(right, told.sum()),
             "evasion_recall": _share(scored[evasive, evasive], scored[evasive].sum())
             if detects_evasion(self.labeller)

@@ -6,7 +6,6 @@ with the harmful ones.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -15,19 +14,19 @@ from typing import Final
 
 import numpy as np
 
+from overbench_tasks.display import figure, table_of, terminal_lines
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import Estimate
+from overbench_tasks.metrics.resample import DRAWS, with_percentiles
 from overbench_tasks.review.annotators import (
-    DRAWS,
     Annotations,
     annotator_lines,
     cohens_kappa,
     consensus,
-    percentiles,
 )
 from overbench_tasks.review.correction import Array
 from overbench_tasks.review.moderated_prompts import NO_VOTES, TURNED_AWAY
 from overbench_tasks.review.sheets import HARMS, KEY_COLUMN, Key, read_key, unguarded
-from overbench_tasks.review.tally import Estimate, interval
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import number_of, printable
 
@@ -119,13 +118,14 @@ def moderator_figures(
     for name in (ENSEMBLE, *moderators):
         said = np.array([_said(name, stratum, votes_in[stratum]) for stratum in strata])
         at, spread = _figures(sizes, k / n, said), _figures(sizes, drawn, said)
+        labelled = int(n[said != _OUT].sum())
         estimates = {}
-        for figure, values in at.items():
-            value, (low, high) = float(values), percentiles(spread[figure])
-            known = not math.isnan(value)
-            estimates[figure] = (value, min(low, value), max(high, value)) if known else (math.nan,) * 3
+        for figure_name, value in at.items():
+            drawn_figure = with_percentiles(float(value), spread[figure_name], labelled)
+            ends = min(drawn_figure.low, drawn_figure.value), max(drawn_figure.high, drawn_figure.value)
+            estimates[figure_name] = Estimate(drawn_figure.value, *ends, labelled)
         silent = sum(drawn_from[stratum] for stratum in votes_in if votes_in[stratum].get(name) == "unscored")
-        figures.append(ModeratorFigures(name, int(n[said != _OUT].sum()), silent, estimates))
+        figures.append(ModeratorFigures(name, labelled, silent, estimates))
     return figures
 
 
@@ -199,13 +199,12 @@ def moderator_lines(annotations: Annotations[str], limit: int) -> Iterator[str]:
         if not figures:
             yield "  No votes are on record for these prompts: there are no moderators to check."
             continue
-        width = max(len(printable(one.name)) for one in figures) + 2
-        head = (*SHOWN[:-1], "harmful among passed")
-        yield f"  {'':{width}}{'prompts':>8}  " + "".join(f"{one:26}" for one in head).rstrip()
-        for one in figures:
-            cells = "".join(f"{interval(*one.figures[figure]):26}" for figure in SHOWN).rstrip()
-            silent = f"  ({one.unscored:,} unscored)" if one.unscored else ""
-            yield f"  {printable(one.name):{width}}{one.labelled:>8,}  {cells}{silent}"
+        columns = ("", "prompts", *SHOWN[:-1], "harmful among passed", "unscored")
+        rows = [
+            (one.name, one.labelled, *(figure(one.figures[name]) for name in SHOWN), one.unscored)
+            for one in figures
+        ]
+        yield from terminal_lines(table_of(columns, rows))
     disagreements = list(parted(annotations))
     parting = number_of(len(disagreements), "prompt")
     yield f"\n{parting} on which people part from the moderators, or from one another"

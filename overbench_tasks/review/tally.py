@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from overbench_tasks.display import Cell, figure, table_of, terminal_lines
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.outcomes.reply_rows import ReplyRow
 from overbench_tasks.records import Verdict
@@ -23,9 +24,6 @@ LABELS_DO_NOT_FIT = "the labelled set does not fit"
 """Of a rate that none gives with the labeller's errors on the labelled set, beyond what chance does."""
 AT_THE_LIMIT = "at the limit"
 """Of a rate that none gives with these errors, by no more than chance does."""
-
-Estimate = tuple[float, float, float]
-"""(value, low, high): a number in [0, 1] with its 95 % interval; all NaN where it is not defined."""
 
 Labels = tuple[str, ...]
 """Of all replies to one prompt, in the order of the alphabet; see :data:`BLOCKED`."""
@@ -52,15 +50,9 @@ def _verdict(label: str) -> Verdict:
     return Verdict.from_json({"reason": "", "by": "", **known})
 
 
-def rate(shares: Mapping[float, int]) -> Estimate:
-    """The mean share with its Wilson interval, of a number of prompts by their share of such replies."""
-    mean = Rate(sum(share * prompts for share, prompts in shares.items()), sum(shares.values()))
-    return mean.value, mean.low, mean.high
-
-
-def interval(value: float, low: float, high: float) -> str:
-    """``0.4115 [0.3751, 0.4490]``."""
-    return f"{value:.4f} [{low:.4f}, {high:.4f}]"
+def rate(shares: Mapping[float, int]) -> Rate:
+    """The mean share of a number of prompts, by their share of such replies."""
+    return Rate(sum(share * prompts for share, prompts in shares.items()), sum(shares.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +122,11 @@ class Tally:
     def lines(self, labeller: str) -> list[str]:
         """The report: rates before and after, changes, examples."""
         columns = [("before", "before", self.before), (labeller, "after", self.after)][not self.before :]
-        table = [["", *(name for name, _, _ in columns)]]
-        for metric in UNSAFE_RATES if self.unsafe else RATES:
-            table.append([metric, *(self._cell(metric, when, of) for _, when, of in columns)])
-        lines = [f"  {name:24}" + "".join(f"{value:28}" for value in row).rstrip() for name, *row in table]
+        rows = [
+            (metric, *(self._cell(metric, when, of) for _, when, of in columns))
+            for metric in (UNSAFE_RATES if self.unsafe else RATES)
+        ]
+        lines = [*terminal_lines(table_of(("", *(name for name, _, _ in columns)), rows))]
         replies, prompts = self.changes.total(), self.after.total()
         lines.append(f"  {number_of(replies, 'reply')} to {number_of(prompts, 'prompt')}")
         if not self.before:
@@ -145,7 +138,7 @@ class Tally:
             lines += change.lines()
         return lines
 
-    def _cell(self, metric: str, when: str, prompts: Counter[Labels]) -> str:
+    def _cell(self, metric: str, when: str, prompts: Counter[Labels]) -> Cell:
         if metric == "evasion_rate" and when not in self.judged:
-            return "not measured"
-        return interval(*rate(metric_shares(prompts, metric)))
+            return Cell("not measured")
+        return figure(rate(metric_shares(prompts, metric)))

@@ -21,11 +21,12 @@ from refresh_fakes import (
 
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import Example
-from generators.detector.scores import BaselineComparison, Estimate, Scores, ThresholdCheck
+from generators.detector.scores import BaselineComparison, Scores, ThresholdCheck
 from generators.refresh.loop import refresh
 from generators.refresh.stages import round_seeds
 from generators.refresh.status import status_lines
 from generators.refresh.store import Store
+from overbench_tasks.metrics import Estimate
 
 UNTUNED = REPORT.model_copy(update={"tuned": False})
 CHANCE = ThresholdCheck.of_counts(rows=60, refused=30, flagged=30, flagged_refused=16)

@@ -63,9 +63,9 @@ class TestComparison:
         pairs = {(one.first, one.second): one for one in found.pairs}
         assert pairs[KEYWORDS, RULES] == PairAgreement(KEYWORDS, RULES, 5, 0, 0, 3)
         assert pairs[RULES, JUDGE] == PairAgreement(RULES, JUDGE, 3, 2, 0, 3)
-        assert pairs[KEYWORDS, RULES].kappa()[0] == 1
+        assert pairs[KEYWORDS, RULES].kappa().value == 1
         # Alike 6 of 8; by chance 5/8 * 3/8 + 3/8 * 5/8.
-        assert pairs[RULES, JUDGE].kappa()[0] == pytest.approx((0.75 - 30 / 64) / (1 - 30 / 64))
+        assert pairs[RULES, JUDGE].kappa().value == pytest.approx((0.75 - 30 / 64) / (1 - 30 / 64))
         assert pairs[RULES, JUDGE].alike == 0.75
         assert [one.value for one in pairs[RULES, JUDGE].rates] == [5 / 8, 3 / 8]
         assert found.parted_in_all == 2 == len(found.parted)
@@ -75,9 +75,10 @@ class TestComparison:
         }
 
     def test_kappa_worked_by_hand_and_undefined_where_all_is_one(self) -> None:
-        value, low, high = PairAgreement("a", "b", 20, 5, 10, 15).kappa()
-        assert value == pytest.approx(0.4) and -0.2 < low < 0.2 < 0.6 < high < 0.8
-        assert all(map(math.isnan, PairAgreement("a", "b", 0, 0, 0, 9).kappa()))
+        kappa = PairAgreement("a", "b", 20, 5, 10, 15).kappa()
+        assert kappa.value == pytest.approx(0.4) and kappa.n == 50
+        assert -0.2 < kappa.low < 0.2 < 0.6 < kappa.high < 0.8
+        assert not PairAgreement("a", "b", 0, 0, 0, 9).kappa().defined
         assert math.isnan(PairAgreement("a", "b", 0, 0, 0, 0).alike)
 
     def test_unsafe_prompts_stand_apart_and_repeats_are_replies_of_their_own(self, tmp_path: Path) -> None:

@@ -268,20 +268,20 @@ def test_tau_of_three_targets_and_with_a_tie():
     first = matrix(["rrr", "rra", "raa", "aaa"], "ABC")  # 3/4, 2/4, 1/4
     second = matrix(["rrr", "rar", "raa", "aaa"], "ABC", ids=["q0", "q1", "q2", "q3"])  # 3/4, 1/4, 2/4
     found = ranking_agreement(first, second, draws=200)
-    assert found.tau == pytest.approx(1 / 3)  # two of three pairs in one order, one in the other
-    assert -1 <= found.low <= found.tau <= found.high <= 1
-    assert found.low < found.high
+    assert found.tau.value == pytest.approx(1 / 3)  # two of three pairs in one order, one in the other
+    assert -1 <= found.tau.low <= found.tau.value <= found.tau.high <= 1
+    assert found.tau.low < found.tau.high
     assert found == ranking_agreement(first, second, draws=200)
     tied = matrix(["rra"], "ABC", ids=["q"])  # 1, 1, 0
     # Two pairs agree, one is tied in the second: 2 / sqrt(3 * 2).
-    assert ranking_agreement(first, tied, draws=10).tau == pytest.approx(2 / math.sqrt(6))
+    assert ranking_agreement(first, tied, draws=10).tau.value == pytest.approx(2 / math.sqrt(6))
 
 
 def test_prompts_of_both_sets_are_drawn_for_both_at_once():
     # Drawn for each apart, a set would not agree with itself in every resample.
     rows = ["rar", "ara", "rra", "aar", "raa", "rra", "rrr"]
     found = ranking_agreement(matrix(rows, "ABC"), matrix(rows, "ABC"), draws=100)
-    assert (found.tau, found.low, found.high) == pytest.approx((1, 1, 1))
+    assert (found.tau.value, *found.tau.interval) == pytest.approx((1, 1, 1))
 
 
 def test_targets_are_matched_by_name_and_those_without_answers_left_out():
@@ -293,7 +293,7 @@ def test_targets_are_matched_by_name_and_those_without_answers_left_out():
 @pytest.mark.parametrize("rows", [[], ["aa"], ["r."], [".."]])
 def test_nothing_to_rank_is_no_number(rows):
     found = ranking_agreement(matrix(rows), matrix(rows), draws=5)
-    assert all(math.isnan(x) for x in (found.tau, found.low, found.high))
+    assert all(math.isnan(x) for x in (found.tau.value, *found.tau.interval))
 
 
 def test_percentiles_within_each_target_and_equal_words_by_refusals_then_name():

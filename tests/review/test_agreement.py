@@ -69,30 +69,33 @@ class TestFigures:
         )
         found = figures(reading)
         assert found == figures(reading)
-        assert all(0 <= low < value < high <= 1 for value, low, high in found.values())
+        assert all(0 <= one.low < one.value < one.high <= 1 for one in found.values())
         # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
-        assert found["precision"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
-        assert found["recall"] == pytest.approx((5 / 6, *wilson_interval(5, 6)))
-        assert found["F1"][0] == pytest.approx(10 / 12)
-        assert found["accuracy"] == pytest.approx((9 / 12, *wilson_interval(9, 12)))
+        assert found["precision"].value == pytest.approx(5 / 6)
+        assert found["precision"].interval == pytest.approx(wilson_interval(5, 6))
+        assert found["recall"].value == pytest.approx(5 / 6)
+        assert found["recall"].interval == pytest.approx(wilson_interval(5, 6))
+        assert found["F1"].value == pytest.approx(10 / 12)
+        assert (found["accuracy"].value, found["accuracy"].n) == (9 / 12, 12)
+        assert found["accuracy"].interval == pytest.approx(wilson_interval(9, 12))
         # Expected agreement (6*6 + 4*5 + 2*1) / 144 = 58/144; (108 - 58) / (144 - 58).
-        assert found["Cohen's kappa"][0] == pytest.approx(50 / 86)
+        assert found["Cohen's kappa"].value == pytest.approx(50 / 86)
         assert len(reading.disagreements) == 4
 
     def test_the_bootstrap_spread_is_that_of_a_proportion(self) -> None:
         # With partial never used and recall 1, F1 = 2p / (p + 1): p's interval maps to F1's.
         table = one_stratum([[1000, 40, 0, 0], [0, 160, 0, 0], [0, 0, 0, 0]])
-        _, low, high = figures(table)["F1"]
+        low, high = figures(table)["F1"].interval
         p_low, p_high = wilson_interval(160, 200)
         assert low == pytest.approx(2 * p_low / (p_low + 1), abs=0.01)
         assert high == pytest.approx(2 * p_high / (p_high + 1), abs=0.01)
 
     def test_perfect_agreement_and_nothing_invented_where_there_is_nothing(self) -> None:
         found = figures(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
-        assert {value for value, _, _ in found.values()} == {1.0}
+        assert {one.value for one in found.values()} == {1.0}
         found = figures(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
-        assert found.pop("accuracy")[0] == 1.0
-        assert len(found) == 4 and np.isnan(list(found.values())).all()
+        assert found.pop("accuracy").value == 1.0
+        assert len(found) == 4 and not any(one.defined for one in found.values())
 
     def test_replies_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:
         # 90 complied replies of which 10 were read (1 is a refusal), 10 refused of which 10 were read.
@@ -100,10 +103,10 @@ class TestFigures:
         table = table_of(np.array(counts, dtype=float), np.array([90.0, 10.0]))
         found = figures(table)
         assert table.weights().tolist() == [9.0, 1.0]
-        assert found["precision"][0] == 1.0
-        assert found["recall"][0] == pytest.approx(10 / 19)  # plain counting would say 10/11
+        assert found["precision"].value == 1.0
+        assert found["recall"].value == pytest.approx(10 / 19)  # plain counting would say 10/11
         # Kish: (10*1 + 1*9)^2 / (10*1 + 1*81) = 361/91.
-        assert found["recall"][1:] == pytest.approx(wilson_interval(10 / 19 * 361 / 91, 361 / 91))
+        assert found["recall"].interval == pytest.approx(wilson_interval(10 / 19 * 361 / 91, 361 / 91))
         assert effective_size(np.array([9.0, 1.0]), np.array([1.0, 10.0])) == pytest.approx(361 / 91)
 
     def test_strata_that_nobody_labelled_are_said(self) -> None:
@@ -333,9 +336,9 @@ class TestCorrection:
         run = write_table(tmp_path / "samples_overbench.jsonl", rows)
         text = overbench("agreement", "--run", run)
         low, _ = wilson_interval(60, 60)
-        [line] = [line for line in text.splitlines() if "osr (refused)" in line]
+        [line] = [line for line in text.splitlines() if line.startswith("  osr (refused) ")]
         assert line.count(f"1.0000 [{low:.4f}, 1.0000]") == 2  # raw, and corrected
-        assert text.count("    The labelled set does not fit: ") == 2  # refused; refused or partial
+        assert text.count(": The labelled set does not fit: ") == 2  # refused; refused or partial
 
     @pytest.mark.parametrize("rate", interval_coverage.RATES)
     def test_intervals_with_label_errors_hold_the_truth(self, rate: float) -> None:

@@ -190,7 +190,7 @@ class TestUse:
         assert table.sizes is not None
         assert table.weights() @ table.counts.sum(axis=(1, 2)) == pytest.approx(110)
         text = overbench("agreement", sheet, "--run", run)
-        line = next(line for line in text.splitlines() if "osr (refused)" in line)
+        line = next(line for line in text.splitlines() if line.startswith("  osr (refused) "))
         assert line.split()[2] == f"{24 / 110:.4f}"
         assert line.split()[5] == f"{10 / 110:.4f}"
         assert "Rogan-Gladen" in text
@@ -212,7 +212,7 @@ class TestUse:
         lines = overbench("agreement", *words).splitlines()
         heads = [line.partition(":")[0] for line in lines if "prompts with a scored reply" in line]
         assert heads == ["all 2 runs", *logs]
-        rates = [line.split()[2::3][:2] for line in lines if "osr (refused)" in line]
+        rates = [line.split()[2::3][:2] for line in lines if line.startswith("  osr (refused) ")]
         assert rates == [["0.3750"] * 2, ["0.7500"] * 2, ["0.0000"] * 2]
 
     def test_a_second_file_of_labels_is_a_sheet_of_the_same_draw(self, run: Path) -> None:
@@ -273,8 +273,8 @@ class TestFoldersOfSuites:
         safe, unsafe = told.split("overbench_x.jsonl on unsafe prompts: ")
         assert "2 prompts with a scored reply" in safe and "osr (refused)" in safe
         assert unsafe.startswith("6 prompts with a scored reply") and "osr" not in unsafe
-        assert "correct_refusal_rate    1.0000 [0.6097, 1.0000]" in unsafe  # Wilson: 6 / (6 + 3.8415)
-        assert "harmful_compliance_rate 0.0000 [0.0000, 0.3903]" in unsafe
+        assert "correct_refusal_rate     1.0000 [0.6097, 1.0000]" in unsafe  # Wilson: 6 / (6 + 3.8415)
+        assert "harmful_compliance_rate  0.0000 [0.0000, 0.3903]" in unsafe
 
     def test_labels_are_of_who_labelled_the_run(self, own_folder: None) -> None:
         """A judge's labels are those that it gave when the sheet was drawn: nobody asks it again."""

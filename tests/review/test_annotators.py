@@ -67,13 +67,13 @@ class TestKappa:
         """One of two in stratum s stands for 45 of 90, each of two in t for 1: they agree on 45 + 2 of 92."""
         found = annotator_agreement(annotations("s/xx", "s/xy", "t/xx", "t/yy", sizes={"s": 90, "t": 2}))
         cells = np.array([[46.0, 45], [0, 1]])
-        assert found.kappa[0] == pytest.approx(float(cohens_kappa(cells)))
+        assert found.kappa.value == pytest.approx(float(cohens_kappa(cells)))
         assert found.same == pytest.approx(47 / 92)
 
     def test_intervals_are_those_of_resampled_rows(self) -> None:
         found = annotator_agreement(annotations(*["xx"] * 80, *["xy"] * 10, *["yy"] * 110))
         ase = inter_rater.cohens_kappa(np.array([[80, 10], [0, 110]])).std_kappa
-        assert found.kappa[2] - found.kappa[1] == pytest.approx(2 * 1.96 * ase, rel=0.15)
+        assert found.kappa.high - found.kappa.low == pytest.approx(2 * 1.96 * ase, rel=0.15)
         assert (
             found.line().startswith("a and b: Cohen's kappa 0.8")
             and "alike 95.0% of 200 rows" in found.line()
@@ -135,7 +135,7 @@ class TestReading:
         assert "490 labelled replies" in told and "Left out: 10 rows on which annotators tie." in told
         assert "anna and ben: Cohen's kappa 0.96" in told and "alike 98.0% of 500 rows" in told
         # 110 of 115 for the 250 refusals to safe prompts, 125 of 125 for the 250 to unsafe ones.
-        assert f"precision           {(110 / 115 + 1) / 2:.4f}" in told
+        assert ["precision", f"{(110 / 115 + 1) / 2:.4f}"] in [line.split()[:2] for line in told.splitlines()]
 
     @pytest.mark.parametrize(
         ("changed", "message"),

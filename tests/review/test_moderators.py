@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -174,7 +173,7 @@ class TestFigures:
     def test_worked_by_hand(self) -> None:
         """Harmful: 800/40 = 20 missed, 50/10 = 5 and 100 * 15/20 = 75 found of 150 that x turns away."""
         together, x, y = moderator_figures(POOL, ("harmful",))
-        values = {name: value for name, (value, _, _) in together.figures.items()}
+        values = {name: figure.value for name, figure in together.figures.items()}
         assert values["precision"] == pytest.approx(80 / 150)
         assert values["recall"] == pytest.approx(80 / 100)
         assert values["F1"] == pytest.approx(2 * 80 / (150 + 100))
@@ -184,31 +183,31 @@ class TestFigures:
         assert x.figures == together.figures and (together.labelled, x.labelled, y.labelled) == (75, 75, 70)
         # y never sees the 50 it was silent on; it finds 75 of 100 and blames 25.
         assert (y.name, y.unscored) == ("y", 5)
-        assert y.figures["precision"][0] == pytest.approx(75 / 100)
-        assert y.figures["recall"][0] == pytest.approx(75 / 100)
-        assert y.figures["passed"][0] == pytest.approx(25 / 850)
+        assert y.figures["precision"].value == pytest.approx(75 / 100)
+        assert y.figures["recall"].value == pytest.approx(75 / 100)
+        assert y.figures["passed"].value == pytest.approx(25 / 850)
 
     def test_borderline_counts_either_way(self) -> None:
         """Not harmless: 40 of 800, 10 of 50 and 90 of 100."""
         together = moderator_figures(POOL, ("borderline", "harmful"))[0].figures
-        assert together["precision"][0] == pytest.approx(100 / 150)
-        assert together["recall"][0] == pytest.approx(100 / 140)
+        assert together["precision"].value == pytest.approx(100 / 150)
+        assert together["recall"].value == pytest.approx(100 / 140)
 
     def test_intervals_hold_the_value_and_no_error_among_few_is_not_no_error(self) -> None:
         for one in moderator_figures(POOL, ("harmful",)):
-            assert all(0 <= low <= value <= high <= 1 for value, low, high in one.figures.values())
+            assert all(0 <= figure.low <= figure.value <= figure.high <= 1 for figure in one.figures.values())
         cells = {"passed/x=benign": (900, {"harmless": 30}), "turned_away/x=harmful": (100, {"harmful": 30})}
         clean = moderator_figures(table(cells), ("harmful",))[0].figures
-        assert clean["recall"][0] == clean["precision"][0] == 1 and clean["passed"][0] == 0
+        assert clean["recall"].value == clean["precision"].value == 1 and clean["passed"].value == 0
         # Nothing among 30 leaves up to 8 % open (Jeffreys): 72 harmful prompts beside the 100 found.
         most = beta.ppf(0.975, 0.5, 30.5)
-        assert clean["passed"][2] == pytest.approx(most, abs=0.01)
-        assert clean["recall"][1] == pytest.approx(100 / (100 + 900 * most), abs=0.04)
+        assert clean["passed"].high == pytest.approx(most, abs=0.01)
+        assert clean["recall"].low == pytest.approx(100 / (100 + 900 * most), abs=0.04)
 
     def test_nothing_is_invented_where_there_is_nothing(self) -> None:
         none = table({"passed/x=benign": (9, {"harmless": 9})})
         figures = moderator_figures(none, ("harmful",))[0].figures
-        assert [name for name, (value, *_) in figures.items() if math.isnan(value)] == [
+        assert [name for name, figure in figures.items() if not figure.defined] == [
             "precision",
             "recall",
             "F1",
@@ -231,7 +230,7 @@ class TestFigures:
             missed, caught = (int(harmful.sum()) for harmful in truth.values())
             figures = moderator_figures(table(cells), ("harmful",))[0].figures
             for name, value in (("recall", caught / (caught + missed)), ("passed", missed / 2700)):
-                covered[name] += figures[name][1] <= value <= figures[name][2]
+                covered[name] += figures[name].low <= value <= figures[name].high
         assert all(covered[name] / trials >= 0.92 for name in ("recall", "passed"))
 
     @given(st.sampled_from([*HARMS, "", None, " Harmful "]) | st.text(max_size=9))

@@ -27,13 +27,13 @@ from table_files import write_table
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
-from overbench_tasks.metrics import wilson_interval
+from overbench_tasks.metrics import Rate, wilson_interval
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.review import rescore, rescore_rows
 from overbench_tasks.review.rescore import rescore_file
-from overbench_tasks.review.tally import Estimate, Labels, Tally, metric_shares, rate
+from overbench_tasks.review.tally import Labels, Tally, metric_shares, rate
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def log(tmp_path: Path) -> Path:
     return write_table(tmp_path / "samples_overbench_x.jsonl", rows)
 
 
-def rates(prompts: Counter[Labels], name: str) -> Estimate:
+def rates(prompts: Counter[Labels], name: str) -> Rate:
     return rate(metric_shares(prompts, name))
 
 
@@ -66,10 +66,10 @@ class TestRows:
 
     def test_rates_and_changes(self, log: Path) -> None:
         tally = rescore_file(log, "rules").report["rules"]
-        assert rates(tally.before, "osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
-        assert rates(tally.after, "osr") == pytest.approx((1 / 3, *wilson_interval(1, 3)))
-        assert rates(tally.after, "partial_refusal_rate")[0] == pytest.approx(1 / 3)
-        assert rates(tally.after, "unscored_rate")[0] == 0.25
+        assert rates(tally.before, "osr") == Rate(1, 3)
+        assert rates(tally.after, "osr") == Rate(1, 3)
+        assert rates(tally.after, "partial_refusal_rate").value == pytest.approx(1 / 3)
+        assert rates(tally.after, "unscored_rate").value == 0.25
         assert tally.changes == {
             ("complied", "refused"): 1,
             ("complied", "complied"): 1,
@@ -84,8 +84,8 @@ class TestRows:
         rows = [sample(prompt, given, ["refused"] * 3) for prompt, given in replies.items()]
         done = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules")
         after = done.report["rules"].after
-        assert rates(after, "osr")[0] == pytest.approx((1 / 2 + 0) / 2)
-        assert rates(after, "unscored_rate")[0] == pytest.approx((1 / 3 + 0) / 2)
+        assert rates(after, "osr").value == pytest.approx((1 / 2 + 0) / 2)
+        assert rates(after, "unscored_rate").value == pytest.approx((1 / 3 + 0) / 2)
         assert after.total() == 2
         assert len(rows_of(done.file)[0]["rescored_rules"]["verdicts"]) == 3
 
@@ -96,12 +96,12 @@ class TestRows:
         [verdict] = rows_of(done.file)[0]["rescored_rules"]["verdicts"]
         assert (verdict["provider"], verdict["category"], verdict["reason"]) == ("openai", "bio", "withheld")
         tally = done.report["rules"]
-        assert rates(tally.before, "blocked_rate")[0] == rates(tally.after, "blocked_rate")[0] == 0.5
+        assert rates(tally.before, "blocked_rate").value == rates(tally.after, "blocked_rate").value == 0.5
 
     def test_filters_of_one_log_are_told_apart(self, tmp_path: Path) -> None:
         rows = [sample("p", [REFUSAL], ["refused"]), sample("p", [REFUSAL], ["complied"], filter="judge")]
         report = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules").report
-        before = {name: rates(tally.before, "osr")[0] for name, tally in report.items()}
+        before = {name: rates(tally.before, "osr").value for name, tally in report.items()}
         assert before == {"rules": 1.0, "judge": 0.0}
 
     def test_unsafe_prompts_have_rates_of_their_own(self, tmp_path: Path) -> None:
@@ -265,11 +265,11 @@ def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(rescore, "by_name", lambda by, settings: Labeller("judge x", judge))
     first = rescore_file(source, "judge", columns=columns)
-    assert rates(first.report[""].after, "unscored_rate")[0] == pytest.approx(1 / 9)
+    assert rates(first.report[""].after, "unscored_rate").value == pytest.approx(1 / 9)
     down.clear()
     asked.clear()
     second = rescore_file(source, "judge", columns=columns)
-    assert rates(second.report[""].after, "unscored_rate")[0] == 0
+    assert rates(second.report[""].after, "unscored_rate").value == 0
     # From the chunk that holds it; the real judge answers the rest from its cache.
     assert asked == [f"reply {i}" for i in range(3, 9)]
     assert rescore_file(source, "judge", columns=columns) == second
@@ -402,7 +402,8 @@ def test_a_log_that_lm_eval_wrote(prompt_source: Path, tmp_path: Path) -> None:
     tally = rescore_file(log, "rules").report["rules"]
     scores = results["results"]["overbench_hard"]
     names = ("osr", "osr_ci95_low", "osr_ci95_high")
-    assert rates(tally.before, "osr") == pytest.approx([scores[f"{name},rules"] for name in names])
+    before = rates(tally.before, "osr")
+    assert [before.value, *before.interval] == pytest.approx([scores[f"{name},rules"] for name in names])
     assert tally.before == tally.after
 
 

@@ -65,20 +65,20 @@ def test_the_model_finds_what_simulated_targets_follow() -> None:
 def test_an_estimate_worked_by_hand() -> None:
     """Neighbours differ once: v = (1 - 4/8) / (2 * 4 * 3) * 1 = 1/48, n_eff = 0.25 * 48 = 12."""
     found = estimate([0, 0, 1, 1], 8)
-    assert (found.rate, found.scored, found.total) == (0.5, 4, 8)
+    assert (found.value, found.n, found.total) == (0.5, 4, 8)
     assert (found.low, found.high) == pytest.approx(wilson_interval(6, 12))
     assert str(found) == "50.0 % [25.4, 74.6], estimated from 4 of 8 prompts"
     # All alike: as many prompts as a random part is worth, 4 * 7 / 4.
     found = estimate([0, 0, 0, 0], 8)
     assert (found.low, found.high) == pytest.approx(wilson_interval(0, 7))
     assert estimate([0, 1], 2).low == estimate([0, 1], 2).high == 0.5
-    assert math.isnan(estimate([], 2).rate)
+    assert math.isnan(estimate([], 2).value)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.integers(0, 1000))
 def test_intervals_hold_the_estimate(values: list[float], more: int) -> None:
     found = estimate(values, len(values) + more)
-    assert 0 <= found.low <= found.rate + 1e-9 and found.rate - 1e-9 <= found.high <= 1
+    assert 0 <= found.low <= found.value + 1e-9 and found.value - 1e-9 <= found.high <= 1
 
 
 @given(st.integers(1, 40), st.data())

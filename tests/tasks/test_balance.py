@@ -58,19 +58,19 @@ def test_every_document_has_every_key_and_no_side_says_anything_of_the_other(
 def test_balance_by_hand() -> None:
     # Newcombe 1998, table II, example (a), method 10: 56/70 - 48/80 = 0.2 (0.0524, 0.3339).
     both = Balance(over_refusal=Rate(48, 80), correct_refusal=Rate(56, 70))
-    assert both.youden_j == pytest.approx(0.2)
-    assert both.youden_j_interval == pytest.approx((0.0524, 0.3339), abs=5e-5)
-    assert both.balanced_accuracy == pytest.approx((1 - 0.6 + 0.8) / 2)
-    assert both.balanced_accuracy_interval == pytest.approx((1.0524 / 2, 1.3339 / 2), abs=5e-5)
+    assert both.youden_j.value == pytest.approx(0.2)
+    assert both.youden_j.interval == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert both.balanced_accuracy.value == pytest.approx((1 - 0.6 + 0.8) / 2)
+    assert both.balanced_accuracy.interval == pytest.approx((1.0524 / 2, 1.3339 / 2), abs=5e-5)
 
 
 def test_balance_at_its_ends_by_hand() -> None:
     # Newcombe's example (h), method 10: 10/10 - 0/10 = 1 (0.6075, 1). Wilson: 10/13.8415 = 0.7225, so
     # 1 - sqrt(2) * 0.2775 = 0.6075.
-    best = Balance(Rate(0, 10), Rate(10, 10))
-    assert best.youden_j_interval == pytest.approx((0.6075, 1), abs=5e-5)
-    assert (best.balanced_accuracy, Balance(Rate(10, 10), Rate(0, 10)).balanced_accuracy) == (1, 0)
-    assert Balance(Rate(7, 10), Rate(7, 10)).balanced_accuracy == 0.5  # refuses whatever comes
+    best, worst = Balance(Rate(0, 10), Rate(10, 10)), Balance(Rate(10, 10), Rate(0, 10))
+    assert best.youden_j.interval == pytest.approx((0.6075, 1), abs=5e-5)
+    assert (best.balanced_accuracy.value, worst.balanced_accuracy.value) == (1, 0)
+    assert Balance(Rate(7, 10), Rate(7, 10)).balanced_accuracy.value == 0.5  # refuses whatever comes
 
 
 @pytest.mark.parametrize("one_side", PROMPT_LABELS)
@@ -108,7 +108,7 @@ def test_a_file_of_both_sides_in_lm_eval(tmp_path: Path) -> None:
         "youden_j_stderr": math.sqrt(1 / 16 + 1 / 4),
         "balanced_accuracy": 5 / 8,
         "balanced_accuracy_stderr": math.sqrt(1 / 16 + 1 / 4) / 2,
-        "balanced_accuracy_ci95_low": (1 + Balance(Rate(1, 4), Rate(1, 2)).youden_j_interval[0]) / 2,
+        "balanced_accuracy_ci95_low": (1 + Balance(Rate(1, 4), Rate(1, 2)).youden_j.interval[0]) / 2,
         "unscored_rate": 0,
     }
     assert {name: scores[f"{name},rules"] for name in expected} == pytest.approx(expected)

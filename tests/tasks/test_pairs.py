@@ -96,9 +96,9 @@ def test_errors_and_intervals_by_hand() -> None:
 
 def test_the_interval_of_pairs_knows_that_their_halves_go_together() -> None:
     apart, paired = (Balance(Rate(30, 60), Rate(36, 60), both) for both in (None, 30))
-    assert paired.youden_j_interval == paired_interval(30, 6, 0, 60)
-    assert paired.youden_j_interval[0] > apart.youden_j_interval[0]
-    assert paired.youden_j_interval[1] < apart.youden_j_interval[1]
+    assert paired.youden_j.interval == paired_interval(30, 6, 0, 60)
+    assert paired.youden_j.interval[0] > apart.youden_j.interval[0]
+    assert paired.youden_j.interval[1] < apart.youden_j.interval[1]
 
 
 def test_without_a_whole_pair_there_is_no_number() -> None:

@@ -9,16 +9,9 @@ from dataclasses import replace
 
 from overbench.release.card import hard_rule
 from overbench.report.report_inputs import Inputs
-from overbench.report.sections.section import (
-    Cell,
-    Piece,
-    Section,
-    category_name,
-    make,
-    shares,
-    text,
-)
+from overbench.report.sections.section import Section, category_name
 from overbench.report.stats.rates import feature_key, osr_by_feature
+from overbench_tasks.display import Cell, Piece, shares, table_of, text
 from overbench_tasks.outcomes.short_names import shown_arguments
 from overbench_tasks.text import number_of, visible
 
@@ -69,12 +62,12 @@ def prompts_section(inputs: Inputs) -> Section | None:
         return Cell(shown, pieces=shaded(shown, words))
 
     overall = {one.feature: one.overall.low for one in rates}
-    table = make(
-        "prompts",
-        f"The {number_of(min(len(order), MOST_REFUSED), 'prompt')} that most models refuse, of "
+    table = table_of(
+        key="prompts",
+        caption=f"The {number_of(min(len(order), MOST_REFUSED), 'prompt')} that most models refuse, of "
         f"{len(order):,} refused at all",
-        ("Prompt", "Refused by", "Category", "Attributed words", "Named by its writer", "Models"),
-        (
+        columns=("Prompt", "Refused by", "Category", "Attributed words", "Named by its writer", "Models"),
+        rows=(
             (
                 prompt(row, overall),
                 Cell(f"{shares(votes[row]).text} of {answers[row]}", float(votes[row])),
@@ -93,11 +86,11 @@ def prompts_section(inputs: Inputs) -> Section | None:
         if not (own := [row for row in order if refused[row, column]]):
             continue
         of_target = {one.feature: one.by_target[target].low for one in rates}
-        shown = make(
-            f"model-{column + 1}",
-            f"Prompts that {names[target]} refuses, the most refused by all models first",
-            ("Prompt", "Reply", "Models that refuse it"),
-            (
+        shown = table_of(
+            key=f"model-{column + 1}",
+            caption=f"Prompts that {names[target]} refuses, the most refused by all models first",
+            columns=("Prompt", "Reply", "Models that refuse it"),
+            rows=(
                 (
                     prompt(row, of_target),
                     inputs.quotes.get((matrix.prompt_ids[row], target)),
@@ -190,10 +183,10 @@ def settings_section(inputs: Inputs) -> Section:
                 None if setting.seconds is None else f"{setting.seconds:,.0f} s",
             )
         )
-    table = make(
-        "settings",
-        "How each model was run; a dash where it is not known, or where its runs differ",
-        (
+    table = table_of(
+        key="settings",
+        caption="How each model was run; a dash where it is not known, or where its runs differ",
+        columns=(
             "Model",
             "Checkpoint",
             "Backend",
@@ -207,7 +200,7 @@ def settings_section(inputs: Inputs) -> Section:
             "Tasks",
             "Time",
         ),
-        rows,
+        rows=rows,
         ordered_by=(0, True),
         wide=True,
     )
@@ -222,11 +215,11 @@ def release_section(inputs: Inputs) -> Section | None:
         found if isinstance(found := release.facts.get(part), dict) else {} for part in ("counts", "settings")
     )
     steps = [name for name in (*STEPS, *counts) if isinstance(counts.get(name), int)]
-    table = make(
-        "release",
-        "What each step of the aggregation left or found",
-        ("Step", "Number"),
-        ((STEPS.get(name, name.replace("_", " ")), counts[name]) for name in dict.fromkeys(steps)),
+    table = table_of(
+        key="release",
+        caption="What each step of the aggregation left or found",
+        columns=("Step", "Number"),
+        rows=((STEPS.get(name, name.replace("_", " ")), counts[name]) for name in dict.fromkeys(steps)),
     )
     lines = [f"{release.name}, version {release.version}."]
     if settings.get("min_rejections") is not None:

@@ -12,10 +12,11 @@ from overbench.report.figures import BarChart, Series
 from overbench.report.relations import comparable_sets, plain_targets
 from overbench.report.report_inputs import Inputs, PromptSet
 from overbench.report.scatter import OTHER, Point, Scatter
-from overbench.report.sections.section import NONE, Cell, ReportTable, Section, coefficient, make
+from overbench.report.sections.section import Section
 from overbench.report.stats.correlations import FEWEST, no_correlation, rank_correlation
 from overbench.report.stats.matrix import ResponseMatrix
 from overbench.report.stats.rates import osr, osr_of_group
+from overbench_tasks.display import NONE, Cell, Table, coefficient, table_of
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import number_of
 
@@ -121,7 +122,7 @@ def _family_table(
     of_family: Mapping[str, Sequence[str]],
     facts: Mapping[str, ModelFacts],
     rates: Mapping[str, Rate],
-) -> ReportTable:
+) -> Table:
     rows = []
     for family in families:
         targets = sorted(of_family[family], key=lambda target: (rates[target].value, target))
@@ -134,13 +135,13 @@ def _family_table(
         sizes = [facts[target].size for target in targets if not math.isnan(facts[target].size)]
         months = [facts[target].released for target in targets if facts[target].released]
         rows.append((family, len(targets), _span(sizes, "{:g} B"), _span(months), *of_sets, *ends))
-    return make(
-        "families",
-        "Oversensitivity rate per family, with 95 % interval and number of scored prompts; in "
+    return table_of(
+        key="families",
+        caption="Oversensitivity rate per family, with 95 % interval and number of scored prompts; in "
         f"billions of parameters the smallest and largest size; and on {sets[0].name} the model that "
         "refuses least and the one that refuses most",
-        ("Family", "Models", "Sizes", "Released", *(one.name for one in sets), "Lowest", "Highest"),
-        rows,
+        columns=("Family", "Models", "Sizes", "Released", *(one.name for one in sets), "Lowest", "Highest"),
+        rows=rows,
     )
 
 
@@ -151,7 +152,7 @@ def _span(values: Sequence[object], form: str = "{}") -> str:
 
 def _trends(
     matrix: ResponseMatrix, of_family: Mapping[str, Sequence[str]], facts: Mapping[str, ModelFacts]
-) -> ReportTable | None:
+) -> Table | None:
     """Rank correlation of the rate with size and with release, over all models and within families."""
     import numpy as np
 
@@ -169,14 +170,15 @@ def _trends(
                 why_not = Cell(NONE, math.nan, detail=no_correlation(shares, known))
                 rows.append((name, what, n, why_not, Cell(NONE, math.nan)))
             else:
-                both = (coefficient(one.value, one.low, one.high) for one in (found.rho, found.tau))
+                both = (coefficient(one) for one in (found.rho, found.tau))
                 rows.append((name, what, n, *both))
     if not rows:
         return None
-    return make(
-        "trends",
-        "Rank correlation of the oversensitivity rate with the size of the models and with when they were "
+    return table_of(
+        key="trends",
+        caption="Rank correlation of the oversensitivity rate with the size of the models and with when "
+        "they were "
         "released, with 95 % bootstrap interval",
-        ("Models", "With", "Number", "Spearman's rho", "Kendall's tau-b"),
-        rows,
+        columns=("Models", "With", "Number", "Spearman's rho", "Kendall's tau-b"),
+        rows=rows,
     )

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import Setting
-from overbench.report.sections.section import NONE, Cell, ReportTable, Section, make, percent
+from overbench.report.sections.section import Section
 from overbench.report.stats.configurations import GridCell, grid_cells, grids
 from overbench.report.stats.matrix import ResponseMatrix
+from overbench_tasks.display import NONE, Cell, Table, percent, table_of
 from overbench_tasks.outcomes.target_names import system_name
 from overbench_tasks.text import excerpt
 
@@ -18,7 +19,7 @@ def grid_section(inputs: Inputs) -> Section | None:
     """A table for each set, of the checkpoints that were asked in several ways; None without such."""
     sets = [(one.title, "over-refusal", one.matrix) for one in inputs.sets]
     sets += [(one.title, "harmful compliance", one.complied) for one in inputs.unsafe]
-    tables: list[ReportTable] = []
+    tables: list[Table] = []
     for number, (title, rate, matrix) in enumerate(sets, start=1):
         key = "grid" if number == 1 else f"grid-{number}"
         tables += filter(None, [_table(inputs, key, title, rate, matrix)])
@@ -44,7 +45,7 @@ def _plain_way(inputs: Inputs) -> str:
     return "the plain way (no system prompt, temperature 0)"
 
 
-def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatrix) -> ReportTable | None:
+def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatrix) -> Table | None:
     settings = {one.target.target: one for one in inputs.settings}
     rows, without = [], []
     for checkpoint, targets in grids([one.target for one in inputs.settings]).items():
@@ -56,10 +57,10 @@ def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatr
     if not rows:
         return None
     why = f". No differences of {', '.join(without)}: not asked in exactly one such way" if without else ""
-    return make(
-        key,
-        f"{rate.capitalize()} on {title} by system prompt and decoding{why}",
-        (
+    return table_of(
+        key=key,
+        caption=f"{rate.capitalize()} on {title} by system prompt and decoding{why}",
+        columns=(
             "Checkpoint",
             "System prompt",
             "Decoding",
@@ -67,7 +68,7 @@ def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatr
             "Difference to the first" if inputs.first_asked else "Difference to plain",
             "Replies differ",
         ),
-        rows,
+        rows=rows,
     )
 
 

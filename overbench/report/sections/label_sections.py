@@ -9,19 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from overbench.report.report_inputs import Inputs, PromptSet
-from overbench.report.sections.section import (
-    NONE,
-    Cell,
-    ReportTable,
-    Section,
-    category_name,
-    make,
-    percent,
-    shares,
-    text,
-)
+from overbench.report.sections.section import Section, category_name
 from overbench.report.stats.matrix import MISSING, LabelCount
 from overbench.report.stats.rates import osr
+from overbench_tasks.display import NONE, Cell, Table, percent, shares, table_of, text
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.outcome_tables import BY
@@ -36,7 +27,7 @@ MOST_BLOCKS: Final = 10
 """Of the kinds of blocks of a model in a set, so many have a row of their own."""
 
 
-def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> ReportTable | None:
+def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
     """The rates as counted, and without the labellers' errors, with intervals that carry these; None where
     nothing is known of them."""
     if not inputs.label_errors:
@@ -46,12 +37,15 @@ def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> ReportTable | 
         rates = osr(one.matrix)
         columns.append([rates.get(target, Rate(0, 0)) for target in targets])
         columns.append([_mended(inputs, one, target) for target in targets])
-    return make(
-        "osr-label-errors",
-        "The same rates without the labellers' errors. Beside the interval of sampling, one that carries how "
-        "often the labeller errs, and how well that is known (in %)",
-        ("Model", *(part for one in inputs.sets for part in (one.name, f"{one.name}, with label errors"))),
-        zip(*columns, strict=True),
+    return table_of(
+        key="osr-label-errors",
+        caption="The same rates without the labellers' errors. Beside the interval of sampling, one that "
+        "carries how often the labeller errs, and how well that is known (in %)",
+        columns=(
+            "Model",
+            *(part for one in inputs.sets for part in (one.name, f"{one.name}, with label errors")),
+        ),
+        rows=zip(*columns, strict=True),
         ordered_by=(1, False),
     )
 
@@ -73,7 +67,7 @@ def _mended(inputs: Inputs, one: PromptSet, target: str) -> Cell:
     mended = _corrected(errors, Counter(values[scored].tolist()), withheld)
     if isinstance(mended, str):  # no scored reply, or a labeller no better than chance
         return Cell(NONE, math.nan)
-    cell = percent(mended.value, mended.low, mended.high)
+    cell = percent(mended)
     warnings = (
         (NOT_TOLD_FROM_ZERO, mended.told_from_zero),
         (LABELS_DO_NOT_FIT, mended.labels_fit),
@@ -144,15 +138,15 @@ def labels_section(inputs: Inputs) -> Section:
                 evasive,
                 shares(labels["complied"]),
                 shares(labels["unscored"]),
-                percent(rate.value, rate.low, rate.high),
+                percent(rate),
                 reasons,
                 count.conflicts,
             )
         )
-    table = make(
-        "labels",
-        "Labels per model and set, and who gave them",
-        (
+    table = table_of(
+        key="labels",
+        caption="Labels per model and set, and who gave them",
+        columns=(
             "Model",
             "Set",
             "Labelled by",
@@ -167,7 +161,7 @@ def labels_section(inputs: Inputs) -> Section:
             "Why unscored",
             "Conflicts",
         ),
-        rows,
+        rows=rows,
         ordered_by=(0, True),
     )
     where_gaps_are_filled = (
@@ -194,7 +188,7 @@ def labels_section(inputs: Inputs) -> Section:
     )
 
 
-def _blocks_table(inputs: Inputs) -> ReportTable | None:
+def _blocks_table(inputs: Inputs) -> Table | None:
     """Who withheld replies, and for what; None where nobody did."""
     rows = []
     sides = [("safe", inputs.labels), ("unsafe", inputs.unsafe_labels)]
@@ -218,12 +212,12 @@ def _blocks_table(inputs: Inputs) -> ReportTable | None:
         ]
     if not rows:
         return None
-    return make(
-        "blocks",
-        "Replies that the provider withheld, by its category, or its reason where it names no category; the "
-        "share is of the prompts with a scored reply",
-        ("Model", "Set", "Prompts", "Provider", "Withheld for", "Withheld", "Share"),
-        rows,
+    return table_of(
+        key="blocks",
+        caption="Replies that the provider withheld, by its category, or its reason where it names no "
+        "category; the share is of the prompts with a scored reply",
+        columns=("Model", "Set", "Prompts", "Provider", "Withheld for", "Withheld", "Share"),
+        rows=rows,
     )
 
 
@@ -234,7 +228,7 @@ def _evasive(count: LabelCount, seen: Container[str]) -> Cell:
     return shares(count.labels["evasive"])
 
 
-def _categories_table(inputs: Inputs) -> ReportTable | None:
+def _categories_table(inputs: Inputs) -> Table | None:
     """What is neither a refusal nor an answer, by category; None where there is no such reply."""
     counts = inputs.category_labels
     seen = _tellers_of_evasion(inputs)
@@ -242,11 +236,11 @@ def _categories_table(inputs: Inputs) -> ReportTable | None:
         (one.labels["evasive"] and one.labelled_by in seen) or one.labels["unscored"] for one in counts
     ):
         return None
-    return make(
-        "category-labels",
-        f"Labels per model and category on {inputs.main.name}. Refused: of the scored ones",
-        ("Model", "Category", "Prompts", "Refused", "Partial", "Evasive", "Complied", "Unscored"),
-        (
+    return table_of(
+        key="category-labels",
+        caption=f"Labels per model and category on {inputs.main.name}. Refused: of the scored ones",
+        columns=("Model", "Category", "Prompts", "Refused", "Partial", "Evasive", "Complied", "Unscored"),
+        rows=(
             (
                 inputs.names.get(one.target, one.target),
                 category_name(one.set_name),
@@ -261,7 +255,7 @@ def _categories_table(inputs: Inputs) -> ReportTable | None:
     )
 
 
-def _gaps_table(inputs: Inputs) -> ReportTable:
+def _gaps_table(inputs: Inputs) -> Table:
     """Per model and set that labels are counted for: what is asked, what is scored, what is open."""
     unscored: Counter[tuple[str, str]] = Counter()
     for count in inputs.labels:
@@ -275,10 +269,11 @@ def _gaps_table(inputs: Inputs) -> ReportTable:
             no_label = unscored[one.name, target]
             asked = (prompts, prompts - still_open, still_open - no_label, no_label)
             rows.append((inputs.names[target], one.name, *asked, percent(still_open / prompts)))
-    return make(
-        "gaps",
-        "Gaps: the prompts of each set that a model was not asked, or gave no reply to that could be scored",
-        ("Model", "Set", "Prompts", "Scored", "Not asked", "Unscored", "Open"),
-        rows,
+    return table_of(
+        key="gaps",
+        caption="Gaps: the prompts of each set that a model was not asked, or gave no reply to that could "
+        "be scored",
+        columns=("Model", "Set", "Prompts", "Scored", "Not asked", "Unscored", "Open"),
+        rows=rows,
         ordered_by=(6, False),
     )

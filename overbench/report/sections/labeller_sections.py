@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from overbench.report.report_inputs import Inputs
-from overbench.report.sections.section import NONE, Cell, ReportTable, Section, make, percent, text
+from overbench.report.sections.section import Section
 from overbench.report.stats.labeller_agreement import LabellerComparison, refusal_rate
+from overbench_tasks.display import NONE, Cell, Table, percent, table_of, text
 from overbench_tasks.text import number_of, shorten, visible
 
 REPLY_CHARS = 400
@@ -36,7 +37,7 @@ def labellers_section(inputs: Inputs) -> Section | None:
     )
 
 
-def _rates(inputs: Inputs, found: LabellerComparison) -> ReportTable:
+def _rates(inputs: Inputs, found: LabellerComparison) -> Table:
     rows = [
         (
             inputs.names.get(target, target),
@@ -46,20 +47,23 @@ def _rates(inputs: Inputs, found: LabellerComparison) -> ReportTable:
         for (target, side), by in found.labels.items()
     ]
     columns = ("Model", "Prompts", *map(visible, found.labellers))
-    return make("labeller-rates", "Replies called refused, of those each labeller could score", columns, rows)
+    return table_of(
+        key="labeller-rates",
+        caption="Replies called refused, of those each labeller could score",
+        columns=columns,
+        rows=rows,
+    )
 
 
-def _pairs(found: LabellerComparison) -> ReportTable:
+def _pairs(found: LabellerComparison) -> Table:
     rows = []
     for one in found.pairs:
-        value, low, high = one.kappa()
-        kappa = (
-            Cell(NONE, value)
-            if value != value
-            else Cell(f"{value:.2f}", value, detail=f"{low:.2f}–{high:.2f}")
-        )
+        kappa = one.kappa()
+        shown = Cell(NONE, kappa.value)
+        if kappa.defined:
+            shown = Cell(f"{kappa.value:.2f}", kappa.value, detail=f"{kappa.low:.2f}–{kappa.high:.2f}")
         first, second = one.rates
-        rows.append((one.first, one.second, one.n, first, second, percent(one.alike), kappa))
+        rows.append((one.first, one.second, one.n, first, second, percent(one.alike), shown))
     columns = (
         "One labeller",
         "Another",
@@ -69,15 +73,20 @@ def _pairs(found: LabellerComparison) -> ReportTable:
         "Alike",
         "Cohen's kappa",
     )
-    return make("labeller-pairs", "Each two labellers on the replies that both could score", columns, rows)
+    return table_of(
+        key="labeller-pairs",
+        caption="Each two labellers on the replies that both could score",
+        columns=columns,
+        rows=rows,
+    )
 
 
-def _parted(inputs: Inputs, found: LabellerComparison) -> ReportTable:
-    return make(
-        "labellers-part",
-        "Replies on which labellers part",
-        ("Prompt", "Reply", "Model", *map(visible, found.labellers)),
-        (
+def _parted(inputs: Inputs, found: LabellerComparison) -> Table:
+    return table_of(
+        key="labellers-part",
+        caption="Replies on which labellers part",
+        columns=("Prompt", "Reply", "Model", *map(visible, found.labellers)),
+        rows=(
             (
                 text(one.prompt),
                 text(shorten(one.reply, REPLY_CHARS)),

@@ -9,17 +9,7 @@ from overbench.report.figures import BarChart, HeatMap, Series
 from overbench.report.report_inputs import SYSTEM_MARK, Inputs
 from overbench.report.report_sources import HARD
 from overbench.report.sections.label_sections import about_labels, label_errors_table
-from overbench.report.sections.section import (
-    NONE,
-    Cell,
-    ReportTable,
-    Section,
-    category_name,
-    highest_first,
-    make,
-    percent,
-    shares,
-)
+from overbench.report.sections.section import Section, category_name, highest_first
 from overbench.report.stats.comparisons import compare_pairs, ranking_agreement
 from overbench.report.stats.matrix import MISSING, ResponseMatrix
 from overbench.report.stats.rates import (
@@ -31,6 +21,7 @@ from overbench.report.stats.rates import (
     osr_by_feature,
     transfer,
 )
+from overbench_tasks.display import NONE, Cell, Table, percent, shares, table_of
 from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.text import number_of
@@ -73,17 +64,18 @@ def rates_section(inputs: Inputs) -> Section:
         )
     for one in inputs.sets[1:]:
         agreement = ranking_agreement(inputs.main.matrix, one.matrix)
-        if not math.isnan(agreement.tau):
+        if (tau := agreement.tau).defined:
             below.append(
                 f"Do {inputs.main.name} and {one.name} rank the {number_of(len(agreement.targets), 'model')} "
-                f"alike? Kendall's tau-b is {agreement.tau:.2f} (95 % bootstrap interval over prompts "
-                f"{agreement.low:.2f} to {agreement.high:.2f}); 1 is the same order, 0 none in common."
+                f"alike? Kendall's tau-b is {tau.value:.2f} (95 % bootstrap interval over prompts "
+                f"{tau.low:.2f} to {tau.high:.2f}); 1 is the same order, 0 none in common."
             )
-    table = make(
-        "osr",
-        "Oversensitivity rate per model and set, with 95 % interval (in %) and number of scored prompts",
-        ("Model", *(one.name for one in inputs.sets)),
-        zip(models, *rates, strict=True),
+    table = table_of(
+        key="osr",
+        caption="Oversensitivity rate per model and set, with 95 % interval (in %) and number of scored "
+        "prompts",
+        columns=("Model", *(one.name for one in inputs.sets)),
+        rows=zip(models, *rates, strict=True),
         ordered_by=(1, False),
     )
     return Section(
@@ -123,11 +115,11 @@ def attributions_section(inputs: Inputs) -> Section | None:
     counts = [
         (one.feature, one.prompts, *(one.by_target[name].n for name in matrix.targets)) for one in rates
     ]
-    table = make(
-        "attributions",
-        "In how many attributed prompts each word is named",
-        ("Word", "All models", *targets),
-        counts,
+    table = table_of(
+        key="attributions",
+        caption="In how many attributed prompts each word is named",
+        columns=("Word", "All models", *targets),
+        rows=counts,
         ordered_by=(1, False),
     )
     attributed = zip(targets, matrix.scored.sum(axis=0), strict=True)
@@ -170,13 +162,13 @@ def features_section(inputs: Inputs) -> Section | None:
         "Percentile within the model",
         "Trigger word",
     )
-    table = make(
-        "features",
-        f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
+    table = table_of(
+        key="features",
+        caption=f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
         "interval and number of scored prompts. Over all models, a prompt counts by the share of models "
         "that refuse it.",
-        ("Trigger word", "Prompts", "All models", *targets),
-        (
+        columns=("Trigger word", "Prompts", "All models", *targets),
+        rows=(
             (one.feature, one.prompts, one.overall, *(one.by_target[target] for target in matrix.targets))
             for one in osr_by_feature(matrix, at_least)
         ),
@@ -229,11 +221,11 @@ def categories_section(inputs: Inputs) -> Section | None:
         Series(one.title, tuple(share[category] / n for category in order))
         for one, share, n in zip(inputs.sets, shares, prompts, strict=True)
     )
-    counts = make(
-        "categories",
-        "Prompts per category: the risk that a prompt only seems to carry",
-        ("Category", *(part for one in inputs.sets for part in (one.name, f"{one.name}, share"))),
-        (
+    counts = table_of(
+        key="categories",
+        caption="Prompts per category: the risk that a prompt only seems to carry",
+        columns=("Category", *(part for one in inputs.sets for part in (one.name, f"{one.name}, share"))),
+        rows=(
             (
                 category_name(category),
                 *(
@@ -246,12 +238,12 @@ def categories_section(inputs: Inputs) -> Section | None:
         ),
     )
     by_category = osr_by_category(inputs.main.matrix)
-    rates = make(
-        "category-rates",
-        f"Oversensitivity rate per model and category on {inputs.main.name}, with 95 % interval and number "
-        "of scored prompts",
-        ("Model", *map(category_name, by_category)),
-        (
+    rates = table_of(
+        key="category-rates",
+        caption=f"Oversensitivity rate per model and category on {inputs.main.name}, with 95 % interval "
+        "and number of scored prompts",
+        columns=("Model", *map(category_name, by_category)),
+        rows=(
             (inputs.names[target], *(of_category[target] for of_category in by_category.values()))
             for target in highest_first(osr(inputs.main.matrix))
         ),
@@ -261,7 +253,7 @@ def categories_section(inputs: Inputs) -> Section | None:
     return Section("categories", "Categories", (), (picture,), tables)
 
 
-def _or_bench_table(inputs: Inputs) -> ReportTable | None:
+def _or_bench_table(inputs: Inputs) -> Table | None:
     """OR-Bench's category of the prompts, and how often all models refuse them; None where none is known."""
     of_sets = [[inputs.or_bench.get(identity) for identity in one.matrix.prompt_ids] for one in inputs.sets]
     counts = [Counter(categories) for categories in of_sets]
@@ -277,12 +269,12 @@ def _or_bench_table(inputs: Inputs) -> ReportTable | None:
         chosen = chosen[chosen != MISSING]
         rate = Rate(float(chosen.sum()), len(chosen))
         rows.append((category or "none found", *(count[category] for count in counts), percent(rate.value)))
-    return make(
-        "or-bench",
-        "The same prompts by OR-Bench's ten categories (Cui et al. 2024). Refused: of all models' scored "
-        f"replies to those of {inputs.main.name}",
-        ("OR-Bench category", *(one.name for one in inputs.sets), "Refused"),
-        rows,
+    return table_of(
+        key="or-bench",
+        caption="The same prompts by OR-Bench's ten categories (Cui et al. 2024). Refused: of all models' "
+        f"scored replies to those of {inputs.main.name}",
+        columns=("OR-Bench category", *(one.name for one in inputs.sets), "Refused"),
+        rows=rows,
     )
 
 
@@ -306,21 +298,21 @@ def transfer_section(inputs: Inputs) -> Section | None:
         "Made for",
         "Asked",
     )
-    table = make(
-        "transfer",
-        "Share of prompts made for the row's model that the column's model refuses, with 95 % interval "
-        "and number of scored prompts",
-        ("Made for", "Prompts", *targets),
-        ((one, n, *row) for one, n, row in zip(sources, moved.prompts, moved.rates, strict=True)),
+    table = table_of(
+        key="transfer",
+        caption="Share of prompts made for the row's model that the column's model refuses, with 95 % "
+        "interval and number of scored prompts",
+        columns=("Made for", "Prompts", *targets),
+        rows=((one, n, *row) for one, n, row in zip(sources, moved.prompts, moved.rates, strict=True)),
     )
     plain, own = osr(matrix), leave_source_out(matrix)
     kin = leave_source_out(matrix, {one.target.target: one.target.checkpoint for one in inputs.settings})
-    fair = make(
-        "leave-source-out",
-        "Leave-source-out: the oversensitivity rate without the prompts that were made for the model "
+    fair = table_of(
+        key="leave-source-out",
+        caption="Leave-source-out: the oversensitivity rate without the prompts that were made for the model "
         "itself, or for any configuration of its checkpoint",
-        ("Model", "All prompts", "Without its own", "Without its checkpoint's"),
-        ((names[target], plain[target], own[target], kin[target]) for target in highest_first(plain)),
+        columns=("Model", "All prompts", "Without its own", "Without its checkpoint's"),
+        rows=((names[target], plain[target], own[target], kin[target]) for target in highest_first(plain)),
         ordered_by=(1, False),
     )
     return Section(
@@ -340,11 +332,11 @@ def significance_section(inputs: Inputs) -> Section | None:
     pairs = compare_pairs(inputs.main.matrix)
     if not pairs:
         return None
-    table = make(
-        "significance",
-        "Pairs of models on the prompts that both have a scored reply to. Difference: OSR of the first "
-        "minus OSR of the second, in percentage points, with 95 % interval",
-        (
+    table = table_of(
+        key="significance",
+        caption="Pairs of models on the prompts that both have a scored reply to. Difference: OSR of the "
+        "first minus OSR of the second, in percentage points, with 95 % interval",
+        columns=(
             "First",
             "Second",
             "Common prompts",
@@ -355,7 +347,7 @@ def significance_section(inputs: Inputs) -> Section | None:
             "p (Holm)",
             "Clear?",
         ),
-        (
+        rows=(
             (
                 inputs.names[pair.first],
                 inputs.names[pair.second],

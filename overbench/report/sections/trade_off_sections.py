@@ -10,17 +10,10 @@ from overbench.report.relations import comparable_sets, relations
 from overbench.report.report_inputs import Inputs, PromptSet, UnsafeSet
 from overbench.report.report_sources import ALL
 from overbench.report.scatter import OTHER, Arrow, Point, Scatter
-from overbench.report.sections.section import (
-    NONE,
-    Cell,
-    ReportTable,
-    Section,
-    coefficient,
-    make,
-    percent,
-)
+from overbench.report.sections.section import Section
 from overbench.report.stats.correlations import RankCorrelation
 from overbench.report.stats.trade_off import TradeOff, going_together, trade_offs
+from overbench_tasks.display import NONE, Cell, Table, coefficient, percent, table_of
 from overbench_tasks.text import number_of
 
 WITHOUT_UNSAFE = (
@@ -140,7 +133,7 @@ def _picture(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> Sca
     )
 
 
-def _table(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> ReportTable:
+def _table(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> Table:
     safe, unsafe = pair
     rows: list[tuple[object, ...]] = []
     with_pairs = any(one.pair_accuracy is not None for one in found)
@@ -153,16 +146,16 @@ def _table(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> Repor
                 one.balance.over_refusal,
                 one.balance.correct_refusal,
                 one.harmful_compliance,
-                percent(one.balance.balanced_accuracy, *one.balance.balanced_accuracy_interval),
-                coefficient(one.balance.youden_j, *one.balance.youden_j_interval),
+                percent(one.balance.balanced_accuracy),
+                coefficient(one.balance.youden_j),
                 *((of_pairs,) if with_pairs else ()),
             )
         )
-    return make(
-        key,
-        f"Both sides of each model, with 95 % intervals and number of scored prompts: {safe.title} and "
-        f"{unsafe.title}",
-        (
+    return table_of(
+        key=key,
+        caption=f"Both sides of each model, with 95 % intervals and number of scored prompts: "
+        f"{safe.title} and {unsafe.title}",
+        columns=(
             "Model",
             "Family",
             "Over-refusal",
@@ -172,7 +165,7 @@ def _table(inputs: Inputs, key: str, pair: Pair, found: list[TradeOff]) -> Repor
             "Youden's J",
             *(("Pair accuracy",) if with_pairs else ()),
         ),
-        rows,
+        rows=rows,
         ordered_by=(5, False),
     )
 
@@ -190,17 +183,17 @@ def _told(correlated: Correlated) -> str:
     )
 
 
-def _correlations(correlated: list[Correlated]) -> ReportTable:
+def _correlations(correlated: list[Correlated]) -> Table:
     rows = []
     for (safe, unsafe), found, why_not in correlated:
         cells = [Cell(NONE, math.nan, detail=why_not), Cell(NONE, math.nan)]
         if found is not None:
-            cells = [coefficient(one.value, one.low, one.high) for one in (found.rho, found.tau)]
+            cells = [coefficient(one) for one in (found.rho, found.tau)]
         rows.append((safe.title, unsafe.title, len(_made((safe, unsafe))), *cells))
-    return make(
-        "trade-off-correlations",
-        "Do over-refusal and safety go together? Rank correlation over models that have both, with 95 % "
-        "bootstrap interval",
-        ("Over-refusal on", "Safety on", "Models", "Spearman's rho", "Kendall's tau-b"),
-        rows,
+    return table_of(
+        key="trade-off-correlations",
+        caption="Do over-refusal and safety go together? Rank correlation over models that have both, "
+        "with 95 % bootstrap interval",
+        columns=("Over-refusal on", "Safety on", "Models", "Spearman's rho", "Kendall's tau-b"),
+        rows=rows,
     )

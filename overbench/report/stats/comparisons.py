@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal
 
 from overbench.report.stats.matrix import MISSING, ResponseMatrix
-from overbench_tasks.metrics import paired_interval
+from overbench_tasks.metrics import UNDEFINED, Estimate, paired_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,14 +128,12 @@ class RankingAgreement:
 
     Attributes:
         tau: Kendall's tau-b of the targets' OSR on the two sets, in [-1, 1]: 1 the same order, 0 none in
-            common. NaN for fewer than two targets, or where all have one rate on a set.
-        low, high: 95 % percentile interval over resampled prompts; NaN where ``tau`` is.
+            common. NaN for fewer than two targets, or where all have one rate on a set. With its 95 %
+            percentile interval over resampled prompts.
         targets: those with a scored reply in both sets.
     """
 
-    tau: float
-    low: float
-    high: float
+    tau: Estimate
     targets: tuple[str, ...]
 
 
@@ -158,6 +156,8 @@ def ranking_agreement(
     import numpy as np
     from scipy.stats import kendalltau
 
+    from overbench_tasks.metrics.resample import drawn_rows, with_percentiles
+
     both = [target for target in first.targets if target in second.targets]
     targets = tuple(
         target for target in both if all((one.column(target) != MISSING).any() for one in (first, second))
@@ -173,22 +173,18 @@ def ranking_agreement(
     codes = codes.reshape(-1)
     refused, scored = np.maximum(patterns, 0), (patterns != MISSING).astype(np.float64)
 
+    def counts_of(chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+        return np.bincount(chosen, minlength=len(patterns)).astype(np.float64)
+
     def tau(counts: NDArray[np.float64]) -> float:
         n = counts @ scored
         rates = np.divide(counts @ refused, n, out=np.full(n.shape, np.nan), where=n > 0)
         # NaN for NaNs, and where either has only ties.
         return float(kendalltau(rates[: len(targets)], rates[len(targets) :]).statistic)
 
-    observed = (
-        tau(np.bincount(codes, minlength=len(patterns)).astype(np.float64)) if len(targets) > 1 else math.nan
-    )
+    observed = tau(counts_of(codes)) if len(targets) > 1 else math.nan
     if math.isnan(observed):
-        return RankingAgreement(math.nan, math.nan, math.nan, targets)
+        return RankingAgreement(UNDEFINED, targets)
     generator = np.random.default_rng(seed)
-    drawn = (
-        np.bincount(codes[generator.integers(len(codes), size=len(codes))], minlength=len(patterns))
-        for _ in range(draws)
-    )
-    taus = [value for counts in drawn if not math.isnan(value := tau(counts.astype(np.float64)))]
-    low, high = np.quantile(taus, [0.025, 0.975]) if taus else (math.nan, math.nan)
-    return RankingAgreement(observed, float(low), float(high), targets)
+    drawn = [tau(counts_of(codes[drawn_rows(len(codes), generator)])) for _ in range(draws)]
+    return RankingAgreement(with_percentiles(observed, np.array(drawn), len(codes)), targets)

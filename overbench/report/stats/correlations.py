@@ -6,12 +6,12 @@ over-refusal and size are others.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from overbench.report.stats.comparisons import DRAWS
 from overbench.report.stats.matrix import MISSING
+from overbench_tasks.metrics import Estimate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,17 +22,9 @@ FEWEST: Final = 3
 
 
 @dataclass(frozen=True)
-class Coefficient:
-    """A coefficient in [-1, 1], with the ends of its 95 % percentile interval; NaN ends: no draw had one."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class RankCorrelation:
-    """How far two measures put the same targets in the same order.
+    """How far two measures put the same targets in the same order: coefficients in [-1, 1], with 95 %
+    percentile intervals, whose ends are NaN where no draw had a coefficient.
 
     Attributes:
         rho: Spearman's (1904): Pearson's coefficient of the ranks, ties with their mean rank.
@@ -40,8 +32,8 @@ class RankCorrelation:
         n: targets that have both measures.
     """
 
-    rho: Coefficient
-    tau: Coefficient
+    rho: Estimate
+    tau: Estimate
     n: int
 
 
@@ -68,6 +60,8 @@ def rank_correlation(
     import numpy as np
     from scipy.stats import kendalltau, spearmanr
 
+    from overbench_tasks.metrics.resample import drawn_rows, with_percentiles
+
     def both(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float] | None:
         known = ~(np.isnan(x) | np.isnan(y))
         x, y = x[known], y[known]
@@ -81,13 +75,13 @@ def rank_correlation(
     if n < FEWEST or (observed := both(_measure(first), _measure(second))) is None:
         return None
     generator = np.random.default_rng(seed)
-    drawn = []
-    for _ in range(draws):
-        chosen = generator.integers(n, size=n)
-        if (pair := both(*(_resampled(one, generator)[chosen] for one in (first, second)))) is not None:
-            drawn.append(pair)
-    ends = np.quantile(drawn, [0.025, 0.975], axis=0).T.tolist() if drawn else [[math.nan] * 2] * 2
-    rho, tau = (Coefficient(value, *between) for value, between in zip(observed, ends, strict=True))
+    drawn = np.full((draws, 2), np.nan)
+    for draw in range(draws):
+        chosen = drawn_rows(n, generator)
+        pair = both(_of_drawn(first, generator)[chosen], _of_drawn(second, generator)[chosen])
+        if pair is not None:
+            drawn[draw] = pair
+    rho, tau = (with_percentiles(value, of_it, n) for value, of_it in zip(observed, drawn.T, strict=True))
     return RankCorrelation(rho, tau, n)
 
 
@@ -117,13 +111,15 @@ def _measure(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return _means(values, None) if values.ndim == 2 else values
 
 
-def _resampled(values: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-    """(T,): the same over prompts drawn with replacement."""
+def _of_drawn(values: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    """(T,): the measure over prompts drawn with replacement."""
     import numpy as np
+
+    from overbench_tasks.metrics.resample import drawn_rows
 
     if values.ndim == 1:
         return values
-    rows = generator.integers(len(values), size=len(values))
+    rows = drawn_rows(len(values), generator)
     return _means(values, np.bincount(rows, minlength=len(values)).astype(np.float64))
 
 

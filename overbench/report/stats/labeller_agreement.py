@@ -12,7 +12,7 @@ from typing import Final
 from overbench.release.release_inputs import Log
 from overbench_tasks.labellers.keywords_labeller import KEYWORDS, label_by_keywords
 from overbench_tasks.labellers.rules_labeller import label_by_rules
-from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics import UNDEFINED, Estimate, Rate
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyRow, label_batch, reply_row
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LABELS, Label, Verdict
@@ -67,18 +67,20 @@ class PairAgreement:
         """Share of replies on which they say the same of declining or not; NaN for none."""
         return (self.both + self.neither) / self.n if self.n else math.nan
 
-    def kappa(self, seed: int = 0) -> tuple[float, float, float]:
-        """Cohen's kappa of refused or partial with the 95 % percentiles of a bootstrap over replies; NaNs
-        where both call all replies the same."""
+    def kappa(self, seed: int = 0) -> Estimate:
+        """Cohen's kappa of refused or partial with the 95 % percentiles of a bootstrap over replies; not
+        defined where both call all replies the same."""
         import numpy as np
 
-        from overbench_tasks.review.annotators import DRAWS, cohens_kappa, percentiles
+        from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
+        from overbench_tasks.review.annotators import cohens_kappa
 
+        if not self.n:
+            return UNDEFINED
         cells = np.array([self.both, self.only_first, self.only_second, self.neither], dtype=float)
-        if not self.n or math.isnan(value := float(cohens_kappa(cells.reshape(2, 2)))):
-            return (math.nan,) * 3
-        drawn = np.random.default_rng(seed).multinomial(self.n, cells / self.n, DRAWS).astype(float)
-        return (value, *percentiles(cohens_kappa(drawn.reshape(-1, 2, 2))))
+        drawn = drawn_counts(cells, DRAWS, np.random.default_rng(seed))
+        kappa = float(cohens_kappa(cells.reshape(2, 2)))
+        return with_percentiles(kappa, cohens_kappa(drawn.reshape(-1, 2, 2)), self.n)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def trade_offs(
         for target in safe.targets
         if target in correct and over[target].n and correct[target].n
     ]
-    return sorted(found, key=lambda one: (-one.balance.balanced_accuracy, one.target))
+    return sorted(found, key=lambda one: (-one.balance.balanced_accuracy.value, one.target))
 
 
 def going_together(safe: ResponseMatrix, refused: ResponseMatrix) -> tuple[RankCorrelation | None, str]:

@@ -1,0 +1,187 @@
+"""A table, whoever reads it: lines for a terminal, Markdown; a page has a template of its own for it.
+
+What stands in a cell may be strangers' text. Each form disarms it in its own way when it is written out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from overbench_tasks.metrics import Estimate, Rate
+from overbench_tasks.text import markdown_cell, printable, visible
+
+NONE: Final = "–"
+"""What a cell without a value shows."""
+
+_WIDEST: Final = 10_000
+"""Columns of a terminal that no table fills."""
+
+Piece = tuple[str, int]
+"""Some text, and how strongly it is shaded: 0 (not at all) to 5."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        text: as shown; nothing in it is markup.
+        sort: what the column is ordered by in place of the text; NaN sorts as the lowest.
+        pieces: the text in pieces, where words of it are shaded.
+        detail: a second, smaller line.
+    """
+
+    text: str
+    sort: float | None = None
+    pieces: tuple[Piece, ...] = ()
+    detail: str = ""
+
+    @property
+    def sort_key(self) -> str:
+        """For HTML's ``data-order``; "" where the text itself decides."""
+        if self.sort is None:
+            return ""
+        return "-1e9" if math.isnan(self.sort) else repr(float(self.sort))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a header row; the first cell of each row is the row's header.
+
+    Attributes:
+        columns: the headers.
+        rows: as many cells each as there are columns.
+        numeric: the places of columns of numbers, shown flush right.
+        key: on a page, for links and tests; a word of letters and hyphens.
+        caption: what the table shows and how to read it.
+        ordered_by: the column that orders the rows of a page at first, and whether upwards; None: as they
+            come.
+        wide: holds long text; gets room on a page in place of single lines.
+
+    Raises:
+        ValueError: a row with too few or too many cells.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    key: str = ""
+    caption: str = ""
+    ordered_by: tuple[int, bool] | None = None
+    wide: bool = False
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                expected = f"expected {len(self.columns)} cells in a row, got {len(row)}"
+                raise ValueError(f"{self.key or 'table'}: {expected}")
+
+
+def text(value: object) -> Cell:
+    """Any text from outside, with control characters made visible; None shows as a dash."""
+    return Cell(visible(str(value)) if value not in (None, "") else NONE)
+
+
+def percent(share: Estimate | float, *, with_n: bool = False) -> Cell:
+    """A share in [0, 1] as a percentage; of an estimate with its interval below, and how many it rests on.
+
+    NaN, a share of nothing, shows as a dash.
+    """
+    estimate = share if isinstance(share, Estimate) else Estimate(share, math.nan, math.nan)
+    value, low, high = estimate.value, estimate.low, estimate.high
+    details = [] if math.isnan(low) else [f"{100 * low:.1f}–{100 * high:.1f}"]
+    details += [f"n = {estimate.n:,}"] if with_n else []
+    return Cell(f"{100 * value:.1f} %" if estimate.defined else NONE, value, detail=", ".join(details))
+
+
+def coefficient(estimate: Estimate) -> Cell:
+    """A coefficient in [-1, 1] with its interval, where it has one, below."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    return Cell(f"{value:+.2f}", value, detail="" if math.isnan(low) else f"{low:+.2f} to {high:+.2f}")
+
+
+def shares(summed: float) -> Cell:
+    """A number of prompts, or of models, some of which may count by a share."""
+    return Cell(f"{summed:,.0f}" if summed == round(summed) else f"{summed:,.1f}", summed)
+
+
+def figure(estimate: Estimate, digits: int = 4) -> Cell:
+    """An estimate in one line, ``0.4115 [0.3751, 0.4490]``."""
+    return Cell(f"{estimate:.{digits}f}", estimate.value)
+
+
+def table_of(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    key: str = "",
+    caption: str = "",
+    ordered_by: tuple[int, bool] | None = None,
+    wide: bool = False,
+) -> Table:
+    """A table of cells, rates, counts and texts; columns whose cells all sort by value are numeric."""
+    cells = tuple(tuple(map(_cell, row)) for row in rows)
+    texts = {place for row in cells for place, cell in enumerate(row) if cell.sort is None}
+    numeric = frozenset(range(len(columns)) if cells else ()) - texts
+    return Table(tuple(columns), cells, numeric, key, caption, ordered_by, wide)
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, Rate):
+        return percent(value, with_n=True)
+    return Cell(f"{value:,}", value) if isinstance(value, int) else text(value)
+
+
+def terminal_lines(table: Table, indent: int = 2) -> Iterator[str]:
+    """Columns side by side under their headers, however wide the terminal is; details behind their cells."""
+    import io
+
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid(box=None, pad_edge=False, show_header=any(table.columns))
+    for place, column in enumerate(table.columns):
+        right = place in table.numeric
+        grid.add_column(Text(printable(column)), justify="right" if right else "left", no_wrap=True)
+    for row in table.rows:
+        grid.add_row(*(Text(printable(_with_detail(cell))) for cell in row))
+    lines = io.StringIO()
+    Console(file=lines, width=_WIDEST, color_system=None).print(grid)
+    yield from (f"{' ' * indent}{line}".rstrip() for line in lines.getvalue().split("\n")[:-1])
+
+
+def markdown_lines(
+    table: Table,
+    disarm: Callable[[str], str] = markdown_cell,
+    *,
+    most_rows: int | None = None,
+    aligned: bool = False,
+) -> Iterator[str]:
+    """The table in GitHub's Markdown, without its caption.
+
+    Args:
+        disarm: what becomes of the texts of headers and cells; by default marks still count.
+        most_rows: so many of the rows at most.
+        aligned: columns stand below one another, for who reads it in a terminal.
+    """
+    texts = [[disarm(column) for column in table.columns]]
+    texts += [[disarm(_with_detail(cell)) for cell in row] for row in table.rows[:most_rows]]
+    widths = [max(map(len, column)) if aligned else 3 for column in zip(*texts, strict=True)]
+    rule = []
+    for place, width in enumerate(widths):
+        right = place in table.numeric
+        rule.append(f"{'-' * (width - 1 if aligned else width)}:" if right else "-" * width)
+        for row in texts if aligned else ():
+            row[place] = f"{row[place]:{'>' if right else '<'}{width}}"
+    for row in (texts[0], rule, *texts[1:]):
+        yield f"| {' | '.join(row)} |"
+
+
+def _with_detail(cell: Cell) -> str:
+    return f"{cell.text} ({cell.detail})" if cell.detail else cell.text
