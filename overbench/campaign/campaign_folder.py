@@ -24,7 +24,7 @@ from typing import Any, Final
 import yaml
 from filelock import FileLock, Timeout
 
-from generators.refresh.refresh_settings import checked, read_settings
+from generators.settings import checked, read_settings
 from overbench.campaign.campaign_jobs import LOG, WORK, CampaignJob
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.task_specs import absolute_source

@@ -24,7 +24,7 @@ from filelock import FileLock
 from release_fakes import write_run
 from typer.testing import CliRunner
 
-from generators.refresh.refresh_settings import read_settings
+from generators.settings import read_settings
 from overbench.campaign.campaign import run_campaign
 from overbench.campaign.campaign_estimate import estimate
 from overbench.campaign.campaign_folder import failures
