@@ -35,6 +35,7 @@ MOVED = {
     "generators.targets.ways_of_asking": "overbench_tasks.outcomes.target_configs",
     "overbench_tasks.classifier": "overbench_tasks.labellers.classifier",
     "overbench_tasks.judge": "overbench_tasks.labellers.judge",
+    "overbench_tasks.metrics.until_width": "overbench_tasks.metrics.stop_at_ci_width",
     "overbench_tasks.logs": "overbench_tasks.outcomes.logs",
     "overbench_tasks.reply_rows": "overbench_tasks.outcomes.reply_rows",
 }

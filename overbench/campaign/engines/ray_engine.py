@@ -34,8 +34,8 @@ GIB: Final = 2**30
 _OF_NODES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 """What a task takes, by Ray's option -> the same of a node."""
 _NOT_SEEN: Final = (
-    "A refresh, or a cell with until_width, works in the campaign's folder, which the nodes don't see where "
-    "ray.shards is set. Let that out, or use --engine local."
+    "A refresh, or a cell with stop_at_ci_width, works in the campaign's folder, which the nodes don't see "
+    "where ray.shards is set. Let that out, or use --engine local."
 )
 
 
@@ -155,13 +155,13 @@ def _needs(job: CampaignJob) -> dict[str, float]:
 
 def _in_one(job: CampaignJob) -> bool:
     """Whether it can't be cut: a refresh, or a cell that is asked until its interval is narrow enough."""
-    return job.refreshes is not None or job.until_width > 0
+    return job.refreshes is not None or job.stop_at_ci_width > 0
 
 
 def _with_own_cache(job: CampaignJob) -> CampaignJob:
-    """Cells with until_width of one configuration are asked at once here, and SQLite on a shared folder is
-    for one at a time."""
-    if not job.until_width:
+    """Cells with stop_at_ci_width of one configuration are asked at once here, and SQLite on a shared folder
+    is for one at a time."""
+    if not job.stop_at_ci_width:
         return job
     own = f"{job.cache}-{job.key}"
     return replace(job, cache=own, command=tuple(own if word == job.cache else word for word in job.command))
