@@ -185,7 +185,7 @@ def test_a_set_that_cannot_be_read_is_a_failure_of_its_own(tmp_path: Path) -> No
 class WithRefreshes(LocalEngine):
     """Makes up what a refresh would make; that of the target "two" fails."""
 
-    def run(self, jobs: Any, out: Path, heard: Any) -> None:
+    def run(self, jobs: Any, out: Path, on_result: Any) -> None:
         for job in jobs:
             if job.refreshes is not None and job.target == "one":
                 write_run(job.refreshes, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
@@ -194,7 +194,7 @@ class WithRefreshes(LocalEngine):
         broken = [
             replace(one, command=(sys.executable, "-c", "1/0")) if one.refreshes else one for one in left
         ]
-        super().run(broken, out, heard)
+        super().run(broken, out, on_result)
 
 
 def test_refreshed_prompts_are_asked_of_all_and_joined_into_a_release(tmp_path: Path) -> None:
@@ -234,9 +234,9 @@ def test_a_folder_belongs_to_one_campaign_and_may_vanish(tmp_path: Path) -> None
         run(tmp_path, settings)
 
     class Unplugged(LocalEngine):
-        def run(self, jobs: Any, out: Path, heard: Any) -> None:
+        def run(self, jobs: Any, out: Path, on_result: Any) -> None:
             shutil.rmtree(out)
-            super().run(jobs, out, heard)
+            super().run(jobs, out, on_result)
 
     with pytest.raises(OverbenchError, match="has vanished"):
         run_campaign(CampaignSettings.model_validate(settings), tmp_path / "out", Unplugged())
