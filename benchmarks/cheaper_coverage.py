@@ -5,7 +5,7 @@
 First real response matrices: each target, or all targets of a checkpoint, left out as if it was new, and
 its rate estimated from a subset drawn by the others' replies, from one drawn by difficulty (the share of them
 that refuse), and from a random one. Then simulated runs that stop at the first look whose interval is narrow
-enough (``until_width``), beside Wilson's interval at each look, plain and for a finite set.
+enough (``stop_at_ci_width``), beside Wilson's interval at each look, plain and for a finite set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from overbench.report.report_inputs import read_inputs
 from overbench.report.stats.matrix import MISSING, ResponseMatrix, release_matrix
 from overbench.subset.leave_one_out import by_traits, left_out_errors
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.metrics.until_width import LOOK, effective_number, sequential_interval
+from overbench_tasks.metrics.stop_at_ci_width import LOOK, effective_number, sequential_interval
 from overbench_tasks.outcomes.outcome_tables import find_outcomes
 from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts.sources import BUNDLED

@@ -16,7 +16,7 @@ from labelled_sets import SHARED_DATA
 
 from overbench.report.report_inputs import read_inputs
 from overbench.report.stats.matrix import MISSING, ResponseMatrix
-from overbench_tasks.metrics.until_width import part_interval
+from overbench_tasks.metrics.stop_at_ci_width import part_interval
 from overbench_tasks.outcomes.outcome_tables import find_outcomes
 from overbench_tasks.prompts.neighbours import neighbour_rows
 from overbench_tasks.prompts.random_order import in_random_order

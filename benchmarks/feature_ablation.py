@@ -26,10 +26,11 @@ from typing import Any
 from statsmodels.stats.proportion import proportions_ztest
 
 from generators.refresh.loop import refresh
-from generators.refresh.refresh_settings import RefreshSettings, merge
+from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.run import Run, settings_of
 from generators.refresh.run_file import RUN_FILE
 from generators.refresh.store import Store
+from generators.settings import merge
 from overbench.commands.refresh_commands import Bars
 
 WAYS: dict[str, dict[str, Any]] = {

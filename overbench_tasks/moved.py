@@ -36,6 +36,7 @@ MOVED = {
     "overbench_tasks.chat.outcome": "overbench_tasks.chat.response",
     "overbench_tasks.classifier": "overbench_tasks.labellers.classifier",
     "overbench_tasks.judge": "overbench_tasks.labellers.judge",
+    "overbench_tasks.metrics.until_width": "overbench_tasks.metrics.stop_at_ci_width",
     "overbench_tasks.logs": "overbench_tasks.outcomes.logs",
     "overbench_tasks.reply_rows": "overbench_tasks.outcomes.reply_rows",
 }

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
+from generators.settings import sections
+
 
 class Departure(NamedTuple):
     """One setting whose default is not the paper's.
@@ -145,18 +147,6 @@ AS_IN_THE_PAPER: Final[Mapping[str, Any]] = {
 
 Two built-in sets give 20,000 prompts each, of which 30,000 are left for the detector.
 """
-
-
-def sections(values: Mapping[str, Any]) -> dict[str, Any]:
-    """``section.name`` settings as the sections of a settings file."""
-    found: dict[str, Any] = {}
-    for setting, value in values.items():
-        *path, name = setting.split(".")
-        section = found
-        for part in path:
-            section = section.setdefault(part, {})
-        section[name] = value
-    return found
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {

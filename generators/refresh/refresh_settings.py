@@ -5,14 +5,11 @@ A settings file is YAML with the sections as keys; flags and ``--set section.nam
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from generators.adversary.adversary import FORM_OF_0_1, AdversarySettings
 from generators.attribution.attribution_settings import AttributionSettings
@@ -21,15 +18,14 @@ from generators.gates.form import FormSettings
 from generators.gates.moderation import ModerationSettings
 from generators.gates.novelty import NoveltySettings
 from generators.gates.presence import PresenceSettings
-from generators.refresh.presets import PRESETS, sections
+from generators.refresh.presets import PRESETS
 from generators.seeds.seeds import SeedSettings
+from generators.settings import assigned, checked, merge, read_settings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import LabellerKind
 from overbench_tasks.labellers.registry import LABELLERS, kind_of
 from overbench_tasks.outcomes.target_configs import shaping_arguments
-
-Settings = TypeVar("Settings", bound=BaseModel)
 
 
 class _Section(BaseModel):
@@ -189,21 +185,6 @@ def changed(
     return checked(RefreshSettings, merge(merged, _renamed(assigned(assignments))))
 
 
-def assigned(assignments: Sequence[str]) -> dict[str, Any]:
-    """The sections that ``section.name=value`` words make; values are YAML.
-
-    Raises:
-        OverbenchError: a word of another form.
-    """
-    merged: dict[str, Any] = {}
-    for assignment in assignments:
-        path, equals, text = assignment.partition("=")
-        if not equals or not path.strip():
-            raise OverbenchError(f"Expected --set section.name=value, got {assignment!r}.")
-        merged = merge(merged, sections({path.strip(): yaml.safe_load(text)}))
-    return merged
-
-
 def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
     """The settings that the run in ``folder`` was begun with, by this version or an earlier one.
 
@@ -225,89 +206,3 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
             if not before:
                 del found[section]
     return found
-
-
-class _EachKeyOnce(yaml.SafeLoader):
-    """A key that a mapping has twice is an error, where YAML's last one would count without a word."""
-
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        known: set[str] = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in known:
-                problem = f"{key.value!r} is there twice"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            known.add(key.value)
-        return node
-
-
-def read_settings(file: Path) -> dict[str, Any]:
-    """The sections of a YAML file.
-
-    Raises:
-        OverbenchError: it can't be read, has a key twice, or holds something else.
-    """
-    try:
-        settings = yaml.load(file.read_text(encoding="utf-8"), _EachKeyOnce)  # noqa: S506 - a SafeLoader
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise OverbenchError(f"Expected a YAML file of settings at {file}: {error}") from error
-    if not isinstance(settings, dict):
-        raise OverbenchError(
-            f"Expected {file} to hold sections such as 'target:', got {type(settings).__name__}."
-        )
-    return settings
-
-
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """``above`` laid over ``below``, section by section."""
-    merged = dict(below)
-    for name, value in above.items():
-        inner = merged.get(name)
-        if isinstance(value, Mapping):
-            value = merge(inner if isinstance(inner, Mapping) else {}, value)
-        merged[name] = value
-    return merged
-
-
-def checked(kind: type[Settings], settings: Mapping[str, Any], whose: str = "") -> Settings:
-    """The settings as a model of them.
-
-    Raises:
-        OverbenchError: names each setting that can't be used, what was expected and what came; ``whose``
-            stands before it.
-    """
-    try:
-        return kind.model_validate(settings)
-    except ValidationError as error:
-        lines = [f"{whose}The settings cannot be used."]
-        for problem in error.errors(include_url=False):
-            name = ".".join(map(str, problem["loc"]))
-            if problem["type"] == "extra_forbidden":
-                lines.append(f"{name}: there is no such setting.{_nearest(kind, problem['loc'])}")
-                continue
-            whole = problem["type"] == "missing" or not name
-            got = "" if whole else f", got {problem['input']!r}"
-            lines.append(f"{name}{': ' if name else ''}{problem['msg']}{got}")
-        raise OverbenchError("\n  ".join(lines)) from error
-
-
-def _nearest(kind: Any, place: Sequence[int | str]) -> str:
-    """Which setting may have been meant by an unknown one at ``place``, or all that are there."""
-    *path, last = place
-    for part in path:
-        if _is_model(kind):
-            kind = kind.model_fields[str(part)].annotation
-            inside = get_origin(kind) in (Union, UnionType)
-        else:  # the key or place of a model in a mapping or sequence
-            inside = True
-        if inside:
-            kind = next(filter(_is_model, get_args(kind)), None)
-    known = list(kind.model_fields) if _is_model(kind) else []
-    near = difflib.get_close_matches(str(last), known, n=1)
-    if near:
-        return f" Did you mean {near[0]!r}?"
-    return f" There are: {', '.join(known)}." if known else ""
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -12,8 +12,9 @@ from generators.adversary.adversary import WriterSettings
 from generators.gates.form import FormSettings
 from generators.gates.moderation import ENSEMBLE, ModerationSettings
 from generators.gates.novelty import NoveltySettings
-from generators.refresh.refresh_settings import LabellerSettings, assigned, checked, merge, read_settings
+from generators.refresh.refresh_settings import LabellerSettings
 from generators.rewrite.toxic_seeds import ToxicSeedSettings
+from generators.settings import assigned, checked, merge, read_settings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
 

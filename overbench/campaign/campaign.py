@@ -12,7 +12,7 @@ from overbench.campaign.campaign_jobs import TASKS, WORK
 from overbench.campaign.campaign_outputs import write_release_and_report
 from overbench.campaign.campaign_plan import CampaignPlan, make_plan, tidy, told_sets
 from overbench.campaign.campaign_settings import CampaignSettings
-from overbench.campaign.engines.engine import Engine, Finished
+from overbench.campaign.engines.engine import Engine, JobResult
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.text import number_of
@@ -58,22 +58,22 @@ def run_campaign(
         failed: list[JobFailure] = []
         new = 0
 
-        def heard(finished: Finished) -> None:
+        def on_result(result: JobResult) -> None:
             nonlocal new
-            new += len(finished.cells)
-            if finished.failure is not None:
-                failed.append(finished.failure)
-            for line in told(finished):
+            new += len(result.cells)
+            if result.failure is not None:
+                failed.append(result.failure)
+            for line in result_lines(result):
                 say(line)
 
         plan = _planned(settings, out)
         say(f"{out}: {len(plan.done):,} of {len(plan.cells):,} cells are done.")
-        engine.run(plan.jobs(), out, heard)
+        engine.run(plan.jobs(), out, on_result)
         if plan.waiting:
             check_there(out)
             plan = _planned(settings, out)
             tried = {name for one in failed for name in one.cells or (one.job,)}
-            engine.run(plan.jobs(tried), out, heard)
+            engine.run(plan.jobs(tried), out, on_result)
         check_there(out)
         failures = [*_not_asked(plan), *failed]
         failures += write_release_and_report(plan, say)
@@ -99,17 +99,17 @@ def _not_asked(plan: CampaignPlan) -> list[JobFailure]:
     ]
 
 
-def told(finished: Finished) -> list[str]:
+def result_lines(result: JobResult) -> list[str]:
     """What came of a job, a line for each cell that is done, and one for the others."""
     lines = []
-    for cell, facts in zip(finished.job.cells, finished.cells, strict=True):
+    for cell, facts in zip(result.job.cells, result.cells, strict=True):
         rate = "no reply could be scored" if facts.rate is None else f"{100 * facts.rate:.1f} % refused"
         found = facts.estimates or f"{number_of(facts.prompts, 'prompt')}, {rate}"
         lost = number_of(facts.failed, "reply")
         failed = f", {lost} never came or never got a label" if facts.failed else ""
         lines.append(f"{cell.name}: {found}{failed}, {facts.seconds:,.0f} s")
-    if finished.failure is not None:
-        return [*lines, f"{finished.job.name}: FAILED: {finished.failure.why}"]
-    if finished.apart:
-        lines.append(f"{finished.job.name}: lm_eval ended in an error; what is left is asked a set at a time")
-    return lines or [f"{finished.job.name}: done"]
+    if result.failure is not None:
+        return [*lines, f"{result.job.name}: FAILED: {result.failure.why}"]
+    if result.apart:
+        lines.append(f"{result.job.name}: lm_eval ended in an error; what is left is asked a set at a time")
+    return lines or [f"{result.job.name}: done"]

@@ -144,11 +144,11 @@ def estimate(plan: CampaignPlan) -> CampaignEstimate:
         stated, replies = one.target.tokens_per_second, sum(fact.prompts for fact in facts.get(name, []))
         one.measured = one.shown is not None and (stated is None or replies >= ENOUGH)
         one.tokens_per_second = one.shown if one.measured else stated
-    widths = {cell.task_spec.name: cell.task_spec for cell in left if cell.task_spec.until_width}
+    widths = {cell.task_spec.name: cell.task_spec for cell in left if cell.task_spec.stop_at_ci_width}
     for name, one_set in widths.items():
         found.assumed.append(
             f"set {name}: all of {number_of(one_set.prompts, 'prompt')}, though a cell stops once its "
-            f"interval is {100 * one_set.until_width:g} points wide"
+            f"interval is {100 * one_set.stop_at_ci_width:g} points wide"
         )
     for cell in left:
         name, most = cell.configuration.target.name, most_tokens(cell)

@@ -24,9 +24,9 @@ from typing import Any, Final
 import yaml
 from filelock import FileLock, Timeout
 
-from generators.refresh.refresh_settings import checked, read_settings
+from generators.settings import checked, read_settings
 from overbench.campaign.campaign_jobs import LOG, WORK, CampaignJob
-from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.campaign_settings import CampaignSettings, with_todays_names
 from overbench.campaign.task_specs import absolute_source
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
@@ -133,7 +133,8 @@ def settings_in(out: Path) -> CampaignSettings:
     """
     if not (out / SETTINGS_FILE).is_file():
         raise OverbenchError(f"Expected the folder of a campaign, with {SETTINGS_FILE} in it, got {out}.")
-    return checked(CampaignSettings, read_settings(out / SETTINGS_FILE), f"{out / SETTINGS_FILE}: ")
+    settings, _ = with_todays_names(read_settings(out / SETTINGS_FILE))
+    return checked(CampaignSettings, settings, f"{out / SETTINGS_FILE}: ")
 
 
 def note_start(job: CampaignJob, out: Path) -> None:

@@ -73,9 +73,9 @@ class CampaignJob:
     refresh_settings: str = ""
 
     @property
-    def until_width(self) -> float:
+    def stop_at_ci_width(self) -> float:
         """Of the interval at which its one cell stops; 0: its cells ask all prompts."""
-        return self.cells[0].task_spec.until_width if self.cells else 0.0
+        return self.cells[0].task_spec.stop_at_ci_width if self.cells else 0.0
 
     def only(self, cells: Collection[str]) -> CampaignJob:
         """The job with those of its cells that are among these names."""
@@ -128,7 +128,7 @@ def evaluations(
     """
     grouped: dict[tuple[object, ...], list[CampaignCell]] = defaultdict(list)
     for cell in cells:
-        alone = () if together and not cell.task_spec.until_width else (cell.task_spec.name,)
+        alone = () if together and not cell.task_spec.stop_at_ci_width else (cell.task_spec.name,)
         grouped[cell.configuration.name, cell.configuration.key, *alone].append(cell)
     return [_evaluation(some, out, max_failed) for some in grouped.values()]
 

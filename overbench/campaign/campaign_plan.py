@@ -58,7 +58,7 @@ class CampaignPlan:
             without: names of cells and of refreshes to leave out.
         """
         left = [cell for cell in self.cells if cell.name not in without and not cell.is_done(self.out)]
-        together, most = self.settings.sets_together, self.settings.max_failed
+        together, most = self.settings.share_model_load, self.settings.max_failed
         found = [job for job in self.refreshes.values() if refreshed_prompts(_run(job)) is None]
         found = [job for job in found if job.name not in without]
         found += evaluations(left, self.out, together=together, max_failed=most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -13,14 +14,8 @@ from typing import Any, Final
 from pydantic import Field, field_validator, model_validator
 
 from generators.refresh.presets import PRESETS
-from generators.refresh.refresh_settings import (
-    LabellerSettings,
-    PriceSettings,
-    RefreshSettings,
-    checked,
-    merge,
-    read_settings,
-)
+from generators.refresh.refresh_settings import LabellerSettings, PriceSettings, RefreshSettings
+from generators.settings import checked, merge, read_settings
 from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError
@@ -52,7 +47,7 @@ class SetSettings(SettingsPart):
         "whole ones, of a safe and an unsafe side as many of each. The same for every target.",
     )
     sample_seed: int | None = Field(None, description="Default: the campaign's.")
-    until_width: float | None = Field(
+    stop_at_ci_width: float | None = Field(
         None,
         ge=0,
         lt=1,
@@ -121,9 +116,9 @@ class CampaignSettings(SettingsPart):
     )
     sets: dict[str, SetSettings] = Field(min_length=1)
     sample_seed: int = Field(
-        0, description="Of the draw of sets with a limit, and of the order of those with until_width."
+        0, description="Of the draw of sets with a limit, and of the order of those with stop_at_ci_width."
     )
-    until_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
+    stop_at_ci_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
     labeller: LabellerSettings = LabellerSettings()
     refresh: dict[str, Any] = Field(
         default_factory=dict,
@@ -134,7 +129,7 @@ class CampaignSettings(SettingsPart):
     report: ReportSettings | None = ReportSettings()
     prices: PriceSettings = PriceSettings()
     gpus: float | None = Field(None, gt=0, description="That there are: for the estimate.")
-    sets_together: bool = Field(
+    share_model_load: bool = Field(
         True,
         description="One lm_eval for all sets of a target, system prompt and decoding, so that the model is "
         "loaded once; false: one for each, whose results are there earlier.",
@@ -219,9 +214,9 @@ class CampaignSettings(SettingsPart):
     def set_settings(self, name: str) -> SetSettings:
         """A set, with what it leaves to the campaign."""
         one = self.sets[name]
-        width = self.until_width if one.until_width is None else one.until_width
+        width = self.stop_at_ci_width if one.stop_at_ci_width is None else one.stop_at_ci_width
         seed = self.sample_seed if one.sample_seed is None else one.sample_seed
-        return one.model_copy(update={"until_width": width, "sample_seed": seed})
+        return one.model_copy(update={"stop_at_ci_width": width, "sample_seed": seed})
 
     def system_text(self, name: str) -> str:
         """The text of a system prompt; "" for none.
@@ -259,13 +254,48 @@ class CampaignSettings(SettingsPart):
         )
 
 
+EARLIER_NAMES: Final = {"until_width": "stop_at_ci_width", "sets_together": "share_model_load"}
+"""Settings of a campaign and of its sets in earlier versions, and what they are called now."""
+
+
+def with_todays_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A campaign's settings under the names of today, and the earlier names that stood in their place.
+
+    Raises:
+        OverbenchError: a setting is there under both names.
+    """
+    renamed, earlier = _renamed(settings)
+    if isinstance(sets := renamed.get("sets"), Mapping):
+        renamed["sets"] = dict(sets)
+        for name, one_set in sets.items():
+            if isinstance(one_set, Mapping):
+                renamed["sets"][name], more = _renamed(one_set)
+                earlier += more
+    return renamed, list(dict.fromkeys(earlier))
+
+
+def _renamed(section: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    earlier = [name for name in EARLIER_NAMES if name in section]
+    for name in earlier:
+        if EARLIER_NAMES[name] in section:
+            raise OverbenchError(f"{name} is called {EARLIER_NAMES[name]} now, and both are there. Keep one.")
+    return {EARLIER_NAMES.get(name, name): value for name, value in section.items()}, earlier
+
+
 def load_campaign(file: Path) -> CampaignSettings:
-    """The settings of a campaign's file.
+    """The settings of a campaign's file; one under an earlier name is taken with a warning.
 
     Raises:
         OverbenchError: names each setting that can't be used, with the nearest known name of an unknown one.
     """
-    settings = checked(CampaignSettings, read_settings(file), f"{file}: ")
+    given, earlier = with_todays_names(read_settings(file))
+    for name in earlier:
+        warnings.warn(
+            f"{file}: {name} is {EARLIER_NAMES[name]} since 0.2.0; the old name goes with 0.3.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    settings = checked(CampaignSettings, given, f"{file}: ")
     for name in settings.system_prompts:
         settings.system_text(name)
     for target in settings.targets:

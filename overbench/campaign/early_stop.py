@@ -10,7 +10,7 @@ from pathlib import Path
 
 from overbench.campaign.campaign_jobs import CampaignJob
 from overbench.release.partial_runs import sides_asked
-from overbench_tasks.metrics.until_width import SideSoFar, next_look
+from overbench_tasks.metrics.stop_at_ci_width import SideSoFar, next_look
 from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
 
 
@@ -26,10 +26,10 @@ def runs_of(job: CampaignJob, out: Path) -> list[LoggedRun]:
 
 def first_limit(job: CampaignJob) -> int | None:
     """``--limit`` of a job's first lm_eval; None: it asks what its command says, and once."""
-    if not job.until_width:
+    if not job.stop_at_ci_width:
         return None
     asked = job.cells[0].task_spec
-    look = next_look([SideSoFar(0, 0, total) for total in asked.sides], 0, job.until_width)
+    look = next_look([SideSoFar(0, 0, total) for total in asked.sides], 0, job.stop_at_ci_width)
     return min(look or asked.prompts, asked.prompts)
 
 
@@ -43,5 +43,5 @@ def next_limit(job: CampaignJob, out: Path, limit: int | None) -> int | None:
     runs = runs_of(job, out) if asked else []
     if asked is None or limit is None or limit >= asked.prompts or not runs:
         return None
-    look = next_look([*sides_asked(runs[-1]).values()], limit, job.until_width)
+    look = next_look([*sides_asked(runs[-1]).values()], limit, job.stop_at_ci_width)
     return look and min(look, asked.prompts)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     import datasets
 
 PART_FACTS: Final = ("limit", "sample_seed", "until_width")
-"""Of a cell: what :func:`part_of` may say."""
+"""Of a cell: what :func:`part_of` may say. A cell's key is made of these, so stop_at_ci_width keeps the name
+that it has in cells that are finished."""
 _TELLING: Final = ("id", "prompt", "prompt_label", "category", "pair_id")
 MEAN_CHARS: Final = 90
 """Of a prompt that is not there: about what those of overbench_hard have."""
@@ -55,7 +56,7 @@ class TaskSpec:
         prompts: how many are asked, at most.
         mean_chars: of one.
         max_gen_toks: new tokens of a reply, at most.
-        until_width: of the interval at which to stop asking; 0: nowhere.
+        stop_at_ci_width: of the interval at which to stop asking; 0: nowhere.
         sides: how many prompts of each side, safe or unsafe, the whole set has.
         reading: the function of ours that reads it, and its arguments as JSON.
     """
@@ -69,7 +70,7 @@ class TaskSpec:
     prompts: int
     mean_chars: float
     max_gen_toks: int
-    until_width: float = 0.0
+    stop_at_ci_width: float = 0.0
     sides: tuple[int, ...] = ()
     reading: tuple[str, str] = ("", "{}")
 
@@ -110,7 +111,7 @@ def labelled_by(labeller: LabellerSettings) -> str:
 def part_of(settings: SetSettings) -> dict[str, Any]:
     """What the settings say of the part of a set that is asked, as it tells cells apart."""
     seed = None if settings.limit is None else settings.sample_seed or 0
-    told = {"sample_seed": seed, "until_width": settings.until_width or None}
+    told = {"sample_seed": seed, "until_width": settings.stop_at_ci_width or None}
     return {"limit": settings.limit, **{key: value for key, value in told.items() if value is not None}}
 
 
@@ -128,7 +129,7 @@ def task_spec(name: str, settings: SetSettings, labeller: LabellerSettings) -> T
     }
     part: dict[str, Any] = {
         "overbench_sample": settings.limit,
-        "overbench_until_width": settings.until_width or None,
+        "overbench_stop_at_ci_width": settings.stop_at_ci_width or None,
     }
     if any(part.values()):
         part["overbench_sample_seed"] = settings.sample_seed or 0
@@ -145,7 +146,7 @@ def task_spec(name: str, settings: SetSettings, labeller: LabellerSettings) -> T
         prompts=seen.prompts,
         mean_chars=seen.chars / seen.prompts,
         max_gen_toks=int(base["generation_kwargs"]["max_gen_toks"]),
-        until_width=settings.until_width or 0.0,
+        stop_at_ci_width=settings.stop_at_ci_width or 0.0,
         sides=seen.sides,
         reading=reading,
     )

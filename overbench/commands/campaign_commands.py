@@ -21,15 +21,18 @@ def campaign(
     dry_run: Annotated[
         bool, typer.Option("--dry_run", help="Say what is left to do, what it takes and costs; then stop.")
     ] = False,
-    until_width: Annotated[
+    stop_at_ci_width: Annotated[
         float,
         typer.Option(
-            "--until_width",
+            "--stop_at_ci_width",
             min=0,
             max=0.99,
             help="In place of the file's: stop asking once the interval of a cell's rate is so wide. 0.04 is "
             "plus or minus 2 points.",
         ),
+    ] = 0,
+    until_width: Annotated[
+        float, typer.Option("--until_width", min=0, max=0.99, hidden=True, help="Of before 0.2.0.")
     ] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once, without Ray.")] = 1,
     engine: Annotated[
@@ -64,7 +67,9 @@ def campaign(
     file = Path(what)
     settings = load_campaign(file)
     if until_width:
-        settings = settings.model_copy(update={"until_width": until_width})
+        typer.echo("--until_width is --stop_at_ci_width since 0.2.0; the old name goes with 0.3.", err=True)
+    if stop_at_ci_width := stop_at_ci_width or until_width:
+        settings = settings.model_copy(update={"stop_at_ci_width": stop_at_ci_width})
     place = out or settings.out or Path("campaigns") / file.stem
     if engine not in ("local", "ray"):
         raise OverbenchError(f"--engine: expected local or ray, got {engine!r}.")

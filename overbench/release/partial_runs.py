@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from overbench_tasks.metrics.until_width import SideSoFar, estimate_text
+from overbench_tasks.metrics.stop_at_ci_width import SideSoFar, estimate_text
 from overbench_tasks.outcomes.logs import LoggedRun
 from overbench_tasks.outcomes.outcome import log_outcomes
 from overbench_tasks.text import printable
@@ -22,7 +22,7 @@ class RandomPart:
 
     Attributes:
         totals: safe or unsafe -> prompts of the whole set.
-        width: of ``overbench_until_width``; None: how many were asked was fixed beforehand.
+        width: of ``overbench_stop_at_ci_width``; None: how many were asked was fixed beforehand.
         seed: of the draw.
     """
 
@@ -46,12 +46,14 @@ def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
 
 
 def random_part(run: LoggedRun) -> RandomPart | None:
-    """The part that a run with ``overbench_sample`` or ``overbench_until_width`` asked; None of a run that
-    asked all, or another part."""
-    totals, width = _totals(run), run.metadata.get("overbench_until_width")
+    """The part that a run with ``overbench_sample`` or ``overbench_stop_at_ci_width`` asked; None of a run
+    that asked all, or another part."""
+    totals, metadata = _totals(run), run.metadata
+    until_width = metadata.get("overbench_until_width")  # the name before 0.2.0
+    width = metadata.get("overbench_stop_at_ci_width", until_width)
     if run.expected is None or run.expected >= sum(totals.values()):
         return None
-    seed = run.metadata.get("overbench_sample_seed", 0)
+    seed = metadata.get("overbench_sample_seed", 0)
     return RandomPart(totals, None if width is None else float(width), int(seed))
 
 

@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import unicodedata
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -52,6 +53,7 @@ KEYS: Final = (
     "overbench_unsafe_source",
     "overbench_sample",
     "overbench_sample_seed",
+    "overbench_stop_at_ci_width",
     "overbench_until_width",
 )
 """Of ``--metadata``, which lm-eval hands to all tasks of a run: each takes those that concern it."""
@@ -192,15 +194,22 @@ def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) ->
 def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterable[Row], dict[str, Any]]:
     """The rows that are asked, in their order, and what the results say of that.
 
-    With ``overbench_sample`` so many are drawn, and with it or ``overbench_until_width``
-    (:mod:`overbench_tasks.metrics.until_width`) they come in random order
+    With ``overbench_sample`` so many are drawn, and with it or ``overbench_stop_at_ci_width``
+    (:mod:`overbench_tasks.metrics.stop_at_ci_width`) they come in random order
     (:mod:`overbench_tasks.prompts.random_order`), both by ``overbench_sample_seed``; the results then say of
     how many prompts of each side these are. Else all rows as they come.
 
     Raises:
         OverbenchError: a size, a seed or a width that is none.
     """
-    size, width = metadata.get("overbench_sample"), metadata.get("overbench_until_width")
+    size, width = metadata.get("overbench_sample"), metadata.get("overbench_stop_at_ci_width")
+    if "overbench_until_width" in metadata:
+        warnings.warn(
+            "overbench_until_width is overbench_stop_at_ci_width since 0.2.0; the old name goes with 0.3.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        width = metadata["overbench_until_width"] if width is None else width
     seed = metadata.get("overbench_sample_seed", 0)
     if size is not None and (type(size) is not int or size < 1):
         raise OverbenchError(
@@ -210,7 +219,7 @@ def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterabl
         raise OverbenchError(f"overbench_sample_seed: expected a whole number, such as 0, got {seed!r}.")
     if width is not None and (not isinstance(width, float) or not 0 < width < 1):
         raise OverbenchError(
-            f"overbench_until_width: expected a width between 0 and 1, such as 0.04, got {width!r}."
+            f"overbench_stop_at_ci_width: expected a width between 0 and 1, such as 0.04, got {width!r}."
         )
     if size is None and width is None:
         return rows, {}

@@ -12,6 +12,7 @@ import socketserver
 import sys
 import threading
 import time
+import warnings
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -19,15 +20,15 @@ from typing import Any
 
 import pytest
 import yaml
-from campaign_fakes import TARGET, asked, prepared, records, run
+from campaign_fakes import TARGET, asked, of_one, prepared, records, run
 from filelock import FileLock
 from release_fakes import write_run
 from typer.testing import CliRunner
 
-from generators.refresh.refresh_settings import read_settings
+from generators.settings import read_settings
 from overbench.campaign.campaign import run_campaign
 from overbench.campaign.campaign_estimate import estimate
-from overbench.campaign.campaign_folder import failures
+from overbench.campaign.campaign_folder import failures, settings_in
 from overbench.campaign.campaign_jobs import mark_refreshed
 from overbench.campaign.campaign_plan import make_plan
 from overbench.campaign.campaign_settings import CampaignSettings, load_campaign
@@ -81,7 +82,7 @@ def test_killed_at_any_moment_the_records_are_the_same_and_nothing_is_asked_twic
         (tmp_path / name).mkdir()
     settings = prepared(tmp_path)
     (tmp_path / "many.csv").write_text("prompt\n" + "".join(f"How do I kill wasp {n}?\n" for n in range(200)))
-    early = {"source": str(tmp_path / "many.csv"), "until_width": 0.2, "decodings": ["greedy"]}
+    early = {"source": str(tmp_path / "many.csv"), "stop_at_ci_width": 0.2, "decodings": ["greedy"]}
     settings["sets"] = {"early": early, **settings["sets"]}
     run(tmp_path / "undisturbed", settings)
     context = multiprocessing.get_context("forkserver")
@@ -184,7 +185,7 @@ def test_a_set_that_cannot_be_read_is_a_failure_of_its_own(tmp_path: Path) -> No
 class WithRefreshes(LocalEngine):
     """Makes up what a refresh would make; that of the target "two" fails."""
 
-    def run(self, jobs: Any, out: Path, heard: Any) -> None:
+    def run(self, jobs: Any, out: Path, on_result: Any) -> None:
         for job in jobs:
             if job.refreshes is not None and job.target == "one":
                 write_run(job.refreshes, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
@@ -193,7 +194,7 @@ class WithRefreshes(LocalEngine):
         broken = [
             replace(one, command=(sys.executable, "-c", "1/0")) if one.refreshes else one for one in left
         ]
-        super().run(broken, out, heard)
+        super().run(broken, out, on_result)
 
 
 def test_refreshed_prompts_are_asked_of_all_and_joined_into_a_release(tmp_path: Path) -> None:
@@ -233,9 +234,9 @@ def test_a_folder_belongs_to_one_campaign_and_may_vanish(tmp_path: Path) -> None
         run(tmp_path, settings)
 
     class Unplugged(LocalEngine):
-        def run(self, jobs: Any, out: Path, heard: Any) -> None:
+        def run(self, jobs: Any, out: Path, on_result: Any) -> None:
             shutil.rmtree(out)
-            super().run(jobs, out, heard)
+            super().run(jobs, out, on_result)
 
     with pytest.raises(OverbenchError, match="has vanished"):
         run_campaign(CampaignSettings.model_validate(settings), tmp_path / "out", Unplugged())
@@ -383,6 +384,37 @@ def test_bad_settings_are_named(changed: dict[str, Any], message: str, tmp_path:
     file.write_text(yaml.safe_dump({**prepared(tmp_path), **changed}))
     with pytest.raises(OverbenchError, match=f"(?s){message}"):
         load_campaign(file)
+
+
+def test_settings_under_their_earlier_names_are_taken_with_a_warning(tmp_path: Path) -> None:
+    settings = {**prepared(tmp_path), "sets_together": False, "until_width": 0.3}
+    settings["sets"] = {"hard": {**settings["sets"]["hard"], "until_width": 0.2}}
+    file = tmp_path / "earlier.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    with pytest.warns(FutureWarning) as warned:
+        found = load_campaign(file)
+    assert [str(one.message).partition(": ")[2].partition(" since")[0] for one in warned] == [
+        "until_width is stop_at_ci_width",
+        "sets_together is share_model_load",
+    ]
+    assert not found.share_model_load and found.stop_at_ci_width == 0.3
+    assert found.set_settings("hard").stop_at_ci_width == 0.2
+    (tmp_path / "out").mkdir()
+    file.rename(tmp_path / "out" / "campaign.yaml")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the folder of an earlier version is nobody's slip
+        assert settings_in(tmp_path / "out") == found
+    file.write_text(yaml.safe_dump({**settings, "stop_at_ci_width": 0.1}))
+    with pytest.raises(
+        OverbenchError, match="until_width is called stop_at_ci_width now, and both are there"
+    ):
+        load_campaign(file)
+
+
+def test_a_finished_cell_keeps_its_key_under_the_earlier_name_of_its_width(tmp_path: Path) -> None:
+    settings = {**of_one(), "stop_at_ci_width": 0.3}
+    cell = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").cells[0]
+    assert cell.facts["until_width"] == 0.3 and "stop_at_ci_width" not in cell.facts
 
 
 def test_a_key_that_is_there_twice(tmp_path: Path) -> None:

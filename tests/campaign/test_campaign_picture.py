@@ -14,7 +14,7 @@ from drawn_parts import table as drawn_table
 from overbench.report.figures import png
 from overbench.report.report_inputs import Inputs
 from overbench.report.stats.rates import osr
-from overbench_tasks.metrics.until_width import RateOfPart
+from overbench_tasks.metrics.stop_at_ci_width import RateOfPart
 from overbench_tasks.tables import read_table
 
 REPOSITORY = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.campaign.task_specs import _seen
 from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics.until_width import RateOfPart, SideSoFar, estimate_text, next_look
+from overbench_tasks.metrics.stop_at_ci_width import RateOfPart, SideSoFar, estimate_text, next_look
 from overbench_tasks.prompts.neighbours import load_neighbour
 
 
@@ -92,10 +92,10 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     file = Path(settings["sets"]["my_unsafe"]["source"])
     file.write_text("prompt,label\n" + "".join(f"How does he do {n}?,unsafe\n" for n in range(200)))
     unsafe = {"task": "overbench_xstest_unsafe", "source": str(file)}
-    capped = {**unsafe, "limit": 30, "until_width": 0.1}
-    hard = {**settings["sets"]["hard"], "until_width": 0}
+    capped = {**unsafe, "limit": 30, "stop_at_ci_width": 0.1}
+    hard = {**settings["sets"]["hard"], "stop_at_ci_width": 0}
     settings["sets"] = {"hard": hard, "unsafe": unsafe, "unsafe_30": capped}
-    settings |= {"until_width": 0.2, "report": {}}
+    settings |= {"stop_at_ci_width": 0.2, "report": {}}
     failing = [{**TARGET, "model_args": "model=org/one-1b,fails=load"}]
     failed = run(tmp_path, {**settings, "targets": failing})
     assert any(one.command.endswith("--limit 50") for one in failed.failures)
@@ -117,10 +117,10 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     low, high = (100 * one for one in RateOfPart(sides[1].refused, 100, 200, sequential=True).interval)
     assert estimate in page and f"[{low:.1f}, {high:.1f}]" in estimate
     assert f"({low:.1f}–{high:.1f}, n = 100)" in page
-    assert run(tmp_path, {**settings, "until_width": 0.3}).new == 1
+    assert run(tmp_path, {**settings, "stop_at_ci_width": 0.3}).new == 1
     wider = tmp_path / "wider.yaml"
     wider.write_text(yaml.safe_dump(settings))
-    words = ["campaign", str(wider), "--out", str(tmp_path / "out"), "--until_width", "0.4", "--dry_run"]
+    words = ["campaign", str(wider), "--out", str(tmp_path / "out"), "--stop_at_ci_width", "0.4", "--dry_run"]
     told = CliRunner().invoke(app, words).output
     assert "1 to ask; 2 are done" in told.replace("cells       ", "")
     assert "set unsafe: all of 200 prompts, though a cell stops once its interval is 40 points wide" in told

@@ -116,12 +116,12 @@ def test_shards_at_an_address_and_a_target_that_cannot_load(cluster: Any, tmp_pa
     settings, place = prepared(tmp_path), tmp_path / "ray"
     settings["decodings"] = {"greedy": {}}
     settings["targets"] = [{**TARGET, "name": "two", "model_args": "model=org/two,fails=load"}, TARGET]
-    early = {"until_width": 0.9, "targets": ["one"], "system_prompts": ["plain"]}
+    early = {"stop_at_ci_width": 0.9, "targets": ["one"], "system_prompts": ["plain"]}
     settings["sets"]["early"] = settings["sets"]["my_unsafe"] | early
     address = f"file://{tmp_path}/store"
     found = on_ray(cluster, place, settings, shards=address)
     assert (found.cells, found.done, len(found.failures)) == (9, 4, 5)
-    assert "until_width, works in the campaign's folder, which the nodes don't see" in found.failures[0].why
+    assert "stop_at_ci_width, works in the campaign's folder, which the nodes" in found.failures[0].why
     assert "exit code 1: OSError: no such checkpoint" in found.failures[1].why
     assert "no such checkpoint" in Path(found.failures[1].log).read_text()
     assert "-m lm_eval --model overbench-local-chat" in found.failures[1].command

@@ -122,14 +122,14 @@ def test_cells_that_may_stop_early_are_asked_at_once_and_have_caches_of_their_ow
     tmp_path: Path, in_process: InProcess
 ) -> None:
     (tmp_path / "many.csv").write_text("prompt\n" + "".join(f"How do I kill wasp {n}?\n" for n in range(30)))
-    early = {"source": str(tmp_path / "many.csv"), "until_width": 0.9}
+    early = {"source": str(tmp_path / "many.csv"), "stop_at_ci_width": 0.9}
     found = run(tmp_path, {**of_one(), "sets": {"one": early, "two": early}}, engine=in_process)
     assert (found.done, found.failures) == (2, ())
     assert len([*(tmp_path / "out" / "caches").rglob("*.db")]) == 2
     away = InProcess(shards=f"memory://{tmp_path}")
     refused = run(tmp_path / "away", {**of_one(), "sets": {"one": early, "two": early}}, engine=away)
     assert (refused.done, len(refused.failures)) == (0, 2)
-    assert "until_width, works in the campaign's folder, which the nodes don't see" in refused.failures[0].why
+    assert "stop_at_ci_width, works in the campaign's folder, which the nodes" in refused.failures[0].why
 
 
 @pytest.mark.parametrize("step", ["a shard", "a cell"])

@@ -269,7 +269,11 @@ def test_every_option_has_lm_evals_underscores_in_the_help_and_takes_hyphens_as_
             if not name.startswith("--"):
                 continue
             assert "-" not in name.removeprefix("--")
-            value = [] if option.is_flag else ["0.5" if option.name == "until_width" else "1"]
+            value = (
+                []
+                if option.is_flag
+                else ["0.5" if option.name in ("stop_at_ci_width", "until_width") else "1"]
+            )
             spellings = (name, f"--{name.removeprefix('--').replace('_', '-')}")
             given = [
                 loaded.make_context(command, [spelling, *value], parent, resilient_parsing=True)

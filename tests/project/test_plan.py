@@ -64,7 +64,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
 # From the bottom up: a part may use all of overbench_tasks and every row below its own, and no other part of
 # its own row.
 GENERATORS: tuple[tuple[str, ...], ...] = (
-    ("generators", "near_duplicates", "words"),
+    ("generators", "near_duplicates", "settings", "words"),
     ("seeds", "detector", "attribution", "adversary", "gates", "categories", "targets", "models"),
     ("refresh",),
     ("rewrite",),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overbench_tasks.metrics.until_width import part_interval
+from overbench_tasks.metrics.stop_at_ci_width import part_interval
 from overbench_tasks.prompts.random_order import in_random_order, random_order
 
 Rows = list[dict[str, Any]]

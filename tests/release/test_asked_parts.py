@@ -10,12 +10,12 @@ import pytest
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, logged_run, overbench
 from table_files import write_table
 
-from overbench_tasks.metrics.until_width import part_interval, sequential_interval
+from overbench_tasks.metrics.stop_at_ci_width import part_interval, sequential_interval
 from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts.random_order import random_order
 
 MARK = "subset: 397 of 1555 prompts of OVERBENCH 1.1, seed 0, off by 2.1 points on average"
-STOP = {"overbench_until_width": 0.15}
+STOP = {"overbench_stop_at_ci_width": 0.15}
 
 
 def test_a_part_of_a_set_is_an_estimate_in_aggregate_compare_and_report(tmp_path: Path) -> None:
@@ -36,7 +36,9 @@ def test_a_part_of_a_set_is_an_estimate_in_aggregate_compare_and_report(tmp_path
     subset = f"was asked a {MARK}: its rate is an estimate."
     overbench("aggregate", source, "--responses", tmp_path / "OUT", "--out", tmp_path / "release")
     notes = json.loads((tmp_path / "release" / "release.json").read_text())["notes"]
-    logged_run(source, tmp_path / "all", lm, metadata=STOP)
+    with pytest.warns(FutureWarning, match="overbench_until_width is overbench_stop_at_ci_width since 0.2.0"):
+        whole, _ = logged_run(source, tmp_path / "all", lm, metadata={"overbench_until_width": 0.15})
+    assert whole["configs"]["overbench_hard"]["metadata"]["overbench_asked_of"] == {"safe": 397}
     compared = overbench("compare", tmp_path / "OUT", tmp_path / "all")
     overbench("report", tmp_path / "OUT", "--out", tmp_path / "report.html")
     report = (tmp_path / "report.md").read_text().replace("\\", "")
@@ -90,7 +92,10 @@ def test_a_drawn_part_is_an_estimate_in_aggregate_compare_and_report(tmp_path: P
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        *(("overbench_until_width", one, "a width between 0 and 1") for one in (4, 0, -0.1, "0.04", True)),
+        *(
+            ("overbench_stop_at_ci_width", one, "a width between 0 and 1")
+            for one in (4, 0, -0.1, "0.04", True)
+        ),
         *(("overbench_sample", one, "how many prompts to draw") for one in (0, -1, 0.5, "100", True)),
         *(("overbench_sample_seed", one, "a whole number") for one in (0.5, "0", None)),
     ],

@@ -15,7 +15,7 @@ from overbench.campaign.finished_cells import CellFacts
 from overbench_tasks.errors import OverbenchError
 
 
-class Finished(NamedTuple):
+class JobResult(NamedTuple):
     """What came of a job.
 
     Attributes:
@@ -37,7 +37,7 @@ def failed(
     error: Exception,
     command: str,
     taken: Mapping[str, CellFacts] = MappingProxyType({}),
-) -> Finished:
+) -> JobResult:
     """A job that an error has ended; of one that nobody foresaw its log has the traceback.
 
     Args:
@@ -52,11 +52,11 @@ def failed(
         with suppress(OSError), (job.folder(out) / LOG).open("a", encoding="utf-8") as log:
             log.writelines(format_exception(error))
     failure = note_failure(job.without(taken), out, why, command)
-    return Finished(job.only(taken), [*taken.values()], failure)
+    return JobResult(job.only(taken), [*taken.values()], failure)
 
 
 class Engine(Protocol):
     """Carries out jobs, in any order; a job that fails stops no other."""
 
-    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
-        """Return when all have ended; ``heard`` is told of each in the calling thread."""
+    def run(self, jobs: Sequence[CampaignJob], out: Path, on_result: Callable[[JobResult], None]) -> None:
+        """Return when all have ended; ``on_result`` is told of each in the calling thread."""

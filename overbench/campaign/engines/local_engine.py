@@ -21,7 +21,7 @@ from overbench.campaign.campaign_jobs import (
     start_afresh,
 )
 from overbench.campaign.early_stop import first_limit, next_limit
-from overbench.campaign.engines.engine import Finished, failed
+from overbench.campaign.engines.engine import JobResult, failed
 from overbench.campaign.engines.processes import end_left_over, last_lines, start, stop
 from overbench.campaign.engines.servers import Servers
 from overbench.campaign.finished_cells import CellFacts, take_each
@@ -48,11 +48,11 @@ class LocalEngine:
         self._say = say
         self._stopped = threading.Event()
 
-    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
+    def run(self, jobs: Sequence[CampaignJob], out: Path, on_result: Callable[[JobResult], None]) -> None:
         """See :class:`Engine`. What is interrupted (Ctrl-C) is stopped, and no failure."""
         end_left_over(out)
         left = list(jobs)
-        running: dict[Future[Finished], CampaignJob] = {}
+        running: dict[Future[JobResult], CampaignJob] = {}
         servers = Servers(out, self._stopped)
         with ThreadPoolExecutor(self._most) as pool:
             try:
@@ -66,14 +66,14 @@ class LocalEngine:
                         del running[future]
                         finished = future.result()
                         left[:0] = finished.apart
-                        heard(finished)
+                        on_result(finished)
             finally:
                 self._stopped.set()
                 wait(running)
                 servers.stop()
                 self._stopped.clear()
 
-    def _wait(self, running: dict[Future[Finished], CampaignJob], out: Path) -> set[Future[Finished]]:
+    def _wait(self, running: dict[Future[JobResult], CampaignJob], out: Path) -> set[Future[JobResult]]:
         """Until one has ended; says meanwhile how far all are."""
         while True:
             ended, _ = wait(running, SAY_EVERY_SEC, FIRST_COMPLETED)
@@ -107,7 +107,7 @@ def progress(log: Path) -> int | None:
 
 def run_job(
     job: CampaignJob, out: Path, servers: Servers, stopped: threading.Event | None = None
-) -> Finished:
+) -> JobResult:
     """Start a job's process, wait for it, and take in what it wrote; every error becomes its failure.
 
     Args:
@@ -141,7 +141,7 @@ def run_job(
             raise OverbenchError(crash)
         taken, problems = take_each(job, out)
         if crash and len(problems) > 1 and _ASKING in log.read_bytes():
-            return Finished(job.only(taken), [*taken.values()], None, _apart(job.without(taken), out))
+            return JobResult(job.only(taken), [*taken.values()], None, _apart(job.without(taken), out))
         if problems:
             raise OverbenchError(crash or " ".join(problems))
         if job.refreshes is not None:
@@ -151,7 +151,7 @@ def run_job(
         if stopped and stopped.is_set():
             return _dropped(job, out)
         return failed(job, out, error, job.shown(port, limit), taken)
-    return Finished(job, [*taken.values()], None)
+    return JobResult(job, [*taken.values()], None)
 
 
 def _apart(job: CampaignJob, out: Path) -> tuple[CampaignJob, ...]:
@@ -160,6 +160,6 @@ def _apart(job: CampaignJob, out: Path) -> tuple[CampaignJob, ...]:
     return tuple(evaluations(job.cells, out, together=False, max_failed=job.max_failed))
 
 
-def _dropped(job: CampaignJob, out: Path) -> Finished:
+def _dropped(job: CampaignJob, out: Path) -> JobResult:
     shutil.rmtree(job.folder(out), ignore_errors=True)
-    return Finished(job, [], None)
+    return JobResult(job, [], None)

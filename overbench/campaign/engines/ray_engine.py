@@ -19,7 +19,7 @@ from overbench.campaign.campaign_cells import CampaignCell, hashed
 from overbench.campaign.campaign_folder import check_there
 from overbench.campaign.campaign_jobs import LOG, SHARDS, CampaignJob
 from overbench.campaign.campaign_settings import RaySettings
-from overbench.campaign.engines.engine import Finished, failed
+from overbench.campaign.engines.engine import JobResult, failed
 from overbench.campaign.engines.joined_shards import join_shards
 from overbench.campaign.engines.local_engine import SAY_EVERY_SEC, run_job
 from overbench.campaign.engines.processes import end_left_over
@@ -34,8 +34,8 @@ GIB: Final = 2**30
 _OF_NODES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 """What a task takes, by Ray's option -> the same of a node."""
 _NOT_SEEN: Final = (
-    "A refresh, or a cell with until_width, works in the campaign's folder, which the nodes don't see where "
-    "ray.shards is set. Let that out, or use --engine local."
+    "A refresh, or a cell with stop_at_ci_width, works in the campaign's folder, which the nodes don't see "
+    "where ray.shards is set. Let that out, or use --engine local."
 )
 
 
@@ -66,7 +66,7 @@ class RayEngine:
         self._address = address
         self._say = say
 
-    def run(self, jobs: Sequence[CampaignJob], out: Path, heard: Callable[[Finished], None]) -> None:
+    def run(self, jobs: Sequence[CampaignJob], out: Path, on_result: Callable[[JobResult], None]) -> None:
         """See :class:`~overbench.campaign.engines.engine.Engine`; each cell is told of as it is done."""
         if not jobs:
             return
@@ -74,11 +74,11 @@ class RayEngine:
         address = self._settings.shards or str(out / SHARDS)
         with self._connected():
             at_work: dict[Any, CampaignJob | ShardRun] = {}
-            cells = _Cells(jobs, out, ShardStore(address), self._settings.shard_prompts, heard)
+            cells = _Cells(jobs, out, ShardStore(address), self._settings.shard_prompts, on_result)
             try:
                 for job in jobs:
                     if _in_one(job) and self._settings.shards:
-                        heard(failed(job, out, OverbenchError(_NOT_SEEN), job.shown()))
+                        on_result(failed(job, out, OverbenchError(_NOT_SEEN), job.shown()))
                     elif _in_one(job):
                         at_work[self._task(_run_in_one, job).remote(_with_own_cache(job), out)] = job
                 for run in cells.runs(address, shared=not self._settings.shards):
@@ -155,19 +155,19 @@ def _needs(job: CampaignJob) -> dict[str, float]:
 
 def _in_one(job: CampaignJob) -> bool:
     """Whether it can't be cut: a refresh, or a cell that is asked until its interval is narrow enough."""
-    return job.refreshes is not None or job.until_width > 0
+    return job.refreshes is not None or job.stop_at_ci_width > 0
 
 
 def _with_own_cache(job: CampaignJob) -> CampaignJob:
-    """Cells with until_width of one configuration are asked at once here, and SQLite on a shared folder is
-    for one at a time."""
-    if not job.until_width:
+    """Cells with stop_at_ci_width of one configuration are asked at once here, and SQLite on a shared folder
+    is for one at a time."""
+    if not job.stop_at_ci_width:
         return job
     own = f"{job.cache}-{job.key}"
     return replace(job, cache=own, command=tuple(own if word == job.cache else word for word in job.command))
 
 
-def _run_in_one(job: CampaignJob, out: Path) -> Finished:
+def _run_in_one(job: CampaignJob, out: Path) -> JobResult:
     servers = Servers(out, logs=job.folder(out), any_port=True)
     try:
         return run_job(job, out, servers)
@@ -184,10 +184,10 @@ class _Cells:
         out: Path,
         store: ShardStore,
         most: int,
-        heard: Callable[[Finished], None],
+        on_result: Callable[[JobResult], None],
     ) -> None:
         self._jobs = [job for job in jobs if not _in_one(job)]
-        self._out, self._store, self._most, self._heard = out, store, most, heard
+        self._out, self._store, self._most, self._on_result = out, store, most, on_result
         self._missing: dict[str, set[str]] = {}
         self._failed: dict[str, ShardRunFailure] = {}
 
@@ -236,14 +236,14 @@ class _Cells:
                 json.dump(names, file)
             yield some, made
 
-    def ended(self, run: CampaignJob | ShardRun, found: Finished | ShardRunFailure | None) -> None:
+    def ended(self, run: CampaignJob | ShardRun, found: JobResult | ShardRunFailure | None) -> None:
         """Take in the cells that lack nothing any more; tell of those that can't be had."""
-        if isinstance(found, Finished):
-            self._heard(found)
+        if isinstance(found, JobResult):
+            self._on_result(found)
             return
         if isinstance(run, CampaignJob):
             assert found is not None
-            self._heard(failed(run, self._out, OverbenchError(found.why), run.shown()))
+            self._on_result(failed(run, self._out, OverbenchError(found.why), run.shown()))
             return
         for shard in run.shards:
             self._missing[shard.cell.place].discard(shard.name)
@@ -266,6 +266,6 @@ class _Cells:
             facts = take_in(job, self._out)
             shutil.rmtree(folder, ignore_errors=True)
         except Exception as error:  # whatever it is, other cells go on
-            self._heard(failed(job, self._out, error, job.shown()))
+            self._on_result(failed(job, self._out, error, job.shown()))
             return
-        self._heard(Finished(job, facts, None))
+        self._on_result(JobResult(job, facts, None))

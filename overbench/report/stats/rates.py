@@ -3,7 +3,8 @@
 ``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), the mean over the prompts that M
 has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by
 one: where many stand side by side, about one in twenty misses its rate. A target that was asked a random part
-of a set has the interval of the rate on all of it (:class:`~overbench_tasks.metrics.until_width.RateOfPart`).
+of a set has the interval of the rate on all of it
+(:class:`~overbench_tasks.metrics.stop_at_ci_width.RateOfPart`).
 
 Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
 by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from overbench.report.stats.matrix import MISSING, ResponseMatrix
 from overbench_tasks.metrics import Rate
-from overbench_tasks.metrics.until_width import RateOfPart
+from overbench_tasks.metrics.stop_at_ci_width import RateOfPart
 from overbench_tasks.records import CATEGORIES
 
 if TYPE_CHECKING:

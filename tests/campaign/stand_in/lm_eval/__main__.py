@@ -58,7 +58,7 @@ def main() -> None:
             if mark := re.search(r"subset: [^\n\"]+", source):
                 configs[task]["metadata"]["overbench_subset"] = mark[0]
             whole = len(source.splitlines()) - source.startswith(("id,", "prompt,")) or OF_A_RELEASE
-            sample, width = metadata.get("overbench_sample"), metadata.get("overbench_until_width")
+            sample, width = metadata.get("overbench_sample"), metadata.get("overbench_stop_at_ci_width")
             if sample or width:
                 part = {name: one for name, one in metadata.items() if name.startswith("overbench_")}
                 of = {"unsafe" if "unsafe" in task else "safe": whole}

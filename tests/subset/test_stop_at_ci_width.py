@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cheaper_coverage import stopping
-from overbench_tasks.metrics.until_width import (
+from overbench_tasks.metrics.stop_at_ci_width import (
     LOOK,
     SideSoFar,
     estimate_text,
