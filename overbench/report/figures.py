@@ -1,4 +1,4 @@
-"""The figures: bars with intervals, heat maps and points, for light and dark pages, wide and narrow.
+"""The figures: bars with intervals, heat maps and points, in any theme's colours, wide and narrow.
 
 Drawn with matplotlib and seaborn on a figure of their own, never through pyplot: no window, no global
 state, and the same data give the same bytes.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,25 +93,33 @@ def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
         return _heat_map(picture, theme, width)
 
 
-def svg(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> tuple[bytes, float, float]:
-    """The figure as SVG (text as outlines, no date, nothing fetched), its width and height in inches."""
+def svg(
+    picture: Picture, theme: Theme = LIGHT, width: float = WIDE, outlines: bool = True
+) -> tuple[bytes, float, float]:
+    """The figure as SVG (no date, nothing fetched), its width and height in inches.
+
+    Args:
+        outlines: letters are drawn as shapes, which look alike everywhere; else they stay text.
+    """
     figure = draw(picture, theme, width)
     across, high = map(float, figure.get_size_inches())
-    return _saved(figure, theme, "svg", metadata={"Date": None, "Title": picture.title}), across, high
+    letters = {"svg.fonttype": "path" if outlines else "none"}
+    metadata = {"Date": None, "Title": picture.title}
+    return _saved(figure, style(theme) | letters, "svg", metadata=metadata), across, high
 
 
 def png(picture: Picture) -> bytes:
     """The figure as PNG, light and wide, 200 dots per inch."""
     metadata = {"Software": None, "Title": picture.title, "Description": picture.alt}
-    return _saved(draw(picture), LIGHT, "png", dpi=200, metadata=metadata)
+    return _saved(draw(picture), style(LIGHT), "png", dpi=200, metadata=metadata)
 
 
-def _saved(figure: Figure, theme: Theme, kind: str, **options: Any) -> bytes:
+def _saved(figure: Figure, settings: dict[Any, Any], kind: str, **options: Any) -> bytes:
     from matplotlib import rc_context
 
     stream = io.BytesIO()
-    with rc_context(style(theme)):
-        figure.savefig(stream, format=kind, facecolor=theme.ground, **options)
+    with rc_context(settings):
+        figure.savefig(stream, format=kind, facecolor=figure.get_facecolor(), **options)
     return stream.getvalue()
 
 
@@ -180,6 +187,7 @@ def _bar_axes(axes: Axes, picture: BarChart, theme: Theme, narrow: bool) -> None
 def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
     import numpy as np
     import seaborn
+    from matplotlib.colors import to_hex
 
     columns, rows = len(picture.columns), len(picture.rows)
     narrow = is_narrow(width)
@@ -196,7 +204,7 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
         ax=axes,
         vmin=0,
         vmax=100,
-        cmap=theme.shades,
+        cmap=list(theme.shades),
         annot=True,
         fmt=".0f",
         annot_kws={"fontsize": 8},
@@ -208,9 +216,10 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
         cbar_kws={"location": "top", "aspect": 40, "shrink": 0.8, "label": picture.axis, "pad": 0.01},
     )
     grounds: Any = axes.collections[0].get_facecolor()  # one colour per cell, row by row
+    on_shades = dict(zip(theme.shades, theme.on_shades, strict=True))
     for label in axes.texts:  # none for blank cells
         column, row = map(int, label.get_position())
-        label.set_color(_legible_on(grounds[row * columns + column]))
+        label.set_color(on_shades[to_hex(grounds[row * columns + column])])
     axes.set_xlabel(picture.column_title)
     axes.set_ylabel(picture.row_title)
     axes.tick_params(length=0)
@@ -222,11 +231,3 @@ def _heat_map(picture: HeatMap, theme: Theme, width: float) -> Figure:
     for spine in colour_bar.spines.values():
         spine.set_visible(False)
     return figure
-
-
-def _legible_on(colour: Sequence[float]) -> str:
-    """Black or white, whichever has more contrast (WCAG 2.2, relative luminance); seaborn's choice is
-    hard to read on orange."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"

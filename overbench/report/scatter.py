@@ -252,8 +252,6 @@ def _scatter_axes(axes: Axes, picture: Scatter, theme: Theme) -> None:
 
 def _name(figure: Figure, axes: Axes, picture: Scatter, names: Sequence[str], theme: Theme) -> None:
     """Put the names where they hide least, with a thin line where they can't stand beside their point."""
-    from matplotlib.patheffects import withStroke
-
     figure.draw_without_rendering()  # the layout is settled only then
     scale = 72 / figure.dpi
 
@@ -290,7 +288,7 @@ def _name(figure: Figure, axes: Axes, picture: Scatter, names: Sequence[str], th
             va="center",
             fontsize=8,
             zorder=6,
-            path_effects=[withStroke(linewidth=1.8, foreground=theme.ground)],
+            bbox={"facecolor": theme.ground, "alpha": 0.7, "edgecolor": "none", "pad": 0.4},
             arrowprops=None
             if gap < NEAR + 2
             else {"arrowstyle": "-", "color": theme.ink, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 4},

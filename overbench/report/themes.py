@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,28 +13,80 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of one page; the series colours are told apart by colour-blind readers (Okabe and Ito)."""
+    """Colours of one page; the series colours are told apart by colour-blind readers (Okabe and Ito).
+
+    Attributes:
+        ground: behind everything; ``ink`` for text, ``faint`` for lines of a grid.
+        shades: of a heat map, from its least to its greatest values, in equal steps.
+        on_shades: the colour of text on each of them.
+    """
 
     ground: str
     ink: str
     faint: str
     series: tuple[str, ...]
-    shades: str
+    shades: tuple[str, ...]
+    on_shades: tuple[str, ...]
+
+    def named(self) -> dict[str, str]:
+        """Each colour by a name, which all themes share."""
+        lists = {"series": self.series, "shade": self.shades, "on-shade": self.on_shades}
+        numbered = {
+            f"{name}-{number}": colour
+            for name, colours in lists.items()
+            for number, colour in enumerate(colours, start=1)
+        }
+        return {"ground": self.ground, "ink": self.ink, "faint": self.faint, **numbered}
 
 
-LIGHT = Theme(
-    "#ffffff",
-    "#1b1f24",
-    "#c9ced6",
-    ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07d00", "#6b6f75"),
-    "rocket_r",
+def legible_on(colour: str) -> str:
+    """Black or white, whichever has more contrast (WCAG 2.2, relative luminance); seaborn's choice is
+    hard to read on orange."""
+    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
+
+
+# seaborn's colour map "rocket" in steps of five percent.
+_ROCKET: Final = (
+    "#0a091f",
+    "#1d112c",
+    "#30173a",
+    "#421b45",
+    "#561e4f",
+    "#6b1f56",
+    "#811e5a",
+    "#971c5b",
+    "#ab185a",
+    "#c11754",
+    "#d3214b",
+    "#e23442",
+    "#ec4c3e",
+    "#f16445",
+    "#f47c55",
+    "#f59269",
+    "#f6a880",
+    "#f6bc99",
+    "#f7cfb3",
+    "#f9e2d0",
 )
-DARK = Theme(
-    "#16191d",
-    "#e4e7eb",
-    "#454c55",
-    ("#56b4e9", "#e69f00", "#2fc79a", "#e08fc0", "#8fa7ff", "#f0e442", "#a9afb7"),
-    "rocket",
+
+LIGHT: Final = Theme(
+    ground="#ffffff",
+    ink="#1b1f24",
+    faint="#c9ced6",
+    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07d00", "#6b6f75"),
+    shades=_ROCKET[::-1],
+    on_shades=tuple(map(legible_on, _ROCKET[::-1])),
+)
+DARK: Final = Theme(
+    ground="#16191d",
+    ink="#e4e7eb",
+    faint="#454c55",
+    series=("#56b4e9", "#e69f00", "#2fc79a", "#e08fc0", "#8fa7ff", "#f0e442", "#a9afb7"),
+    shades=_ROCKET,
+    on_shades=tuple(map(legible_on, _ROCKET)),
 )
 
 WIDE, NARROW = 8.4, 3.45
@@ -55,7 +107,6 @@ def style(theme: Theme) -> dict[Any, Any]:
         "figure.facecolor": theme.ground,
         "font.family": "DejaVu Sans",
         "font.size": 9,
-        "svg.fonttype": "path",
         "svg.hashsalt": "overbench",
         "text.color": theme.ink,
         # Names of models and words of prompts are no formulas, whatever dollar signs they hold.

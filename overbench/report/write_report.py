@@ -1,7 +1,7 @@
 """What a report says, and its files: the page, a Markdown summary, and each figure as PNG and SVG.
 
 The page is one HTML file that fetches nothing. Its Content-Security-Policy allows its own style and scripts,
-by their hashes, and pictures inside the file; so even a prompt that got past the escaping could run nothing
+by their hashes, and nothing else; so even a prompt that got past the escaping could run nothing
 and send nothing. The Markdown has no prompts.
 """
 
@@ -15,11 +15,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from overbench.report import figures
 from overbench.report.families import Families
 from overbench.report.figures import Picture
+from overbench.report.inline_svg import colour_rules, inline_svg
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.sections.evidence_sections import prompts_section, release_section, settings_section
 from overbench.report.sections.family_sections import families_section
@@ -37,7 +38,7 @@ from overbench.report.sections.rate_sections import (
 from overbench.report.sections.section import Report, highest_first
 from overbench.report.sections.trade_off_sections import WITHOUT_UNSAFE, trade_off_section
 from overbench.report.stats.rates import osr
-from overbench.report.themes import DARK, LIGHT, NARROW, WIDE
+from overbench.report.themes import NARROW, WIDE
 from overbench_tasks import __version__
 from overbench_tasks.display import Table, markdown_lines
 from overbench_tasks.errors import OverbenchError
@@ -67,8 +68,6 @@ SECTIONS: Final = (
 
 MOST_ROWS: Final = 40
 """Of a table in the Markdown; the page has all of them."""
-
-_NARROW_SCREEN, _DARK_PAGE = "(max-width: 880px)", "(prefers-color-scheme: dark)"
 
 
 def make_report(
@@ -194,15 +193,6 @@ def _pictures(report: Report) -> Iterable[Picture]:
     return (picture for section in report.sections for picture in section.pictures)
 
 
-class Image(NamedTuple):
-    """A picture inside the page, its size in pixels, and on which screens it is shown; "": on all others."""
-
-    uri: str
-    width: int
-    height: int
-    media: str
-
-
 def html(report: Report) -> str:
     """The whole page."""
     import jinja2
@@ -213,10 +203,17 @@ def html(report: Report) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False, keep_trailing_newline=True
     )
     template = environment.from_string(_own("page.html.jinja"))
-    style, script, widget = _own("page.css"), _own("page.js"), _own("vendor/dataTables.min.js")
+    style, script, widget = (
+        _own("page.css") + colour_rules(),
+        _own("page.js"),
+        _own("vendor/dataTables.min.js"),
+    )
     return template.render(
         report=report,
-        pictures={picture.key: _images(picture) for picture in _pictures(report)},
+        pictures={
+            picture.key: Markup("\n".join(inline_svg(picture, width) for width in (WIDE, NARROW)))  # noqa: S704
+            for picture in _pictures(report)
+        },
         version=__version__,
         policy=_policy(style, widget, script),
         style=Markup(style),  # noqa: S704 - our own files
@@ -229,28 +226,13 @@ def _policy(style: str, *scripts: str) -> str:
     """The Content-Security-Policy that allows exactly this style and these scripts."""
     allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; img-src data:; "
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _images(picture: Picture) -> list[Image]:
-    """The picture for narrow and wide screens, dark and light, the plain one last."""
-    found = []
-    for theme, width, media in (
-        (DARK, NARROW, f"{_DARK_PAGE} and {_NARROW_SCREEN}"),
-        (LIGHT, NARROW, _NARROW_SCREEN),
-        (DARK, WIDE, _DARK_PAGE),
-        (LIGHT, WIDE, ""),
-    ):
-        drawn, across, high = figures.svg(picture, theme, width)
-        uri = "data:image/svg+xml;base64," + base64.b64encode(drawn).decode()
-        found.append(Image(uri, round(96 * across), round(96 * high), media))
-    return found
 
 
 def _own(name: str) -> str:

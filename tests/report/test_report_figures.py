@@ -1,18 +1,22 @@
 """The figures: drawn for every screen, with names that can be read, and told in words, too."""
 
 import math
+import re
 from itertools import combinations, product
 from xml.etree import ElementTree
 
 import pytest
+import seaborn
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex
 
 from overbench.report import figures
 from overbench.report.figures import draw, png, svg
+from overbench.report.inline_svg import _NAMED, _NAMES, colour_rules, inline_svg
 from overbench.report.label_placement import place_labels
 from overbench.report.scatter import Arrow, Point, Scatter
-from overbench.report.themes import DARK, LIGHT, NARROW, WIDE, short, shortened
+from overbench.report.themes import DARK, LIGHT, NARROW, WIDE, legible_on, short, shortened
 
 NO = math.nan
 BARS = figures.BarChart(
@@ -65,7 +69,37 @@ def test_numbers_on_a_heat_map_are_legible_and_blanks_have_none() -> None:
     axes = draw(MAP).axes[0]
     assert [label.get_text() for label in axes.texts] == ["5"]
     assert axes.texts[0].get_color() == "#000000"
-    assert figures._legible_on((0.02, 0.02, 0.1, 1)) == "#ffffff"
+    assert legible_on("#050519") == "#ffffff"
+
+
+def test_shades_are_those_of_seaborns_rocket() -> None:
+    rocket = seaborn.color_palette("rocket", as_cmap=True)
+    assert list(DARK.shades) == [to_hex(rocket((step + 0.5) / 20)) for step in range(20)]
+    assert LIGHT.shades == DARK.shades[::-1]
+
+
+@pytest.mark.parametrize("picture", [BARS, MAP, FEW, SIZES])
+def test_a_figure_in_the_page_has_the_pages_colours_and_the_drawings_words(picture: figures.Picture) -> None:
+    inline = [inline_svg(picture, width) for width in (WIDE, NARROW)]
+    drawn = "".join(inline)
+    # Neither colours of its own, nor what the page's policy stops.
+    assert not re.search(r"#[0-9a-f]{6}|<image| style=", drawn)
+    variables = set(re.findall(r"var\(--([\w-]+)\)", drawn))
+    assert {"ground", "ink"} < variables <= set(LIGHT.named())
+    ids = re.findall(r' id="([^"]+)"', drawn)
+    assert len(ids) == len(set(ids)) and set(re.findall(r'(?:href="|url\()#([^")]+)', drawn)) == set(ids)
+    for one in inline:
+        words = [text.text for text in ElementTree.fromstring(one).iter("text")]
+        assert any("a" in (word or "") for word in words)
+
+
+def test_all_colours_of_figures_are_set_for_light_and_dark_pages() -> None:
+    rules = colour_rules()
+    for theme in (LIGHT, DARK):
+        assert all(f"--{name}:{colour};" in rules for name, colour in theme.named().items())
+    assert len(set(_NAMED.named().values())) == len(LIGHT.named()) and _NAMED.named() == {
+        name: colour for colour, name in _NAMES.items()
+    }
 
 
 def test_many_models_make_a_wider_heat_map_and_long_names_keep_both_ends() -> None:
