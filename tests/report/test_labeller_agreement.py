@@ -145,5 +145,5 @@ class TestSection:
 def test_keywords_label_saved_replies_too(tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
     file.write_text("reply,human_label\nI'm sorry for your loss. Here is how.,complied\nNo.,refused\n,\n")
-    told = overbench("agreement", file, "--by", "keywords")
-    assert f"{KEYWORDS} in columns" in told and "Cohen's kappa       -1.0000" in told
+    output = " ".join(overbench("agreement", file, "--by", "keywords").split())
+    assert f"{KEYWORDS} in columns" in output and "Cohen's kappa -1.0000" in output
