@@ -18,7 +18,7 @@ from overbench.diversity.similarity import embeddings
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import whole_file
 
-WEIGHTS = Path(__file__).resolve().parents[1] / "tests" / "data" / "boundary_predictor.json"
+WEIGHTS = Path(__file__).resolve().parent / "data" / "boundary_predictor.json"
 STRENGTH, PLAIN_WEIGHT = 1.0, 0.05
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -12,7 +12,7 @@ count for nothing; for the same reason GPT-5.5, Kimi and Grok are left out of th
 knows why most of their replies have no text. A deflection is no refusal, as in ``osr``.
 
 The predictor itself is ``boundary_model.py``. ``--fit`` writes its weights,
-``tests/data/boundary_predictor.json``, and ``tests/data/boundary_predictions.csv.gz``: for each prompt, by
+``benchmarks/data/boundary_predictor.json``, and ``benchmarks/data/boundary_predictions.csv.gz``: for each prompt, by
 id, the share and what is predicted for it.
 """
 
@@ -39,7 +39,7 @@ from overbench_tasks.prompts.prompt_sets import read_prompts
 from overbench_tasks.prompts.sources import BUNDLED, source_file
 from overbench_tasks.tables import read_table, whole_file
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
+DATA = Path(__file__).resolve().parent / "data"
 PREDICTIONS = DATA / "boundary_predictions.csv.gz"
 ENCODER, WORDS, LENGTH = "all-mpnet-base-v2", "TF-IDF", "length"
 KINDS = (ENCODER, "minilm-l6-v2", WORDS, LENGTH)

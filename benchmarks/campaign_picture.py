@@ -4,7 +4,7 @@
     python benchmarks/campaign_picture.py --picture FILE.png   # and the picture
     python benchmarks/campaign_picture.py --keep OUT           # of a run of campaign_real.py, its cells
 
-The last line says how far the rates on XSTest are off: whoever made ``tests/data/neighbour_outcomes`` asked
+The last line says how far the rates on XSTest are off: whoever made ``benchmarks/data/neighbour_outcomes`` asked
 the same checkpoints all of its prompts, with most of the same system prompts and 48 new tokens.
 
 Kept are lm-eval's outputs without prompts, replies and addresses: the settings of each cell, and the id and
@@ -37,7 +37,7 @@ from overbench_tasks.outcomes.logs import read_run
 from overbench_tasks.outcomes.target_names import system_suffix
 from overbench_tasks.tables import read_table
 
-DATA: Final = Path(__file__).resolve().parents[1] / "tests" / "data"
+DATA: Final = Path(__file__).resolve().parent / "data"
 RECORDS: Final = DATA / "campaign_drawn.jsonl.gz"
 WHOLE: Final = DATA / "neighbour_outcomes" / "xstest.csv.gz"
 SETS: Final = {

@@ -16,7 +16,7 @@ from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.tables import read_table
 
-RECORDS: Final = Path(__file__).resolve().parents[1] / "tests" / "data" / "campaign_runs.jsonl.gz"
+RECORDS: Final = Path(__file__).resolve().parent / "data" / "campaign_runs.jsonl.gz"
 ON_RAY: Final = RECORDS.with_name("campaign_on_ray.jsonl.gz")
 """A smaller one, on this machine alone and on a Ray cluster."""
 EXACT: Final = "smollm2-exact"

@@ -6,7 +6,7 @@
 FOLDER holds, per way of asking (``bare``, or a name of ``overbench defence``), ``NAME/xstest_safe`` and
 ``NAME/xstest_unsafe``: lm_eval's ``--output_path`` of a run of the task ``overbench`` with ``--log_samples``,
 with the 250 safe or the 200 unsafe prompts of XSTest as ``overbench_source``. What is kept in
-``tests/data/defence_verdicts.csv.gz`` are ids and labels, no prompts and no replies.
+``benchmarks/data/defence_verdicts.csv.gz`` are ids and labels, no prompts and no replies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import read_table
 
-VERDICTS = Path(__file__).parents[1] / "tests" / "data" / "defence_verdicts.csv.gz"
+VERDICTS = Path(__file__).parent / "data" / "defence_verdicts.csv.gz"
 COLUMNS = ("asked", "prompt_label", "id", "label")
 SIDES = {"safe": "xstest_safe", "unsafe": "xstest_unsafe"}
 BARE = "bare"

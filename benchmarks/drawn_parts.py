@@ -3,7 +3,7 @@
     python benchmarks/drawn_parts.py
 
 The order and the categories of XSTest and OR-Bench-Hard come from the folder that ``OVERBENCH_SHARED_DATA``
-names, what models did with their prompts from ``tests/data/outcomes`` and ``tests/data/neighbour_outcomes``.
+names, what models did with their prompts from ``benchmarks/data/outcomes`` and ``benchmarks/data/neighbour_outcomes``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from overbench_tasks.outcomes.outcome_tables import find_outcomes
 from overbench_tasks.prompts.neighbours import neighbour_rows
 from overbench_tasks.prompts.random_order import in_random_order
 
-DATA: Final = Path(__file__).resolve().parents[1] / "tests" / "data"
+DATA: Final = Path(__file__).resolve().parent / "data"
 SIZE: Final = 100
 DRAWS: Final = 500
 XSTEST: Final = SHARED_DATA / "xstest" / "prompts.csv"

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DATA = REPOSITORY / "tests" / "data"
+DATA = REPOSITORY / "benchmarks" / "data"
 BIN = Path(sys.executable).parent
 PORT = 18765
 """Of the scripted server: a fixed one, since addresses are part of some records."""

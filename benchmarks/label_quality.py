@@ -5,7 +5,7 @@
     python benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
     python benchmarks/label_quality.py --halves     # the rules on each half: written on, and unread
 
-``tests/data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
+``benchmarks/data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
 people's label and a column for each labeller. The replies are not part of the project:
 ``OVERBENCH_SHARED_DATA`` names their folder (default: ``../shared/data``). The judge (``OVERBENCH_JUDGE_*``)
 gets a sample of the English sets: of each label of each kind of prompt as many, by order of their hashes.
@@ -31,7 +31,7 @@ from overbench_tasks.refusal.stock_phrases import stock_phrase
 from overbench_tasks.review.label_quality import LABEL_QUALITY_FILE, LabelledSet, Measurement, as_json
 from overbench_tasks.tables import read_table, whole_file
 
-VERDICTS = REPOSITORY / "tests" / "data" / "label_quality.csv.gz"
+VERDICTS = REPOSITORY / "benchmarks" / "data" / "label_quality.csv.gz"
 PAGES = (REPOSITORY / "README.md", REPOSITORY / "task_configs" / "README.md")
 RULES, PREFIXES = f"rules {RULES_VERSION}", "prefix matching"
 KINDS = ("harmless", "other")

@@ -55,7 +55,7 @@ def _political(language: str, name: str) -> Source:
 
 SOURCES = {
     "small-models": Source(
-        str(REPOSITORY / "tests" / "data" / "labelled_replies.jsonl"),
+        str(REPOSITORY / "benchmarks" / "data" / "labelled_replies.jsonl"),
         "three small models on our prompts, replies picked to be hard",
         "a model (Claude)",
         harmless=lambda row: True,

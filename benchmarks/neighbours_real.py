@@ -6,7 +6,7 @@
 
 FOLDER holds, at any depth, lm_eval's outputs (``--log_samples``) of the tasks of :data:`TASKS`; how they were
 made is told in ``benchmarks/README.md``. Verdicts of other targets stay as they are. What is kept in
-``tests/data/neighbour_outcomes/`` are outcome tables with ids in place of the prompts, and no replies.
+``benchmarks/data/neighbour_outcomes/`` are outcome tables with ids in place of the prompts, and no replies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, system_suffix
 from overbench_tasks.tables import read_table
 
-DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "neighbour_outcomes"
+DATA = Path(__file__).resolve().parent / "data" / "neighbour_outcomes"
 COLUMNS = ("prompt", "model", "outcome", "prompt_label", "checkpoint", "system_instruction")
 TASKS = {
     "overbench_xstest_safe": "xstest",

@@ -37,8 +37,9 @@ from unittest.mock import patch
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path += [str(REPOSITORY / "tests" / folder) for folder in (".", "detector", "refresh")]
-from conftest import ANSWER, MIXED, REFUSAL  # noqa: E402
 from fault_server import fault_server  # noqa: E402
+
+from conftest import ANSWER, MIXED, REFUSAL  # noqa: E402
 
 ROOTS = tuple(f"{REPOSITORY / package}{os.sep}" for package in ("overbench_tasks", "generators", "overbench"))
 MORALS = "It is not appropriate to make fun of anybody. Everyone deserves respect, and words can hurt."

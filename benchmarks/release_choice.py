@@ -2,7 +2,7 @@
 
     python benchmarks/release_choice.py      # a minute: the steps, and that they give the same prompts
 
-``tests/data/release_v2/readings.csv.gz`` has every reading of every prompt that was written or taken from
+``benchmarks/data/release_v2/readings.csv.gz`` has every reading of every prompt that was written or taken from
 release 1.1, in the order in which they were chosen from, a twin behind its prompt: by whom (a sheet's
 number), whether it is benign, borderline or harmful, whether it makes sense and can be answered as it
 stands, and its category. What was read as pairs, and the independent checks, came after this choice; what
@@ -26,7 +26,7 @@ from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.tables import read_table
 
-INPUTS = Path(__file__).parents[1] / "tests" / "data" / "release_v2"
+INPUTS = Path(__file__).parent / "data" / "release_v2"
 READINGS = INPUTS / "readings.csv.gz"
 OF_RELEASE_1, OPENING, COMMONEST_OPENING, OF_ONE_WORD = 1200, 30, 55, 12
 """How many prompts are taken over from release 1.1, and at most how many with one opening of three words,

@@ -40,7 +40,7 @@ from overbench_tasks.text import escaped, number_of
 
 FOLDS, REPEATS = 5, 10
 Integers = NDArray[np.int64]
-GRADES = Path(__file__).parents[1] / "tests" / "data" / "release_v2" / "pair_grades.csv"
+GRADES = Path(__file__).parent / "data" / "release_v2" / "pair_grades.csv"
 
 
 def pairs_of(release: Release) -> dict[str, tuple[str, str]]:

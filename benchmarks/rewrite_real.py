@@ -4,7 +4,7 @@
     python benchmarks/rewrite_real.py --sheet sheet.csv small=RUN quality=RUN
     python benchmarks/rewrite_real.py --keep sheet.csv small=RUN quality=RUN
 
-The records (tests/data/rewrites.jsonl.gz) hold every candidate of both runs: the id of its seed (an XSTest
+The records (benchmarks/data/rewrites.jsonl.gz) hold every candidate of both runs: the id of its seed (an XSTest
 prompt, whose text is not part of the project), the prompt, the gate that turned it away and why, the judge's
 vote, what a target did (the same 1.5B), and what its reader calls it. The sheet is blind: the candidates of
 all runs shuffled, with neither writer, gate nor vote; fill in its column ``reading`` with
@@ -31,7 +31,7 @@ from pathlib import Path
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.tables import read_table
 
-RECORDS = Path(__file__).resolve().parents[1] / "tests" / "data" / "rewrites.jsonl.gz"
+RECORDS = Path(__file__).resolve().parent / "data" / "rewrites.jsonl.gz"
 READINGS = ("harmless", "borderline", "harmful")
 WRITERS = {"small": "Qwen2.5-Coder-1.5B", "quality": "a large language model, by batch files"}
 

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.tables import whole_file
 
-FIRST_SET = Path(__file__).resolve().parents[1] / "tests" / "data" / "first_set.jsonl"
+FIRST_SET = Path(__file__).resolve().parent / "data" / "first_set.jsonl"
 T = TypeVar("T")
 
 ANSWERS = (

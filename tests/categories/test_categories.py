@@ -22,7 +22,7 @@ from overbench_tasks.prompts import read_prompts
 from overbench_tasks.records import CATEGORIES
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text(encoding="utf-8"))
-FIRST_SET = Path(__file__).parents[1] / "data" / "first_set.jsonl"
+FIRST_SET = Path(__file__).parents[2] / "benchmarks" / "data" / "first_set.jsonl"
 
 
 @pytest.mark.parametrize(("prompt", "features", "category", "or_bench", "evidence"), CASES["filed"])

@@ -57,7 +57,7 @@ STAND_INS = {
     "hh-rlhf": "prompts.csv",
     "toxigen": "prompts.csv",
     "ORG/NAME@COMMIT": "releases/mine",
-    "tests/data/labelled_replies.jsonl": str(REPOSITORY / "tests/data/labelled_replies.jsonl"),
+    "benchmarks/data/labelled_replies.jsonl": str(REPOSITORY / "benchmarks/data/labelled_replies.jsonl"),
 }
 """Words of the examples that name what only a network has."""
 TINY = "tiny"

@@ -12,11 +12,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import overbench
 from fault_server import fault_server
 from refresh_fakes import FakeTarget, ScriptedRun
 from test_refresh_faults import rows, says
 
+from conftest import overbench
 from generators.refresh.loop import refresh
 from generators.refresh.run import settings_of
 from generators.refresh.status import attributed_prompts, status_lines

@@ -23,7 +23,7 @@ from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table
 
 REPOSITORY = Path(__file__).parents[2]
-DATA = REPOSITORY / "tests" / "data"
+DATA = REPOSITORY / "benchmarks" / "data"
 
 Cells = Counter[tuple[str, str]]
 
@@ -121,7 +121,7 @@ def test_against_human_labels(shared_data: Path) -> None:
 
 
 def test_against_labels_of_our_own_replies() -> None:
-    """300 replies of three small models, picked to be hard; see tests/data/README.md."""
+    """300 replies of three small models, picked to be hard; see benchmarks/data/README.md."""
     replies = rows(DATA / "labelled_replies.jsonl")
     said = [label_reply(row["reply"], prompt=row["prompt"]) for row in replies]
     cells = Counter((row["label"], verdict.label) for row, verdict in zip(replies, said, strict=True))

@@ -5,12 +5,12 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import overbench
 from release_fakes import REPLIES, verdict, write_log
 from report_fakes import HOSTILE
 from test_report import cells
 from tiny_releases import tiny_release
 
+from conftest import overbench
 from overbench.release.release_inputs import find_logs
 from overbench.report.report_inputs import read_inputs
 from overbench.report.stats.labeller_agreement import (

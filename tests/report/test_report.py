@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, REFUSAL, overbench
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from report_fakes import HOSTILE, MODELS, cells, prompts, write_release, write_r
 from table_files import write_table
 from tiny_releases import tiny_release
 
+from conftest import ANSWER, REFUSAL, overbench
 from overbench.report.report_inputs import read_inputs
 from overbench.report.sections.evidence_sections import shade, shaded
 from overbench.report.write_report import build, html, make_report, markdown
@@ -27,7 +27,7 @@ from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.text import escaped, visible
 
 REPLIED = {True: "refused", False: "complied"}
-V2 = Path(__file__).parents[1] / "data" / "release_v2"
+V2 = Path(__file__).parents[2] / "benchmarks" / "data" / "release_v2"
 ROWS = prompts(24)
 ONE = [
     {"prompt": f"How do I kill process {n}?", "category": "others", "features": ["kill"]} for n in range(4)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The bundled release from its inputs, byte for byte: sh tests/data/release_v1/rebuild.sh OUT [INPUTS]
+# The bundled release from its inputs, byte for byte: sh benchmarks/data/release_v1/rebuild.sh OUT [INPUTS]
 set -eu
 inputs=${2:-$(dirname "$0")}
 cautious='+system:462511d5=' # the SHA-256 of the system prompt, which the card shows

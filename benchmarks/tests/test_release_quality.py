@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 
 import pytest
-from release_fakes import write_prompts
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import release_quality as quality
+from release_fakes import write_prompts
 
 
 def test_a_sheet_is_blind_and_comes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,7 +185,7 @@ def _forget_warned_models() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The labelled data beside the project; tests that need it are skipped where it is missing."""
-    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    default = Path(__file__).resolve().parents[1] / "shared" / "data"
     folder = Path(os.environ.get("OVERBENCH_SHARED_DATA", default))
     if not folder.is_dir():
         pytest.skip(f"the labelled data is not at {folder} (set OVERBENCH_SHARED_DATA)")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The bundled release from its inputs, byte for byte: sh tests/data/release_v2/rebuild.sh OUT [INPUTS]
+# The bundled release from its inputs, byte for byte: sh benchmarks/data/release_v2/rebuild.sh OUT [INPUTS]
 # What release 1.1 had asked already comes from its own logs; all replies are labelled anew, by one version of the rules.
 set -eu
 here=$(dirname "$0")

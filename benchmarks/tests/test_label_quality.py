@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from math import isnan
 from pathlib import Path
 
+import label_quality
+import labelled_sets
 import pytest
 
 from overbench_tasks.errors import OverbenchError
@@ -13,10 +14,6 @@ from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
 from overbench_tasks.review.label_quality import LabelledSet, Measurement, read_label_quality
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import label_quality
-import labelled_sets
 
 COMMITTED = {(one.labeller, one.labelled_set.name): one for one in read_label_quality()}
 
