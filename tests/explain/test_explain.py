@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import math
 import random
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from overbench.explain.explain_output import page, summary_lines, terminal_lines
 from overbench.explain.explain_run import drawn, refused_prompts
 from overbench.explain.inquiry import Answer
 from overbench.explain.text_parts import candidates, sentences_of, without, words_of
-from overbench.explain.trigger_search import TriggerSearch
+from overbench.explain.trigger_search import Outcome, TriggerSearch
 from overbench.explain.trigger_table import summary, trigger_counts, word_form
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
@@ -44,26 +46,43 @@ class TestSearch:
         self, parts: int, most_alone: int, seed: int
     ) -> None:
         """Whatever the target does: here it answers at random, and keeps to what it said."""
-        said: dict[frozenset[int], bool] = {}
+        turned: dict[frozenset[int], bool] = {}
         rng = random.Random(seed)
         search = TriggerSearch(range(parts), most_alone=most_alone)
-        for batch in search.steps():
-            assert batch and not said.keys() & set(batch)
-            said |= {removal: rng.random() < 0.3 for removal in batch}
-            search.known.update(said)
+
+        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], Outcome]:
+            assert batch and not turned.keys() & set(batch)
+            turned.update({removal: rng.random() < 0.3 for removal in batch})
+            return {removal: Outcome(turned[removal]) for removal in batch}
+
+        asyncio.run(search.run(ask))
         assert search.complete
-        assert bool(search.triggers) == any(said.values())
+        assert bool(search.triggers) == any(turned.values())
         for trigger in search.triggers:
-            assert said[trigger]
-            assert len(trigger) == 1 or not any(said[trigger - {part}] for part in trigger)
+            assert turned[trigger]
+            assert len(trigger) == 1 or not any(turned[trigger - {part}] for part in trigger)
 
     @given(st.sets(st.integers(0, 19), min_size=1, max_size=4))
     def test_a_known_trigger_is_found_in_few_questions(self, needed: set[int]) -> None:
         search = TriggerSearch(range(20))
-        for batch in search.steps():
-            search.known |= {removal: needed <= removal for removal in batch}
+
+        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], Outcome]:
+            return {removal: Outcome(needed <= removal) for removal in batch}
+
+        asyncio.run(search.run(ask))
         assert search.triggers == [frozenset(needed)]
-        assert len(search.known) <= 20 + 1 + 7 * len(needed)
+        assert len(search.outcomes) <= 20 + 1 + 7 * len(needed)
+
+    def test_it_ends_where_a_set_stays_without_an_outcome(self) -> None:
+        search = TriggerSearch(range(5))
+
+        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], Outcome]:
+            return {removal: Outcome(removal == {1}) for removal in batch[:3]}
+
+        asyncio.run(search.run(ask))
+        assert (search.complete, search.triggers) == (False, [])
+        assert list(search.outcomes) == [frozenset({part}) for part in range(3)]
+        assert search.smallest_turning() == frozenset({1})
 
 
 class TestParts:
