@@ -32,7 +32,7 @@ from overbench.explain.text_parts import (
     without,
     words_of,
 )
-from overbench.explain.trigger_search import Outcome, Removal, TriggerSearch
+from overbench.explain.trigger_search import Removal, RemovalOutcome, TriggerSearch
 
 ASKED_AGAIN: Final = 5
 """Where the first two replies differ, so many, to tell how often."""
@@ -156,7 +156,7 @@ class _PromptExplainer:
         tried: Sequence[int],
         variant: Callable[[Removal], tuple[str, Question | None]],
     ) -> FoundTriggers:
-        async def outcomes(removals: Sequence[Removal]) -> dict[Removal, Outcome]:
+        async def outcomes(removals: Sequence[Removal]) -> dict[Removal, RemovalOutcome]:
             return await self._outcomes({removal: variant(removal)[1] for removal in removals})
 
         await search.run(outcomes)
@@ -173,7 +173,7 @@ class _PromptExplainer:
         [answer] = await self._calls.ask([request])
         return replace(triggers, variant_reply=_turned_reply(answer), variant_label=_most(answer))
 
-    async def _outcomes(self, questions: dict[Removal, Question | None]) -> dict[Removal, Outcome]:
+    async def _outcomes(self, questions: dict[Removal, Question | None]) -> dict[Removal, RemovalOutcome]:
         """What taking these out does, as far as the budget allows, from the first on.
 
         An empty prompt is not asked: there is no refusal left to turn, and no answer either.
@@ -183,7 +183,7 @@ class _PromptExplainer:
         }
         affordable = list(requests)[: self._calls.affordable(list(requests.values()))]
         answers = await self._calls.ask([requests[removal] for removal in affordable])
-        outcomes = {removal: Outcome(turned=False) for removal in questions.keys() - requests.keys()}
+        outcomes = {removal: RemovalOutcome(turned=False) for removal in questions.keys() - requests.keys()}
         outcomes |= {
             removal: self._outcome(answer) for removal, answer in zip(affordable, answers, strict=True)
         }
@@ -194,10 +194,10 @@ class _PromptExplainer:
             return TargetRequest(question, openings=self._openings)
         return TargetRequest(question, self._settings.samples)
 
-    def _outcome(self, answer: Answer) -> Outcome:
+    def _outcome(self, answer: Answer) -> RemovalOutcome:
         if self._openings:
-            return Outcome(answer.log_probability < self._turned_below, answer.log_probability)
-        return Outcome(answer.mostly("complied"))
+            return RemovalOutcome(answer.log_probability < self._turned_below, answer.log_probability)
+        return RemovalOutcome(answer.mostly("complied"))
 
 
 def _state(own: Answer, *, greedy: bool) -> AskedState:

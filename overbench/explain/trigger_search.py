@@ -26,7 +26,7 @@ Removal = frozenset[int]
 """Numbers of the parts that are taken out together."""
 
 
-class Outcome(NamedTuple):
+class RemovalOutcome(NamedTuple):
     """What taking a set of parts out did.
 
     Attributes:
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     log_probability: float | None = None
 
 
-Ask = Callable[[Sequence[Removal]], Awaitable[Mapping[Removal, Outcome]]]
+Ask = Callable[[Sequence[Removal]], Awaitable[Mapping[Removal, RemovalOutcome]]]
 """The outcome of each set of a batch, never empty; of fewer where no more can be asked."""
 
 
@@ -70,7 +70,7 @@ class TriggerSearch:
         most_alone: int = 24,
         all_first: bool = False,
     ) -> None:
-        self.outcomes: dict[Removal, Outcome] = {}
+        self.outcomes: dict[Removal, RemovalOutcome] = {}
         self.triggers: list[Removal] = []
         self.complete = False
         self._parts = list(parts)
