@@ -27,7 +27,7 @@ from shared import FIRST_SET
 
 from generators.attribution.attribution import Attribution, attribute, by_word, features
 from generators.attribution.attribution_settings import AttributionSettings
-from generators.attribution.integrated_gradients import TokenScores
+from generators.attribution.token_scores import TokenScores
 from generators.detector.detector import train
 from generators.detector.detector_model import Detector
 from generators.detector.detector_settings import DetectorSettings, Example

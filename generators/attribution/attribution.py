@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.attribution.attribution_settings import AttributionSettings, Output
-from generators.attribution.integrated_gradients import TokenScores, integrate
+from generators.attribution.integrated_gradients import integrate
+from generators.attribution.token_scores import TokenScores
 from generators.words import Exclusion, Span, exclusions, frequency, pool_form, spans
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import encodable
@@ -96,10 +97,10 @@ def attribute(
 def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: AttributionSettings) -> Attribution:
     """Sum token scores to words: each token counts for the word or mark it shares most characters with."""
     text = encodable(prompt)
-    found = spans(text)
-    raw, rest = _by_span(found, result.offsets, result.scores)
+    word_spans = spans(text)
+    raw, rest = _by_span(word_spans, result.offsets, result.scores)
     words = []
-    for span, score, excluded in zip(found, raw, exclusions(text, found), strict=True):
+    for span, score, excluded in zip(word_spans, raw, exclusions(text, word_spans), strict=True):
         word = text[span.start : span.end]
         common = frequency(word) if span.is_word else 0.0
         adjusted = _adjusted(score, common, settings)
@@ -170,15 +171,15 @@ def _adjusted(raw: float, common: float, settings: AttributionSettings) -> float
 
 
 def _by_span(
-    found: Sequence[Span], offsets: Sequence[tuple[int, int]], scores: Sequence[float]
+    word_spans: Sequence[Span], offsets: Sequence[tuple[int, int]], scores: Sequence[float]
 ) -> tuple[list[float], float]:
     """The sum of token scores per span, and over the tokens that touch none."""
-    sums, rest = [0.0] * len(found), 0.0
-    starts = [span.start for span in found]
+    sums, rest = [0.0] * len(word_spans), 0.0
+    starts = [span.start for span in word_spans]
     for (start, end), score in zip(offsets, scores, strict=True):
         first = max(bisect_right(starts, start) - 1, 0)
         shared = [
-            (min(end, found[i].end) - max(start, found[i].start), -i)
+            (min(end, word_spans[i].end) - max(start, word_spans[i].start), -i)
             for i in range(first, bisect_left(starts, end))
         ]
         most, place = max(shared, default=(0, 0))

@@ -11,6 +11,9 @@ from generators.words import Form
 Output = Literal["log_odds", "probability"]
 """What is attributed: the detector's log-odds of refusal, or their sigmoid."""
 
+Method = Literal["adaptive", "captum"]
+"""How the path integral is computed."""
+
 CPU_TOKENS: Final = 1024
 ACCELERATOR_TOKENS: Final = 16_384
 
@@ -22,6 +25,14 @@ class AttributionSettings(BaseModel, frozen=True, extra="forbid"):
         "log_odds",
         description="what is attributed: the log-odds of refusal, or its probability, the sigmoid of them, "
         "which hardly moves where the detector is sure",
+    )
+    method: Method = Field(
+        "adaptive",
+        description="how the path integral is computed: adaptive, with points of each prompt's own, more "
+        "where its path is steep; or captum, its IntegratedGradients as it comes, one prompt at a time",
+    )
+    n_steps: int = Field(
+        50, ge=1, description="points along the path of method captum, for every prompt as many"
     )
     steps: int = Field(11, ge=2, description="points along the path that every prompt gets first")
     max_steps: int = Field(

@@ -2,6 +2,10 @@
 
 For the terminal and as a page. Prompts are hostile text: control characters, escape sequences and marks
 that turn the writing direction are shown as visible symbols and never reach the terminal or the page.
+
+The page is no report of ``overbench report``: that template lies in ``overbench/``, which nothing here may
+import, and shades words in five strengths of one colour in tables that a script orders. Here each word has a
+strength and a sign of its own and its figures in a title, and there is no script and no table.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibrat
         return float(np.mean(np.logaddexp(0, x) - targets * x)), gradient
 
     start = np.array([0.0, -math.log(weight_ratio)])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5, 5), (-20, 20)])
-    return Calibration(temperature=math.exp(-found.x[0]), bias=float(found.x[1]), fitted=True)
+    solution = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5, 5), (-20, 20)])
+    return Calibration(temperature=math.exp(-solution.x[0]), bias=float(solution.x[1]), fitted=True)
 
 
 def choose_threshold(refused: Bools, probabilities: Floats, rule: str | float) -> tuple[float, str]:

@@ -153,12 +153,12 @@ def _evaluated(
     tuning = tune(validation, on_validation, ratio, settings)
     words_on_validation, words_on_test = baseline_log_odds(train, weights, validation, test)
     words_tuning = tune(validation, words_on_validation, ratio, settings)
-    tokens = tokenizer([tokenizable(one.prompt) for split in splits.values() for one in split])
+    tokens = tokenizer([tokenizable(example.prompt) for split in splits.values() for example in split])
     refused, plain = labels_of(test), UNCALIBRATED.probabilities(on_test)
     judged = tuning.judged(on_test)
     report = DetectorReport(
         encoder=settings.encoder_name,
-        counts={split: _counts(found) for split, found in splits.items()},
+        counts={split: _counts(rows) for split, rows in splits.items()},
         validation_auroc=areas,
         best_epoch=areas.index(max(areas)) + 1,
         unit="layer" if settings.training == "probe" else "epoch",
@@ -205,12 +205,12 @@ def _test_sets(test: Sequence[Example]) -> dict[str, Bools]:
 
 
 def _counts(examples: Sequence[Example]) -> SplitCounts:
-    generated = [one for one in examples if one.in_domain]
+    generated = [example for example in examples if example.in_domain]
     return SplitCounts(
         prompts=len(examples),
-        refused=sum(one.refused for one in examples),
+        refused=sum(example.refused for example in examples),
         in_domain=len(generated),
-        in_domain_refused=sum(one.refused for one in generated),
+        in_domain_refused=sum(example.refused for example in generated),
     )
 
 

@@ -89,13 +89,13 @@ class Detector:
         """
         import torch
 
-        found = [0.0] * len(prompts)
+        log_odds = [0.0] * len(prompts)
         for inputs, batch in same_lengths(self.tokenizer, prompts):
             with torch.inference_mode():
                 logits = self.model(**inputs.to(self.model.device)).logits.double()  # (batch, 2)
             for i, value in zip(batch, (logits[:, 1] - logits[:, 0]).tolist(), strict=True):
-                found[i] = value
-        return found
+                log_odds[i] = value
+        return log_odds
 
     def probabilities(self, prompts: Sequence[str]) -> list[float]:
         """Calibrated probability of refusal in [0, 1], one per prompt in order; see :meth:`log_odds`."""
@@ -142,7 +142,7 @@ def same_lengths(tokenizer: Any, prompts: Sequence[str]) -> Iterator[tuple[Any, 
     lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
     padded = {"padding": "max_length", "truncation": True, "return_tensors": "pt"}
     for length in sorted(set(lengths), reverse=True):
-        same = [i for i, one in enumerate(lengths) if one == length]
+        same = [i for i, other in enumerate(lengths) if other == length]
         rows = max(1, BATCH_TOKENS // length)
         for start in range(0, len(same), rows):
             batch = same[start : start + rows]

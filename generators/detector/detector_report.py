@@ -106,8 +106,8 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     @model_validator(mode="after")
     def _with_checks(self) -> DetectorReport:
         if not self.checks:
-            found = {name: _check_of(one) for name, one in self.test.items()}
-            object.__setattr__(self, "checks", found)
+            checks = {name: _check_of(comparison) for name, comparison in self.test.items()}
+            object.__setattr__(self, "checks", checks)
         return self
 
     def lost_to_baseline(self) -> list[str]:
@@ -136,10 +136,10 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         checks = {name: self.checks[name] for name in _DECIDING if self._decides(name)}
         failed = {name: check for name, check in checks.items() if not check.holds}
         verb = "does not hold" if failed else "holds"
-        said = "; and ".join(
-            f"on {_SETS[name]} of the test split: {one}" for name, one in (failed or checks).items()
+        reasons = "; and ".join(
+            f"on {_SETS[name]} of the test split: {check}" for name, check in (failed or checks).items()
         )
-        return GateDecision(not failed, f"its threshold {verb} {said}")
+        return GateDecision(not failed, f"its threshold {verb} {reasons}")
 
     def _decides(self, name: str) -> bool:
         return name == "all" or (name in self.test and 0 < self.test[name].refused < self.test[name].prompts)
@@ -151,9 +151,9 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             row = f"  {split:11}{n.prompts:>7,} prompts, {n.refused:,} refused"
             generated = f", {n.in_domain:,} generated ({n.in_domain_refused:,} refused)"
             yield row + generated if n.in_domain else row
-        for name, found in self.test.items():
-            yield f"  test, {_SETS[name]}: {found.prompts:,}, {found.refused:,} refused"
-            yield from terminal_lines(table_of(("", "detector", _BASELINE), _figures(found)), indent=4)
+        for name, comparison in self.test.items():
+            yield f"  test, {_SETS[name]}: {comparison.prompts:,}, {comparison.refused:,} refused"
+            yield from terminal_lines(table_of(("", "detector", _BASELINE), _figures(comparison)), indent=4)
             yield f"    threshold   {self.checks[name]}"
         yield (
             f"  threshold {self.threshold:.3f}, temperature {self.calibration.temperature:.3f}, "
@@ -169,10 +169,10 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             yield f"  {longer} longer than the detector reads (max_length)"
         yield from (f"  note: {note}" for note in self.notes)
         for name in self.lost_to_baseline():
-            found = self.test[name]
+            comparison = self.test[name]
             yield (
                 f"  *** THE DETECTOR DOES WORSE THAN THE TF-IDF BASELINE on {_SETS[name]} of the test split: "
-                f"AUROC {found.detector.auroc:.3f} against {found.baseline.auroc:.3f}. ***"
+                f"AUROC {comparison.detector.auroc:.3f} against {comparison.baseline.auroc:.3f}. ***"
             )
             yield (
                 "  *** Words alone tell more, so its attributions may be worth little. Try a higher learning "
@@ -197,22 +197,22 @@ def gate_decision(report: DetectorReport, weak_detector: str) -> GateDecision:
     return GateDecision(True, f"rounds.weak_detector is gate, though {decision.because}")
 
 
-def _check_of(found: BaselineComparison) -> ThresholdCheck:
+def _check_of(comparison: BaselineComparison) -> ThresholdCheck:
     """The check of the detector's threshold, from the figures that version 0.1 wrote, too.
 
     Where nothing was flagged precision is undefined; where no refused prompt was, how many were flagged is
     not known and makes no difference: the threshold does not hold.
     """
-    precision, recall = found.detector.precision, found.detector.recall
-    hits = round(recall.value * found.refused) if recall.defined else 0
+    precision, recall = comparison.detector.precision, comparison.detector.recall
+    hits = round(recall.value * comparison.refused) if recall.defined else 0
     flagged = round(hits / precision.value) if precision.defined and precision.value else 0
-    return ThresholdCheck.of_counts(found.prompts, found.refused, max(hits, flagged), hits)
+    return ThresholdCheck.of_counts(comparison.prompts, comparison.refused, max(hits, flagged), hits)
 
 
-def _figures(found: BaselineComparison) -> Iterator[tuple[str, str, str]]:
+def _figures(comparison: BaselineComparison) -> Iterator[tuple[str, str, str]]:
     """(name, the detector's, the baseline's) of each."""
     for key, label in _FIGURES.items():
-        yield label, f"{getattr(found.detector, key):.3f}", f"{getattr(found.baseline, key):.3f}"
+        yield label, f"{getattr(comparison.detector, key):.3f}", f"{getattr(comparison.baseline, key):.3f}"
 
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
@@ -237,9 +237,9 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "With 95 % bootstrap intervals over test prompts, beside TF-IDF with logistic regression trained on "
         "the same split.",
         *(
-            f"On {_SETS[name]} of the test split ({found.prompts:,}, {found.refused:,} refused):\n\n"
-            + _card_table(found)
-            for name, found in report.test.items()
+            f"On {_SETS[name]} of the test split "
+            f"({comparison.prompts:,}, {comparison.refused:,} refused):\n\n" + _card_table(comparison)
+            for name, comparison in report.test.items()
         ),
         f"**Its threshold may turn prompts away**: {decision.because}."
         if decision.gates
@@ -254,7 +254,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         _markdown(("split", "prompts", "refused", "generated", "of these refused"), counts),
         "Generated prompts are harmless ones near the boundary, of earlier rounds. Splits share no prompt.",
         "## Training",
-        _markdown(("setting", "value"), ((name, json.dumps(one)) for name, one in values.items())),
+        _markdown(("setting", "value"), ((name, json.dumps(value)) for name, value in values.items())),
         f"{report.unit.capitalize()} {report.best_epoch} of {len(report.validation_auroc)} was kept; "
         f"validation AUROC by {report.unit}: "
         f"{', '.join(f'{value:.3f}' for value in report.validation_auroc)}.",
@@ -269,8 +269,8 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _card_table(found: BaselineComparison) -> str:
-    names, ours, theirs = zip(*_figures(found), strict=True)
+def _card_table(comparison: BaselineComparison) -> str:
+    names, ours, theirs = zip(*_figures(comparison), strict=True)
     return _markdown(("", *names), (("detector", *ours), (_BASELINE, *theirs)))
 
 

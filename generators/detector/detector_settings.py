@@ -167,20 +167,20 @@ def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
             "learn. Look at its replies (is the chat template applied? is the system prompt right?), or add "
             "harmless seeds."
         )
-    splits = {split: [one for one in everything if one.split == split] for split in SPLITS}
-    for split, found in splits.items():
-        refused = sum(example.refused for example in found)
-        if refused in (0, len(found)):
-            what = f"has {number_of(len(found), 'prompt')}, {'all' if refused else 'none'} of them refused"
+    splits = {split: [example for example in everything if example.split == split] for split in SPLITS}
+    for split, rows in splits.items():
+        refused = sum(example.refused for example in rows)
+        if refused in (0, len(rows)):
+            what = f"has {number_of(len(rows), 'prompt')}, {'all' if refused else 'none'} of them refused"
             raise OverbenchError(
                 f"Expected refused and accepted prompts in the {split} split, but it "
-                f"{what if found else 'is empty'}. Use more seeds, or give the {split} split a larger share."
+                f"{what if rows else 'is empty'}. Use more seeds, or give the {split} split a larger share."
             )
     where: dict[str, set[Split]] = defaultdict(set)
     for example in everything:
         where[normalised(example.prompt)].add(example.split)
-    if shared := {text: found for text, found in where.items() if len(found) > 1}:
-        names = [split for split in SPLITS if any(split in found for found in shared.values())]
+    if shared := {text: places for text, places in where.items() if len(places) > 1}:
+        names = [split for split in SPLITS if any(split in places for places in shared.values())]
         raise OverbenchError(
             f"{number_of(len(shared), 'prompt is', 'prompts are')} in more than one split "
             f"({', '.join(names)}), such as {prompt_id(next(iter(shared)))}: the test would measure memory. "

@@ -67,7 +67,12 @@ def add_mean_pooling(model: Any) -> None:
 
     transformers' classifiers of these kinds read the first token alone, which in sentence encoders such as
     MiniLM, trained through the mean, knows little of the sentence; a few hundred prompts do not teach it.
-    With a pooling module beside the encoder, the saved detector were no ordinary transformers folder.
+
+    **Why a layer and no pooling module.** A model class of our own, or sentence-transformers, would read more
+    easily here. But then ``AutoModelForSequenceClassification.from_pretrained`` could not read a saved
+    detector, which today needs no code of ours, and detectors that are saved already would still need this
+    layer: there would be two ways to pool. MPNet's mean is weighted (below), so a plain one would give other
+    numbers, too.
 
     Attention with queries of zero looks at all tokens alike, padding aside; values and outputs are
     identities, times :data:`MEAN_WEIGHT`; the feed-forward part adds nothing; the dense layer behind it is
@@ -144,7 +149,7 @@ def device_of(wanted: Device) -> torch.device:
 
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
-        return torch.device(next(name for name, found in there.items() if found))
+        return torch.device(next(name for name, is_there in there.items() if is_there))
     if not there[wanted]:
         raise OverbenchError(
             f"The detector's device is {wanted}, and torch finds none here. Use auto or cpu."
@@ -187,9 +192,9 @@ def loading(source: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
         there = Path(source).is_dir()
-        found = f"the folder {source}" if there else f"{source!r} (hub id; no such folder here)"
+        place = f"the folder {source}" if there else f"{source!r} (hub id; no such folder here)"
         raise OverbenchError(
-            f"Cannot load the detector's encoder from {found}: {' '.join(str(error).split())} Expected the "
+            f"Cannot load the detector's encoder from {place}: {' '.join(str(error).split())} Expected the "
             "hub id or the folder of a transformers encoder with its tokenizer. Where the hub is out of "
             "reach, name a folder, or use a small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 "
             "as the detector's model. Some tokenizers (DeBERTa v3) need more packages: pip install "

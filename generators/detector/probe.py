@@ -59,9 +59,12 @@ def in_chat_template(tokenizer: Any, source: str) -> Any:
         )
     for words in (before, before.rstrip(" ")):  # a space may be part of a prompt's first token
         made = _with_words_around(tokenizer, words, after)
-        given = [made(one)["input_ids"] for one in _SAMPLES]
+        given = [made(sample)["input_ids"] for sample in _SAMPLES]
         # The head reads the last token that is no padding.
-        if given == [_as_asked(tokenizer, one) for one in _SAMPLES] and given[0][-1] != made.pad_token_id:
+        if (
+            given == [_as_asked(tokenizer, sample) for sample in _SAMPLES]
+            and given[0][-1] != made.pad_token_id
+        ):
             return made
     raise OverbenchError(
         f"The chat template of {source!r} is not tokenised apart from the prompt in it, or ends with the "
@@ -91,7 +94,9 @@ def _with_words_around(tokenizer: Any, before: str, after: str) -> Any:
         name: backend.encode(words, add_special_tokens=False)
         for name, words in zip(_AROUND, (before, after), strict=True)
     }
-    parts = [{"id": name, "ids": one.ids, "tokens": one.tokens} for name, one in encoded.items() if one.ids]
+    parts = [
+        {"id": name, "ids": words.ids, "tokens": words.tokens} for name, words in encoded.items() if words.ids
+    ]
     names = [str(part["id"]) for part in parts]
     single = " ".join([*names[:-1], "$A", names[-1]])
     backend.post_processor = TemplateProcessing(single=single, special_tokens=parts)
@@ -157,7 +162,7 @@ def fit_probe(
     train, validation = splits["train"], splits["validation"]
     weights, refused = example_weights(train, settings), labels_of(train)
     model.eval().config.pad_token_id = tokenizer.pad_token_id
-    prompts = [one.prompt for one in (*train, *validation)]
+    prompts = [example.prompt for example in (*train, *validation)]
     with tqdm(total=len(prompts), desc="detector", unit="prompt", disable=not progress) as bar:
         try:
             every = states(model.to(device), tokenizer, prompts, bar.update)
@@ -170,12 +175,12 @@ def fit_probe(
     for layer in tqdm(every, desc="detector", unit="layer", disable=not progress):
         learnt, held_out = layer[: len(train)].astype(np.float64), layer[len(train) :].astype(np.float64)
         scale = learnt.std(axis=0) + 1e-6
-        found = []
+        fits = []
         for strength in STRENGTHS:
             line = LogisticRegression(C=strength, fit_intercept=False, tol=1e-3, max_iter=1000)
             direction = line.fit(learnt / scale, refused, sample_weight=weights).coef_[0] / scale
-            found.append((auroc(labels_of(validation), held_out @ direction), tuple(direction)))
-        area, chosen = max(found, key=lambda one: one[0])  # of equal ones the more regularised
+            fits.append((auroc(labels_of(validation), held_out @ direction), tuple(direction)))
+        area, chosen = max(fits, key=lambda fit: fit[0])  # of equal ones the more regularised
         areas.append(area)
         layers.append(chosen)
     best = areas.index(max(areas))
@@ -188,18 +193,20 @@ def states(model: Any, tokenizer: Any, prompts: Sequence[str], done: Callable[[i
     import torch
 
     base, config = _base(model), model.config
-    found = np.empty((config.num_hidden_layers, len(prompts), config.hidden_size), dtype=np.float32)
+    read_states = np.empty((config.num_hidden_layers, len(prompts), config.hidden_size), dtype=np.float32)
     for inputs, batch in same_lengths(tokenizer, prompts):
         with torch.inference_mode():
             hidden = base(**inputs.to(model.device), output_hidden_states=True).hidden_states[1:]
             last = inputs["attention_mask"].sum(dim=1) - 1
             rows = torch.arange(len(batch), device=last.device)
             # Of the last layer, transformers gives what is behind the norm already.
-            read = [base.norm(one[rows, last]) for one in hidden[:-1]] + [hidden[-1][rows, last]]
-        for layer, one in enumerate(read):
-            found[layer, batch] = one.float().cpu().numpy()
+            read = [base.norm(states_here[rows, last]) for states_here in hidden[:-1]] + [
+                hidden[-1][rows, last]
+            ]
+        for layer, values in enumerate(read):
+            read_states[layer, batch] = values.float().cpu().numpy()
         done(len(batch))
-    return found
+    return read_states
 
 
 def _base(model: Any) -> Any:

@@ -123,8 +123,8 @@ def baseline_log_odds(
     # Single letters and signs are words, too: no set of prompts leaves it without one.
     pattern = r"\w+|[^\w\s]+"
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern)
-    features = words.fit_transform([one.prompt for one in train])
-    tuning, testing = (words.transform([one.prompt for one in split]) for split in (validation, test))
+    features = words.fit_transform([example.prompt for example in train])
+    tuning, testing = (words.transform([example.prompt for example in split]) for split in (validation, test))
     models = [
         LogisticRegression(C=strength, max_iter=1000).fit(features, labels_of(train), sample_weight=weights)
         for strength in STRENGTHS

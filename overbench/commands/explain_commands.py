@@ -71,7 +71,7 @@ def explain(
     """
     from generators.targets.target import Target
     from overbench.explain import explain_run
-    from overbench.explain.explain_output import summary_lines, terminal_lines
+    from overbench.explain.explain_output import explanation_lines, summary_lines
 
     if sum(one is not None for one in (prompt, run or None, prompts)) != 1:
         raise OverbenchError('Expected one of "PROMPT", --run LOGS and --prompts FILE.')
@@ -97,7 +97,7 @@ def explain(
             if json_output:
                 typer.echo(json.dumps(one.to_json()))
             elif len(found) <= SHOWN:
-                typer.echo("\n".join(terminal_lines(one, settings.target.system_instruction)))
+                typer.echo("\n".join(explanation_lines(one, settings.target.system_instruction)))
     except KeyboardInterrupt:
         typer.echo("Stopped; nothing is lost. To go on, start the same command again.", err=True)
         raise typer.Exit(130) from None

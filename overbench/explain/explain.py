@@ -2,9 +2,10 @@
 
 Each prompt is asked as it is; where it is refused, its words are taken out, one by one and then several at a
 time (:mod:`overbench.explain.trigger_search`), and the target is asked again each time, within a budget of
-calls. Prompts are explained side by side: what all of them want to know next goes to the backend together.
+calls (:mod:`overbench.explain.prompt_calls`). Prompts are explained side by side
+(:mod:`overbench.explain.side_by_side`): what all of them ask next goes to the backend together.
 
-A search is told by the answers alone, and answers are on file as soon as they came: after an interruption it
+A search depends on the answers alone, and answers are on file as soon as they came: after an interruption it
 takes the same steps again, and asks only what is new.
 """
 
@@ -12,9 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,6 +22,8 @@ from generators.targets.target import Question
 from overbench.explain.explain_settings import FIRST_ASKED, ExplainSettings
 from overbench.explain.explanation import AskedState, Explanation, FoundTriggers, State
 from overbench.explain.inquiry import Answer, Inquiry, TargetRequest
+from overbench.explain.prompt_calls import PromptCalls
+from overbench.explain.side_by_side import side_by_side
 from overbench.explain.text_parts import (
     TextPart,
     candidates,
@@ -30,7 +32,7 @@ from overbench.explain.text_parts import (
     without,
     words_of,
 )
-from overbench.explain.trigger_search import Removal, TriggerSearch
+from overbench.explain.trigger_search import Removal, RemovalOutcome, TriggerSearch
 
 ASKED_AGAIN: Final = 5
 """Where the first two replies differ, so many, to tell how often."""
@@ -46,107 +48,83 @@ class PromptToExplain(NamedTuple):
     prompt: str
 
 
-Steps = Generator[list[TargetRequest], list[Answer], Explanation]
-
-
 def explanations(
     prompts: Sequence[PromptToExplain], settings: ExplainSettings, inquiry: Inquiry
 ) -> Iterator[Explanation]:
-    """An explanation of each prompt, as they come to their end; ``side_by_side`` of them are at work.
+    """An explanation of each prompt, as they come to their end.
 
     Raises:
         OverbenchError: as :meth:`~overbench.explain.inquiry.Inquiry.answers`.
     """
-    waiting = iter(prompts)
-    working: list[tuple[Steps, list[TargetRequest]]] = []
-    while True:
-        for one in islice(waiting, settings.side_by_side - len(working)):
-            steps = _PromptSteps(one, settings).steps()
-            working.append((steps, next(steps)))
-        if not working:
-            return
-        answers = iter(inquiry.answers([request for _, wanted in working for request in wanted]))
-        still: list[tuple[Steps, list[TargetRequest]]] = []
-        for steps, wanted in working:
-            try:
-                still.append((steps, steps.send(list(islice(answers, len(wanted))))))
-            except StopIteration as ended:
-                yield ended.value
-        working = still
+    explaining = (_PromptExplainer(prompt, settings).explanation() for prompt in prompts)
+    return side_by_side(explaining, settings.side_by_side, inquiry.answers)
 
 
-class _PromptSteps:
-    """One prompt's way to its explanation: yields what it wants to know, is sent the answers."""
+class _PromptExplainer:
+    """One prompt's way to its explanation."""
 
     def __init__(self, prompt: PromptToExplain, settings: ExplainSettings) -> None:
         self._id, self._prompt = prompt
         self._settings = settings
         self._instruction = settings.target.system_instruction
-        self._seen: dict[TargetRequest, Answer] = {}
-        self._repeated = 0
+        # By probability one call is kept for the probability of the prompt as it is.
+        self._calls = PromptCalls(settings.budget_calls, kept_back=int(settings.by_probability))
         self._openings: tuple[str, ...] = ()
         self._turned_below = 0.0
 
-    @property
-    def _calls(self) -> int:
-        return self._counted(lambda one: one.times)
-
-    def _counted(self, size: Callable[[TargetRequest], int]) -> int:
-        # Asked five times, a question was asked twice before: the longer request holds the shorter one.
-        most: dict[tuple[Question, tuple[str, ...]], int] = {}
-        for one in self._seen:
-            key = (one.question, one.openings)
-            most[key] = max(size(one), most.get(key, 0))
-        return sum(most.values()) + self._repeated
-
-    def _with_counts(self, found: Explanation) -> Explanation:
-        return replace(found, calls=self._calls, requests=self._counted(lambda one: one.requests))
-
-    def _ask(
-        self, requests: Sequence[TargetRequest]
-    ) -> Generator[list[TargetRequest], list[Answer], list[Answer]]:
-        if new := [one for one in dict.fromkeys(requests) if one not in self._seen]:
-            self._seen.update(zip(new, (yield new), strict=True))
-            kept_back = self._settings.by_probability and not self._openings  # for the opening's probability
-            again = []
-            for one in new:
-                failed = self._seen[one].failed
-                if failed and self._calls + failed + kept_back <= self._settings.budget_calls:
-                    self._repeated += failed
-                    again.append(one)
-            if again:
-                self._seen.update(zip(again, (yield again), strict=True))
-        return [self._seen[one] for one in requests]
-
-    def steps(self) -> Steps:
-        settings, question = self._settings, Question(self._prompt, self._instruction)
-        greedy = settings.samples == 1
-        [own] = yield from self._ask([TargetRequest(question, FIRST_ASKED if greedy else settings.samples)])
-        if greedy and len(own.scored) > 1:
-            most = max(FIRST_ASKED, min(ASKED_AGAIN, settings.budget_calls - self._repeated))
-            [own] = yield from self._ask([TargetRequest(question, most)])
-        state = _state(own, greedy)
-        told = [
-            one for one in own.verdicts if (one.blocked if state == "refused" else one.label == "unscored")
-        ]
-        reason = told[0].reason if told else ""
-        found = Explanation(
-            self._id, self._prompt, state, own.labels, own.replies[0], reason, settings.by, 0, 0
+    async def explanation(self) -> Explanation:
+        settings = self._settings
+        own = await self._own_answer()
+        state = _state(own, greedy=settings.samples == 1)
+        explanation = Explanation(
+            id=self._id,
+            prompt=self._prompt,
+            state=state,
+            labels=own.labels,
+            reply=own.replies[0],
+            reason=_reason(own, state),
+            by=settings.by,
+            calls=0,
+            requests=0,
         )
-        if state != "refused":
-            return self._with_counts(found)
-        if settings.by_probability:
-            self._openings = openings_of(own, settings.opening_words)
-            [begun] = yield from self._ask([TargetRequest(question, openings=self._openings)])
-            self._turned_below = begun.log_probability - math.log(2)
-            found = replace(found, openings=self._openings, opening_log_probability=begun.log_probability)
-        if settings.units != "words" and self._instruction:
-            found = replace(found, sentences=(yield from self._in_instruction(self._instruction)))
-        if settings.units != "sentences":
-            found = replace(found, words=(yield from self._in_prompt()))
-        return self._with_counts(found)
+        if state == "refused":
+            if settings.by_probability:
+                log_probability = await self._begin_by_probability(own)
+                explanation = replace(
+                    explanation, openings=self._openings, opening_log_probability=log_probability
+                )
+            if settings.units != "words" and self._instruction:
+                triggers = await self._triggers_in_instruction(self._instruction)
+                explanation = replace(explanation, sentences=triggers)
+            if settings.units != "sentences":
+                explanation = replace(explanation, words=await self._triggers_in_prompt())
+        return replace(explanation, calls=self._calls.calls, requests=self._calls.requests)
 
-    def _in_prompt(self) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
+    async def _own_answer(self) -> Answer:
+        """The answer to the prompt as it is: where two greedy replies differ, of more of them."""
+        settings, question = self._settings, Question(self._prompt, self._instruction)
+        if settings.samples > 1:
+            [answer] = await self._calls.ask([TargetRequest(question, settings.samples)])
+            return answer
+        [answer] = await self._calls.ask([TargetRequest(question, FIRST_ASKED)])
+        if len(answer.scored) > 1:
+            times = max(FIRST_ASKED, min(ASKED_AGAIN, settings.budget_calls - self._calls.repeated))
+            [answer] = await self._calls.ask([TargetRequest(question, times)])
+        return answer
+
+    async def _begin_by_probability(self, own: Answer) -> float:
+        """The log-probability that the reply to the prompt as it is opens as a refusal does.
+
+        From here on a variant has turned the refusal when that is less than half as probable.
+        """
+        self._openings = openings_of(own, self._settings.opening_words)
+        self._calls.kept_back = 0
+        question = Question(self._prompt, self._instruction)
+        [answer] = await self._calls.ask([TargetRequest(question, openings=self._openings)])
+        self._turned_below = answer.log_probability - math.log(2)
+        return answer.log_probability
+
+    async def _triggers_in_prompt(self) -> FoundTriggers:
         words = words_of(self._prompt)
         tried = candidates(words)
         if not without(self._prompt, words, tried[:1], self._settings.by):
@@ -157,11 +135,9 @@ class _PromptSteps:
             text = without(self._prompt, words, removal, self._settings.by)
             return text, Question(text, self._instruction) if text else None
 
-        return (yield from self._searched(search, words, tried, variant))
+        return await self._triggers(search, words, tried, variant)
 
-    def _in_instruction(
-        self, instruction: str
-    ) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
+    async def _triggers_in_instruction(self, instruction: str) -> FoundTriggers:
         sentences = sentences_of(instruction)
         tried = list(range(len(sentences)))
         alone = 0 if len(tried) > MOST_SENTENCES_ALONE else len(tried)
@@ -171,70 +147,74 @@ class _PromptSteps:
             text = without(instruction, sentences, removal)
             return text, Question(self._prompt, text or None)
 
-        return (yield from self._searched(search, sentences, tried, variant))
+        return await self._triggers(search, sentences, tried, variant)
 
-    def _searched(
+    async def _triggers(
         self,
         search: TriggerSearch,
         parts: Sequence[TextPart],
         tried: Sequence[int],
         variant: Callable[[Removal], tuple[str, Question | None]],
-    ) -> Generator[list[TargetRequest], list[Answer], FoundTriggers]:
-        openings: dict[int, float] = {}
-        for batch in search.steps():
-            asked = {removal: question for removal in batch if (question := variant(removal)[1])}
-            # An empty prompt is not asked: there is no refusal left to turn, and no answer either.
-            search.known.update(dict.fromkeys(batch, False))
-            affordable = dict(islice(asked.items(), self._affordable(list(asked.values()))))
-            for removal in asked.keys() - affordable.keys():
-                del search.known[removal]
-            wanted = [self._request(question) for question in affordable.values()]
-            answers = yield from self._ask(wanted)
-            for removal, answer in zip(affordable, answers, strict=True):
-                search.known[removal] = self._turned(answer)
-                if self._openings and len(removal) == 1:
-                    openings[min(removal)] = answer.log_probability
-            search.scores = {part: -value for part, value in openings.items()}
-            if len(affordable) < len(asked):
-                break
-        found = _found(search, parts, tried, openings)
-        if not found.shown:
-            return found
-        text, question = variant(frozenset(found.shown))
-        found = replace(found, variant=text)
-        if question is None or not self._affordable([question], replies=True):
-            return found
-        [then] = yield from self._ask([self._request(question, replies=True)])
-        return replace(found, variant_reply=_turned_reply(then), variant_label=_most(then))
+    ) -> FoundTriggers:
+        async def outcomes(removals: Sequence[Removal]) -> dict[Removal, RemovalOutcome]:
+            return await self._outcomes({removal: variant(removal)[1] for removal in removals})
 
-    def _request(self, question: Question, replies: bool = False) -> TargetRequest:
-        if self._openings and not replies:
+        await search.run(outcomes)
+        triggers = _found_triggers(search, parts, tried)
+        if not triggers.shown:
+            return triggers
+        text, question = variant(frozenset(triggers.shown))
+        triggers = replace(triggers, variant=text)
+        if question is None:
+            return triggers
+        request = TargetRequest(question, self._settings.samples)
+        if not self._calls.affordable([request]):
+            return triggers
+        [answer] = await self._calls.ask([request])
+        return replace(triggers, variant_reply=_turned_reply(answer), variant_label=_most(answer))
+
+    async def _outcomes(self, questions: dict[Removal, Question | None]) -> dict[Removal, RemovalOutcome]:
+        """What taking these out does, as far as the budget allows, from the first on.
+
+        An empty prompt is not asked: there is no refusal left to turn, and no answer either.
+        """
+        requests = {
+            removal: self._variant_request(question) for removal, question in questions.items() if question
+        }
+        affordable = list(requests)[: self._calls.affordable(list(requests.values()))]
+        answers = await self._calls.ask([requests[removal] for removal in affordable])
+        outcomes = {removal: RemovalOutcome(turned=False) for removal in questions.keys() - requests.keys()}
+        outcomes |= {
+            removal: self._outcome(answer) for removal, answer in zip(affordable, answers, strict=True)
+        }
+        return {removal: outcomes[removal] for removal in questions if removal in outcomes}
+
+    def _variant_request(self, question: Question) -> TargetRequest:
+        if self._openings:
             return TargetRequest(question, openings=self._openings)
         return TargetRequest(question, self._settings.samples)
 
-    def _affordable(self, questions: Sequence[Question], replies: bool = False) -> int:
-        """How many of the questions, from the first on, the budget allows."""
-        left = self._settings.budget_calls - self._calls
-        for number, question in enumerate(questions):
-            request = self._request(question, replies)
-            left -= 0 if request in self._seen else request.times
-            if left < 0:
-                return number
-        return len(questions)
-
-    def _turned(self, answer: Answer) -> bool | None:
+    def _outcome(self, answer: Answer) -> RemovalOutcome:
         if self._openings:
-            return answer.log_probability < self._turned_below
-        return answer.mostly("complied")
+            return RemovalOutcome(answer.log_probability < self._turned_below, answer.log_probability)
+        return RemovalOutcome(answer.mostly("complied"))
 
 
-def _state(own: Answer, greedy: bool) -> AskedState:
+def _state(own: Answer, *, greedy: bool) -> AskedState:
     if greedy and len(own.scored) > 1:
         return "answers_differ"
     scored = [label for label in own.labels if label != "unscored"]
     if not scored or 2 * len(scored) < len(own.labels):
         return "unscored"
     return "refused" if 2 * scored.count("refused") > len(scored) else "not_refused"
+
+
+def _reason(own: Answer, state: AskedState) -> str:
+    """Why the provider withheld a reply, of a refused prompt; else why a reply has no label; or ""."""
+    for verdict in own.verdicts:
+        if verdict.blocked if state == "refused" else verdict.label == "unscored":
+            return verdict.reason
+    return ""
 
 
 def openings_of(own: Answer, words: int) -> tuple[str, ...]:
@@ -245,13 +225,13 @@ def openings_of(own: Answer, words: int) -> tuple[str, ...]:
     """
     refusal = next(reply for reply, label in zip(own.replies, own.labels, strict=True) if label == "refused")
     usual = Path(__file__).with_name("refusal_openings.txt").read_text(encoding="utf-8").splitlines()
-    begun = re.match(rf"\s*(?:\S+\s+){{0,{words - 1}}}\S+", refusal)
-    every = sorted({*usual, *([begun[0]] if begun else [])}, key=lambda one: (len(one), one))
-    return tuple(
-        one
-        for number, one in enumerate(every)
-        if not any(one.startswith(shorter) for shorter in every[:number])
-    )
+    first_words = re.match(rf"\s*(?:\S+\s+){{0,{words - 1}}}\S+", refusal)
+    every = {*usual, *([first_words[0]] if first_words else [])}
+    openings: list[str] = []
+    for opening in sorted(every, key=lambda text: (len(text), text)):
+        if not opening.startswith(tuple(openings)):
+            openings.append(opening)
+    return tuple(openings)
 
 
 def _turned_reply(answer: Answer) -> str:
@@ -265,12 +245,10 @@ def _most(answer: Answer) -> str:
     return max(answer.labels, key=answer.labels.count)
 
 
-def _found(
-    search: TriggerSearch, parts: Sequence[TextPart], tried: Sequence[int], openings: dict[int, float]
-) -> FoundTriggers:
-    triggers = tuple(tuple(sorted(one)) for one in search.triggers)
-    best = search.best_known()
-    unscored = sum(turned is None for turned in search.known.values())
+def _found_triggers(search: TriggerSearch, parts: Sequence[TextPart], tried: Sequence[int]) -> FoundTriggers:
+    triggers = tuple(tuple(sorted(trigger)) for trigger in search.triggers)
+    smallest = search.smallest_turning()
+    unscored = sum(outcome.turned is None for outcome in search.outcomes.values())
     state: State
     if triggers:
         state = "found"
@@ -280,13 +258,18 @@ def _found(
         state = "budget_ended"
     else:
         state = "unscored" if unscored else "refuses_whatever_is_left"
+    alone = {min(removal): outcome for removal, outcome in search.outcomes.items() if len(removal) == 1}
     return FoundTriggers(
         parts=tuple(parts),
         tried=tuple(tried),
         state=state,
         triggers=triggers,
-        best=tuple(sorted(best)) if best and not triggers else None,
-        alone={min(one): turned for one, turned in search.known.items() if len(one) == 1},
-        openings=openings,
+        best=tuple(sorted(smallest)) if smallest and not triggers else None,
+        alone={part: outcome.turned for part, outcome in alone.items()},
+        openings={
+            part: outcome.log_probability
+            for part, outcome in alone.items()
+            if outcome.log_probability is not None
+        },
         unscored=unscored,
     )

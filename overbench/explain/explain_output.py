@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from overbench.explain.explanation import Explanation, FoundTriggers
 from overbench.explain.trigger_table import gain, summary, trigger_counts, word_form
 from overbench.report.sections.section import Report, Section
-from overbench_tasks.display import Cell, Piece, Table, table_of
+from overbench_tasks.display import Cell, Piece, Table, table_of, terminal_lines
 from overbench_tasks.text import excerpt, number_of, printable, visible
 
 IN_TRIGGER, IN_ANOTHER, NEEDED_WITH_OTHERS = 5, 3, 4
@@ -22,95 +23,101 @@ _COLOURS: Final = {
 _RESET: Final = "\x1b[0m"
 
 
-def pieces(text: str, found: FoundTriggers | None) -> list[Piece]:
+def pieces(text: str, triggers: FoundTriggers | None) -> list[Piece]:
     """The text in pieces, those of a trigger shaded; together they are ``visible(text)``."""
     strength: dict[tuple[int, int], int] = {}
-    if found:
-        shown = IN_TRIGGER if len(found.shown) == 1 else NEEDED_WITH_OTHERS
-        for part in {*found.in_triggers, *found.shown}:
-            for place in found.parts[part].places:
-                strength[place] = shown if part in found.shown else IN_ANOTHER
+    if triggers:
+        shown = IN_TRIGGER if len(triggers.shown) == 1 else NEEDED_WITH_OTHERS
+        for part in {*triggers.in_triggers, *triggers.shown}:
+            for place in triggers.parts[part].places:
+                strength[place] = shown if part in triggers.shown else IN_ANOTHER
     made: list[Piece] = []
     after = 0
     for (start, end), how in sorted(strength.items()):
         made += [(visible(text[after:start]), 0), (visible(text[start:end]), how)]
         after = end
-    return [one for one in [*made, (visible(text[after:]), 0)] if one[0]]
+    return [piece for piece in [*made, (visible(text[after:]), 0)] if piece[0]]
 
 
-def coloured(text: str, found: FoundTriggers | None) -> str:
+def coloured(text: str, triggers: FoundTriggers | None) -> str:
     """The same for a terminal with 24-bit colours."""
-    return "".join(f"{_COLOURS[how]}{piece}{_RESET}" if how else piece for piece, how in pieces(text, found))
+    return "".join(
+        f"{_COLOURS[how]}{piece}{_RESET}" if how else piece for piece, how in pieces(text, triggers)
+    )
 
 
-def terminal_lines(one: Explanation, instruction: str | None) -> Iterator[str]:
+def explanation_lines(explanation: Explanation, instruction: str | None) -> Iterator[str]:
     """One explanation."""
-    yield coloured(one.prompt, one.words)
-    yield f"  {told_state(one)}: {excerpt(one.reply)}"
-    if one.sentences is not None and instruction:
-        yield f"  instruction: {coloured(instruction, one.sentences)}"
-        yield from (f"  {line}" for line in told(one.sentences, "sentence", one))
-    if one.words is not None:
-        yield from (f"  {line}" for line in told(one.words, "word", one))
-    requests = f" ({number_of(one.requests, 'request')})" if one.requests > one.calls else ""
-    yield f"  {number_of(one.calls, 'call')}{requests}"
+    yield coloured(explanation.prompt, explanation.words)
+    yield f"  {state_line(explanation)}: {excerpt(explanation.reply)}"
+    if explanation.sentences is not None and instruction:
+        yield f"  instruction: {coloured(instruction, explanation.sentences)}"
+        yield from (f"  {line}" for line in search_lines(explanation.sentences, "sentence", explanation))
+    if explanation.words is not None:
+        yield from (f"  {line}" for line in search_lines(explanation.words, "word", explanation))
+    requests = (
+        f" ({number_of(explanation.requests, 'request')})" if explanation.requests > explanation.calls else ""
+    )
+    yield f"  {number_of(explanation.calls, 'call')}{requests}"
 
 
-def told_state(one: Explanation) -> str:
+def state_line(explanation: Explanation) -> str:
     """What the target does with the prompt as it is."""
-    refusals, unscored = one.labels.count("refused"), one.labels.count("unscored")
-    replies = len(one.labels) - unscored
-    if one.state == "answers_differ":
+    refusals, unscored = explanation.labels.count("refused"), explanation.labels.count("unscored")
+    replies = len(explanation.labels) - unscored
+    if explanation.state == "answers_differ":
         return (
             f"not searched: the target answers differently each time, it refuses in {refusals} of {replies} "
             "replies (search by majority: --samples 5)"
         )
-    if one.state == "unscored":
+    if explanation.state == "unscored":
         missing = f"{unscored} of {replies + unscored} replies have" if replies else "the reply has"
-        return f"not searched: {missing} no label ({excerpt(one.reason) or 'unscored'})"
+        return f"not searched: {missing} no label ({excerpt(explanation.reason) or 'unscored'})"
     how_often = f" in {refusals} of {replies} replies" if refusals < replies else ""
     how_often += f" ({unscored} more without a label)" if unscored else ""
-    if one.state == "not_refused":
+    if explanation.state == "not_refused":
         return f"not refused{f', only{how_often}' if refusals else ''}, so there is nothing to search"
-    return f"refused{how_often}{f' (withheld: {excerpt(one.reason)})' if one.reason else ''}"
+    return f"refused{how_often}{f' (withheld: {excerpt(explanation.reason)})' if explanation.reason else ''}"
 
 
-def told(found: FoundTriggers, unit: str, one: Explanation) -> Iterator[str]:
+def search_lines(triggers: FoundTriggers, unit: str, explanation: Explanation) -> Iterator[str]:
     """What a search found, in sentences."""
-    if not found.tried:
+    if not triggers.tried:
         yield f"no {unit} to take out"
         return
-    taken_out = "replaced by a neutral one" if unit == "word" and one.by == "replacement" else "left out"
-    if not found.shown:
-        if found.state == "unscored":
-            yield f"no trigger found as far as is known: {_unlabelled(found)}"
-        elif found.state == "budget_ended":
+    taken_out = (
+        "replaced by a neutral one" if unit == "word" and explanation.by == "replacement" else "left out"
+    )
+    if not triggers.shown:
+        if triggers.state == "unscored":
+            yield f"no trigger found as far as is known: {_unlabelled(triggers)}"
+        elif triggers.state == "budget_ended":
             yield f"no trigger found yet: the calls ended (raise --budget_calls), no {unit} tried turns it"
         elif unit == "sentence":
             yield "no trigger found: it is refused without the instruction, too"
         else:
             yield f"no trigger found: refused whichever {unit}s are {taken_out}, as far as was tried"
         return
-    names = ", ".join(f"“{printable(text)}”" for text in found.texts(found.shown))
-    each = f"{len(found.shown)} {unit}s together: " if len(found.shown) > 1 else ""
-    if found.state == "found":
+    names = ", ".join(f"“{printable(text)}”" for text in triggers.texts(triggers.shown))
+    each = f"{len(triggers.shown)} {unit}s together: " if len(triggers.shown) > 1 else ""
+    if triggers.state == "found":
         yield f"trigger: {each}{names}"
     else:
-        ended = found.state == "budget_ended"
-        why = "the calls ended before that was" if ended else f"{_unlabelled(found)}, so that is not"
+        ended = triggers.state == "budget_ended"
+        why = "the calls ended before that was" if ended else f"{_unlabelled(triggers)}, so that is not"
         yield f"turned with {each}{names} {taken_out}; {why} proved minimal"
-    if found.state == "found" and found.unscored:
-        yield f"there may be others: {_unlabelled(found)}"
-    others = [found.texts(trigger) for trigger in found.triggers[1:]]
+    if triggers.state == "found" and triggers.unscored:
+        yield f"there may be others: {_unlabelled(triggers)}"
+    others = [triggers.texts(trigger) for trigger in triggers.triggers[1:]]
     if others:
         yield f"so does each of these alone: {', '.join(f'“{printable(text)}”' for [text] in others)}"
-    if found.variant_reply is not None:
-        doubt = "" if found.variant_label == "complied" else f" ({found.variant_label})"
-        yield f"then{doubt}: {excerpt(found.variant_reply)}"
+    if triggers.variant_reply is not None:
+        doubt = "" if triggers.variant_label == "complied" else f" ({triggers.variant_label})"
+        yield f"then{doubt}: {excerpt(triggers.variant_reply)}"
 
 
-def _unlabelled(found: FoundTriggers) -> str:
-    return f"{found.unscored:,} of the variants tried got no reply with a label"
+def _unlabelled(triggers: FoundTriggers) -> str:
+    return f"{triggers.unscored:,} of the variants tried got no reply with a label"
 
 
 def summary_lines(
@@ -119,37 +126,36 @@ def summary_lines(
     """A set of explanations for the terminal: counts, and the triggers that explain most."""
     yield from count_lines(explained)
     for unit, form in _UNITS:
-        for row in trigger_counts(_searches(explained, unit), form, unsafe)[:MOST_ROWS]:
-            cost = f"; {row.unsafe_refused:,} of {row.unsafe:,} unsafe ones with it are refused, too"
-            yield (
-                f"  {row.alone:>5,} hinge on “{printable(row.text)}” alone, {row.together:,} on it and others"
-                f" ({number_of(row.prompts, 'refused prompt has', 'refused prompts have')} it"
-                f"{cost if row.unsafe else ''})"
-            )
+        searches = _searches(explained, unit)
+        table = _trigger_table(searches, unit, form, unsafe if unit == "word" else None)
+        if table.rows:
+            yield from terminal_lines(replace(table, rows=table.rows[:MOST_ROWS]))
 
 
 def count_lines(explained: Sequence[Explanation]) -> Iterator[str]:
     """How many were refused, what was found of these, and with how many calls."""
-    found = summary(explained)
-    states = found["states"]
-    yield ", ".join(f"{states[state]:,} {said}" for state, said in _STATES.items() if state in states)
+    counts = summary(explained)
+    states = counts["states"]
+    yield ", ".join(f"{states[state]:,} {words}" for state, words in _STATES.items() if state in states)
     for unit, _ in _UNITS:
-        if (told := found[f"{unit}s"]) is not None:
-            sizes = ", ".join(f"{size}: {count:,}" for size, count in told["trigger_sizes"].items())
+        if (searches := counts[f"{unit}s"]) is not None:
+            sizes = ", ".join(f"{size}: {count:,}" for size, count in searches["trigger_sizes"].items())
             ends = [
-                f"{told['states'][one]:,} {said}" for one, said in _SEARCHES.items() if one in told["states"]
+                f"{searches['states'][state]:,} {words}"
+                for state, words in _SEARCHES.items()
+                if state in searches["states"]
             ]
-            if told["not_borne_out"]:
-                ends.append(f"{told['not_borne_out']:,} by probability, not borne out by a reply")
+            if searches["not_borne_out"]:
+                ends.append(f"{searches['not_borne_out']:,} by probability, not borne out by a reply")
             yield "; ".join([f"{unit}s of the minimal trigger: {sizes or 'none found'}", *ends])
-    if found["calls_median"] is not None:
-        calls = number_of(found["calls"], "call")
-        yield f"{calls}, a median of {found['calls_median']:g} for a refused prompt"
+    if counts["calls_median"] is not None:
+        calls = number_of(counts["calls"], "call")
+        yield f"{calls}, a median of {counts['calls_median']:g} for a refused prompt"
 
 
 def _searches(explained: Sequence[Explanation], unit: str) -> list[FoundTriggers]:
-    every = (one.words if unit == "word" else one.sentences for one in explained)
-    return [one for one in every if one is not None]
+    every = (explanation.words if unit == "word" else explanation.sentences for explanation in explained)
+    return [search for search in every if search is not None]
 
 
 _STATES: Final = {
@@ -182,14 +188,15 @@ def page(
     from overbench.report.write_report import html
 
     # The decoding is a hash, for programs.
-    said = {name: value for name, value in facts.items() if value and name != "decoding"}
-    told = (f"{name.replace('_', ' ')} {value}" for name, value in said.items())
-    lead = tuple(f"{visible(line)}." for line in ("; ".join(told), *count_lines(explained)))
+    shown = (
+        f"{name.replace('_', ' ')} {value}" for name, value in facts.items() if value and name != "decoding"
+    )
+    lead = tuple(f"{visible(line)}." for line in ("; ".join(shown), *count_lines(explained)))
     sections = [
         section
         for unit, form in _UNITS
-        if (found := _searches(explained, unit))
-        and (section := _trigger_section(found, unit, form, unsafe if unit == "word" else None))
+        if (searches := _searches(explained, unit))
+        and (section := _trigger_section(searches, unit, form, unsafe if unit == "word" else None))
     ]
     sections.append(
         Section(
@@ -212,10 +219,10 @@ def page(
     return html(Report("Why does it refuse?", lead, notes, tuple(sections)))
 
 
-def _trigger_section(
-    found: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
-) -> Section:
-    table = table_of(
+def _trigger_table(
+    searches: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
+) -> Table:
+    return table_of(
         key=f"{unit}s",
         caption=f"{unit.capitalize()}s in minimal triggers",
         columns=(
@@ -230,15 +237,20 @@ def _trigger_section(
             (
                 row.text,
                 row.alone,
-                gain(row, len(found)),
+                gain(row, len(searches)),
                 row.together,
                 row.prompts,
                 *((row.unsafe_refused, row.unsafe) if unsafe else ()),
             )
-            for row in trigger_counts(found, form, unsafe)
+            for row in trigger_counts(searches, form, unsafe)
         ),
         ordered_by=(1, False),
     )
+
+
+def _trigger_section(
+    searches: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
+) -> Section:
     return Section(
         f"{unit}s",
         f"Which {unit}s explain most",
@@ -252,20 +264,24 @@ def _trigger_section(
                 else ()
             ),
         ),
-        tables=(table,),
+        tables=(_trigger_table(searches, unit, form, unsafe),),
     )
 
 
 def _prompt_table(explained: Sequence[Explanation], instruction: str | None) -> Table:
     rows = []
-    for one in explained:
-        cells: list[object] = [Cell(visible(one.prompt), pieces=tuple(pieces(one.prompt, one.words)))]
+    for explanation in explained:
+        cells: list[object] = [
+            Cell(visible(explanation.prompt), pieces=tuple(pieces(explanation.prompt, explanation.words)))
+        ]
         if instruction:
-            shaded = tuple(pieces(instruction, one.sentences)) if one.sentences else ()
+            shaded = tuple(pieces(instruction, explanation.sentences)) if explanation.sentences else ()
             cells.append(Cell(visible(instruction), pieces=shaded) if shaded else None)
-        lines = [told_state(one)]
-        lines += told(one.sentences, "sentence", one) if one.sentences else ()
-        lines += told(one.words, "word", one) if one.words else ()
-        rows.append((*cells, Cell("; ".join(map(printable, lines))), printable(one.reply), one.calls))
+        lines = [state_line(explanation)]
+        lines += search_lines(explanation.sentences, "sentence", explanation) if explanation.sentences else ()
+        lines += search_lines(explanation.words, "word", explanation) if explanation.words else ()
+        rows.append(
+            (*cells, Cell("; ".join(map(printable, lines))), printable(explanation.reply), explanation.calls)
+        )
     columns = ["Prompt", *(["Instruction"] if instruction else []), "Found", "Reply", "Calls"]
     return table_of(key="prompts", caption="Each prompt", columns=columns, rows=rows, wide=True)

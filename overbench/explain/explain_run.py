@@ -79,8 +79,8 @@ def drawn(prompts: Sequence[PromptToExplain], limit: int | None) -> list[PromptT
     """
     if limit is None:
         return list(prompts)
-    chosen = set(random_order({one.prompt for one in prompts})[:limit])
-    return [one for one in prompts if one.prompt in chosen]
+    chosen = set(random_order({prompt.prompt for prompt in prompts})[:limit])
+    return [prompt for prompt in prompts if prompt.prompt in chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def refused_prompts(logs: Sequence[str]) -> RunPrompts:
     Raises:
         OverbenchError: no log, one that can't be read, or none of its prompts is refused.
     """
-    found: dict[str, PromptToExplain] = {}
+    refused: dict[str, PromptToExplain] = {}
     unsafe: dict[str, bool] = {}
     instructions = set()
     for file in reply_files(list(logs))[0]:
@@ -128,16 +128,16 @@ def refused_prompts(logs: Sequence[str]) -> RunPrompts:
             labels = Counter(verdict.label for verdict in row.logged or ())
             if not row.prompt or not row.prompt.strip() or not labels:
                 continue
-            refused = majority_label(labels) == "refused"
+            is_refused = majority_label(labels) == "refused"
             if row.prompt_label == "unsafe":
-                unsafe.setdefault(row.prompt, refused)
-            elif refused:
-                found.setdefault(row.prompt, PromptToExplain(row.id or prompt_id(row.prompt), row.prompt))
-    if not found:
+                unsafe.setdefault(row.prompt, is_refused)
+            elif is_refused:
+                refused.setdefault(row.prompt, PromptToExplain(row.id or prompt_id(row.prompt), row.prompt))
+    if not refused:
         raise OverbenchError(
             f"Expected refused prompts in {', '.join(logs)}, found none. Name another run, or a prompt."
         )
-    return RunPrompts(tuple(found.values()), unsafe, frozenset(instructions))
+    return RunPrompts(tuple(refused.values()), unsafe, frozenset(instructions))
 
 
 def explain(
@@ -160,8 +160,8 @@ def explain(
     frequency(word_form("the"))
     with for_batches(settings.labeller.by, settings.labeller.by_args) as labeller:
         folder = out or default_cache_file("explain")
-        asked = name_target(settings.target.model, settings.target.model_args)
-        how = json.dumps(how_asked(asked), sort_keys=True)
+        target_name = name_target(settings.target.model, settings.target.model_args)
+        how = json.dumps(how_asked(target_name), sort_keys=True)
         these = json.dumps([target.name, target.decoding, how, *prompts])
         name = "replies.jsonl" if out else f"{hashlib.sha256(these.encode()).hexdigest()[:12]}.jsonl"
         try:
@@ -178,22 +178,24 @@ def explain(
             records = folder / "explain.jsonl" if out else None
             if records:
                 records.unlink(missing_ok=True)
-            for one in explanations(prompts, settings, inquiry):
-                finished.append(one)
+            for explanation in explanations(prompts, settings, inquiry):
+                finished.append(explanation)
                 bar.set_postfix_str(f"{len(finished):,} of {len(prompts):,} prompts")
                 if records:
                     with records.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(one.to_json()) + "\n")
-                yield one
+                        file.write(json.dumps(explanation.to_json()) + "\n")
+                yield explanation
             if not out and not any(map(ended_early, finished)):
                 (folder / name).unlink(missing_ok=True)
             if out:
                 _write(out, finished, settings, target, labeller.name, unsafe or {})
 
 
-def ended_early(one: Explanation) -> bool:
+def ended_early(explanation: Explanation) -> bool:
     """Whether more calls would tell more."""
-    return any(found and found.state == "budget_ended" for found in (one.words, one.sentences))
+    return any(
+        search and search.state == "budget_ended" for search in (explanation.words, explanation.sentences)
+    )
 
 
 def _write(
@@ -217,7 +219,7 @@ def _write(
     }
     instruction = settings.target.system_instruction
     with whole_file(out / "summary.json") as file:
-        told = {**facts, "system_instruction": instruction, **summary(finished, unsafe)}
-        json.dump(told, file, indent=1, ensure_ascii=False)
+        facts_and_summary = {**facts, "system_instruction": instruction, **summary(finished, unsafe)}
+        json.dump(facts_and_summary, file, indent=1, ensure_ascii=False)
     with whole_file(out / "explain.html") as file:
         file.write(page(finished, facts, instruction, unsafe))

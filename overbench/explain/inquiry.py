@@ -115,11 +115,15 @@ class Inquiry:
             OverbenchError: the target can't be asked, or the labeller gave no verdict; what came is kept.
         """
         wanted: dict[str, tuple[Question, tuple[str, ...]]] = {}
-        for one in requests:
-            for key in self._keys(one):
-                wanted[key] = (one.question, one.openings)
-        known = self._kept.replies(self._target)
-        missing = {key: asked for key, asked in wanted.items() if key not in known or _failed(known[key][1])}
+        for request in requests:
+            for key in self._keys(request):
+                wanted[key] = (request.question, request.openings)
+        on_file = self._kept.replies(self._target)
+        missing = {
+            key: question
+            for key, question in wanted.items()
+            if key not in on_file or _failed(on_file[key][1])
+        }
         self._ask(missing)
         unread = {
             key: question.prompt
@@ -127,13 +131,13 @@ class Inquiry:
             if not openings and (key in missing or key not in self._verdicts)
         }
         self._verdicts |= self._kept.verdicts(self._target, unread, self._labeller)
-        return [self._answer(one, known) for one in requests]
+        return [self._answer(request, on_file) for request in requests]
 
-    def _answer(self, request: TargetRequest, known: Mapping[str, tuple[str, Verdict | None]]) -> Answer:
+    def _answer(self, request: TargetRequest, on_file: Mapping[str, tuple[str, Verdict | None]]) -> Answer:
         keys = self._keys(request)
         if request.openings:
-            return Answer(log_probability=float(known[keys[0]][0]))
-        return Answer(tuple(known[key][0] for key in keys), tuple(self._verdicts[key] for key in keys))
+            return Answer(log_probability=float(on_file[keys[0]][0]))
+        return Answer(tuple(on_file[key][0] for key in keys), tuple(self._verdicts[key] for key in keys))
 
     def _ask(self, missing: dict[str, tuple[Question, tuple[str, ...]]]) -> None:
         plain = [(key, question) for key, (question, openings) in missing.items() if not openings]
@@ -142,13 +146,15 @@ class Inquiry:
             arrived = _Arrived(keys, self._keep)
             replies = self._target.answers([question for _, question in chunk], arrived)
             self._keep(
-                {key: reply for key, reply in zip(keys, replies, strict=True) if key not in arrived.known}
+                {key: reply for key, reply in zip(keys, replies, strict=True) if key not in arrived.kept}
             )
         begun = [(key, question, openings) for key, (question, openings) in missing.items() if openings]
         for some in _chunks(begun, max(1, self._chunk_size // len(begun[0][2])) if begun else 1):
             pairs = [(question, text) for _, question, texts in some for text in texts]
-            found = iter(self._target.log_probabilities(pairs))
-            self._keep({key: repr(_log_sum([next(found) for _ in texts])) for key, _, texts in some})
+            log_probabilities = iter(self._target.log_probabilities(pairs))
+            self._keep(
+                {key: repr(_log_sum([next(log_probabilities) for _ in texts])) for key, _, texts in some}
+            )
 
     def _keep(self, replies: Mapping[str, str]) -> None:
         if replies:
@@ -169,12 +175,12 @@ class _Arrived:
     """Told of a reply by its place, keeps it under its key."""
 
     def __init__(self, keys: Sequence[str], keep: Callable[[Mapping[str, str]], None]) -> None:
-        self.known: set[str] = set()
+        self.kept: set[str] = set()
         self._keys, self._keep = keys, keep
 
     def __call__(self, place: int, reply: str) -> None:
         self._keep({self._keys[place]: reply})
-        self.known.add(self._keys[place])
+        self.kept.add(self._keys[place])
 
 
 def _failed(verdict: Verdict | None) -> bool:
@@ -188,4 +194,4 @@ def _chunks(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 def _log_sum(log_probabilities: Sequence[float]) -> float:
     """The logarithm of the sum of probabilities."""
     highest = max(log_probabilities)
-    return highest + math.log(sum(math.exp(one - highest) for one in log_probabilities))
+    return highest + math.log(sum(math.exp(value - highest) for value in log_probabilities))

@@ -4,7 +4,7 @@ Of a prompt these are words (:func:`generators.words.spans`), all occurrences of
 word that stands twice still stands when one is gone; of a system instruction, sentences.
 
 **Replacement.** ``by="replacement"`` puts a neutral word of the same kind where the word was, so that the
-sentence stays one. What kind a word is, is told by its ending and its neighbours, without a tagger: numbers
+sentence stays one. What kind a word is shows in its ending and its neighbours, without a tagger: numbers
 become ``2``, names ``Alex``, words in -ing ``using``, in -ed ``used``, in -ly ``usually``; after *to*,
 a pronoun or an auxiliary stands a verb (``use``), before another content word an adjective (``usual``), and
 else a noun (``thing``, ``things`` where it ends in -s). It is wrong at times, as any such rule; the word that
@@ -50,16 +50,16 @@ class TextPart:
 
 def words_of(prompt: str) -> list[TextPart]:
     """The words of a prompt, each form once, in the order of their first places; marks are none."""
-    found = spans(prompt)
-    reasons = exclusions(prompt, found)
+    text_spans = spans(prompt)
+    reasons = exclusions(prompt, text_spans)
     places: dict[str, list[int]] = {}
-    for number, span in enumerate(found):
+    for number, span in enumerate(text_spans):
         if span.is_word:
             places.setdefault(plain(prompt[span.start : span.end]), []).append(number)
     return [
         TextPart(
-            prompt[found[numbers[0]].start : found[numbers[0]].end],
-            tuple((found[number].start, found[number].end) for number in numbers),
+            prompt[text_spans[numbers[0]].start : text_spans[numbers[0]].end],
+            tuple((text_spans[number].start, text_spans[number].end) for number in numbers),
             reasons[numbers[0]],
         )
         for numbers in places.values()
@@ -85,13 +85,13 @@ def rarest_first(words: Sequence[TextPart], numbers: Sequence[int]) -> list[int]
 def sentences_of(text: str) -> list[TextPart]:
     """The sentences of a text: they end at a full stop, question or exclamation mark before white space, at a
     Chinese or Japanese one, or at the end of a line."""
-    found = []
+    sentences = []
     for line in re.finditer(r"[^\n]+", text):
         for match in _SENTENCE.finditer(line[0]):
             start = line.start() + match.start()
             end = start + len(match[0].rstrip())
-            found.append(TextPart(text[start:end], ((start, end),)))
-    return found
+            sentences.append(TextPart(text[start:end], ((start, end),)))
+    return sentences
 
 
 def without(text: str, parts: Sequence[TextPart], numbers: Collection[int], by: By = "removal") -> str:
@@ -120,19 +120,21 @@ def without(text: str, parts: Sequence[TextPart], numbers: Collection[int], by: 
 
 def _neutral_words(text: str) -> dict[int, str]:
     """For each word by its start what stands for it."""
-    found = spans(text)
-    kinds = exclusions(text, found)
+    text_spans = spans(text)
+    kinds = exclusions(text, text_spans)
     return {
-        span.start: _neutral(text, found, kinds, number) for number, span in enumerate(found) if span.is_word
+        span.start: _neutral(text, text_spans, kinds, number)
+        for number, span in enumerate(text_spans)
+        if span.is_word
     }
 
 
-def _neutral(text: str, found: Sequence[Span], kinds: Sequence[Exclusion], number: int) -> str:
-    span = found[number]
+def _neutral(text: str, text_spans: Sequence[Span], kinds: Sequence[Exclusion], number: int) -> str:
+    span = text_spans[number]
     word = text[span.start : span.end]
     folded = plain(word)
-    before = found[number - 1] if number else None
-    after = found[number + 1] if number + 1 < len(found) else None
+    before = text_spans[number - 1] if number else None
+    after = text_spans[number + 1] if number + 1 < len(text_spans) else None
     if kinds[number] == "number":
         return "2"
     if kinds[number] == "name":

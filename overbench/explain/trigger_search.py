@@ -13,20 +13,41 @@ the sets found are 1-minimal as they define it (section 3.2). Departures, all to
 - Nothing is assumed of the whole: where taking out everything leaves a refusal, halves and quarters are
   tried before the search gives up.
 
-No model is met here: the search says what it wants to know, a batch at a time, and is told.
+No model is met here: the search asks for what it needs, a batch at a time, by a function that it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 Removal = frozenset[int]
 """Numbers of the parts that are taken out together."""
 
 
+class RemovalOutcome(NamedTuple):
+    """What taking a set of parts out did.
+
+    Attributes:
+        turned: whether the refusal turned; None: no reply tells.
+        log_probability: by probability, that the reply opens as a refusal does; None: not by probability.
+    """
+
+    turned: bool | None
+    log_probability: float | None = None
+
+
+Ask = Callable[[Sequence[Removal]], Awaitable[Mapping[Removal, RemovalOutcome]]]
+"""The outcome of each set of a batch, never empty; of fewer where no more can be asked."""
+
+
+class _NoMoreAnswersError(Exception):
+    """Some of a batch stayed without an outcome."""
+
+
 class TriggerSearch:
-    """One search. Its steps are asked in order, and their outcomes put into :attr:`known` before the next.
+    """One search, done by :meth:`run`.
 
     Args:
         parts: numbers of the parts that may be taken out, in the order of the text.
@@ -35,7 +56,7 @@ class TriggerSearch:
         all_first: whether everything is taken out first, and nothing else tried where that turns nothing.
 
     Attributes:
-        known: what was asked so far, and whether it turned the refusal; None: asked, and no reply tells.
+        outcomes: of what was asked so far, in that order.
         triggers: the minimal sets found: no set with one part less turns the refusal, and that is known of
             each. Several where several parts turn it alone.
         complete: whether the search came to its end.
@@ -49,9 +70,7 @@ class TriggerSearch:
         most_alone: int = 24,
         all_first: bool = False,
     ) -> None:
-        self.known: dict[Removal, bool | None] = {}
-        self.scores: Mapping[int, float] = {}
-        """Of parts taken out alone, how far that went, where it is known; delta debugging begins there."""
+        self.outcomes: dict[Removal, RemovalOutcome] = {}
         self.triggers: list[Removal] = []
         self.complete = False
         self._parts = list(parts)
@@ -59,72 +78,91 @@ class TriggerSearch:
         self._most_alone = most_alone
         self._all_first = all_first
 
-    def best_known(self) -> Removal | None:
+    def smallest_turning(self) -> Removal | None:
         """The smallest set so far that turns the refusal; None: none does."""
-        turned = (removal for removal, outcome in self.known.items() if outcome)
-        return min(turned, key=lambda removal: (len(removal), sorted(removal)), default=None)
+        turning = (removal for removal, outcome in self.outcomes.items() if outcome.turned)
+        return min(turning, key=lambda removal: (len(removal), sorted(removal)), default=None)
 
-    def steps(self) -> Iterator[list[Removal]]:
-        """Batches of sets that aren't known yet, never empty and never the same set twice."""
-        everything = frozenset(self._parts)
-        if self._all_first:
-            yield from self._ask([everything])
-        if everything and (not self._all_first or self.known[everything] is not False):
-            alone = [frozenset({part}) for part in self._promising[: self._most_alone]]
-            yield from self._ask(alone)
-            self.triggers = [one for one in alone if self.known[one]]
-            if not self.triggers:
-                yield from self._several()
+    async def run(self, ask: Ask) -> None:
+        """Search to the end, or until ``ask`` leaves a set without an outcome; no set is asked twice."""
+        try:
+            await self._search(ask)
+        except _NoMoreAnswersError:
+            return
         self.complete = True
 
-    def _several(self) -> Iterator[list[Removal]]:
-        # In the order of the text, chunks are phrases; with scores, the first chunk holds what did most.
-        parts = sorted(self._parts, key=lambda part: -self.scores.get(part, 0.0))
+    async def _search(self, ask: Ask) -> None:
+        everything = frozenset(self._parts)
+        if self._all_first:
+            [everything_turns] = await self._turned(ask, [everything])
+            if everything_turns is False:
+                return
+        if not everything:
+            return
+        alone = [frozenset({part}) for part in self._promising[: self._most_alone]]
+        turned = await self._turned(ask, alone)
+        self.triggers = [removal for removal, turns in zip(alone, turned, strict=True) if turns]
+        if self.triggers:
+            return
+        # In the order of the text, chunks are phrases; by probability, the first chunk holds what did most.
+        parts = sorted(self._parts, key=self._log_probability_without)
+        removal = await self._turning_removal(ask, parts)
+        if removal is not None:
+            needed = await self._needed(ask, [part for part in parts if part in removal])
+            await self._prove(ask, needed)
+
+    def _log_probability_without(self, part: int) -> float:
+        outcome = self.outcomes.get(frozenset({part}))
+        return (outcome.log_probability if outcome else None) or 0.0
+
+    async def _turning_removal(self, ask: Ask, parts: Sequence[int]) -> Removal | None:
+        """Many parts whose removal turns the refusal: all, or some halves and quarters of them."""
         everything = frozenset(parts)
-        yield from self._ask([everything])
-        whole = everything if self.known[everything] else None
-        for count in (2, 4) if whole is None else ():
+        if (await self._turned(ask, [everything]))[0]:
+            return everything
+        for count in (2, 4):
             chunks = _chunks(parts, count)
             larger = [rest for chunk in chunks if (rest := everything - chunk)]
-            yield from self._ask([*larger, *chunks])
-            whole = next((one for one in (*chunks, *larger) if self.known[one]), None)
-            if whole is not None:
-                break
-        if whole is not None:
-            yield from self._minimised([part for part in parts if part in whole])
+            await self._turned(ask, [*larger, *chunks])
+            turning = next((removal for removal in (*chunks, *larger) if self.outcomes[removal].turned), None)
+            if turning is not None:
+                return turning
+        return None
 
-    def _minimised(self, parts: list[int]) -> Iterator[list[Removal]]:
+    async def _needed(self, ask: Ask, parts: list[int]) -> Removal:
         """Of parts whose removal turns the refusal those that are needed for that, one after the other."""
         needed: Removal = frozenset()
         while True:
-            yield from self._ask([needed] if needed else [])
-            if needed and self.known[needed]:
-                break
+            if needed and (await self._turned(ask, [needed]))[0]:
+                return needed
             low, high = 0, len(parts)  # with parts[:low] gone it is refused, with parts[:high] it is not
             while high - low > 1:
                 middle = (low + high) // 2
-                removal = needed | frozenset(parts[:middle])
-                yield from self._ask([removal])
-                low, high = (low, middle) if self.known[removal] else (middle, high)
+                [turns] = await self._turned(ask, [needed | frozenset(parts[:middle])])
+                low, high = (low, middle) if turns else (middle, high)
             needed |= {parts[high - 1]}
             parts = parts[: high - 1]
-        yield from self._proved(needed)
 
-    def _proved(self, found: Removal) -> Iterator[list[Removal]]:
+    async def _prove(self, ask: Ask, removal: Removal) -> None:
         """Take parts back for as long as the refusal stays turned; then no set with one less turns it."""
-        while len(found) > 1:
-            smaller = [found - {part} for part in sorted(found)]
-            yield from self._ask(smaller)
-            turned = next((one for one in smaller if self.known[one]), None)
-            if turned is None:
+        while len(removal) > 1:
+            smaller = [removal - {part} for part in sorted(removal)]
+            turned = await self._turned(ask, smaller)
+            if not any(turned):
+                if None in turned:
+                    return  # not known of each
                 break
-            found = turned
-        if len(found) == 1 or all(self.known[found - {part}] is False for part in found):
-            self.triggers = [found]
+            removal = smaller[turned.index(True)]
+        self.triggers = [removal]
 
-    def _ask(self, removals: Sequence[Removal]) -> Iterator[list[Removal]]:
-        if new := [one for one in dict.fromkeys(removals) if one not in self.known]:
-            yield new
+    async def _turned(self, ask: Ask, removals: Sequence[Removal]) -> list[bool | None]:
+        """Whether each of these turns the refusal; only what has no outcome yet is asked."""
+        new = [removal for removal in dict.fromkeys(removals) if removal not in self.outcomes]
+        if new:
+            self.outcomes.update(await ask(new))
+            if any(removal not in self.outcomes for removal in new):
+                raise _NoMoreAnswersError
+        return [self.outcomes[removal].turned for removal in removals]
 
 
 def _chunks(parts: Sequence[int], count: int) -> list[Removal]:

@@ -14,7 +14,7 @@ from overbench.explain.text_parts import running_words, words_of
 from overbench_tasks.metrics import Rate
 
 SHORT_PROMPT_WORDS = 40
-"""Calls are told for prompts of up to so many running words apart: longer ones take more."""
+"""Calls are counted for prompts of up to so many running words apart: longer ones take more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TriggerCount:
 
 
 def trigger_counts(
-    found: Iterable[FoundTriggers],
+    searches: Iterable[FoundTriggers],
     form: Callable[[str], str] = lambda text: text,
     unsafe: Mapping[str, bool] | None = None,
 ) -> list[TriggerCount]:
@@ -50,12 +50,12 @@ def trigger_counts(
         unsafe: unsafe prompts, and whether the target refuses each.
     """
     alone, together, prompts = Counter[str](), Counter[str](), Counter[str]()
-    for one in found:
-        single = {form(one.parts[trigger[0]].text) for trigger in one.borne_out if len(trigger) == 1}
-        every = {form(one.parts[part].text) for trigger in one.borne_out for part in trigger}
+    for search in searches:
+        single = {form(search.parts[trigger[0]].text) for trigger in search.borne_out if len(trigger) == 1}
+        every = {form(search.parts[part].text) for trigger in search.borne_out for part in trigger}
         alone.update(single)
         together.update(every - single)
-        prompts.update({form(text) for text in one.texts(one.tried)})
+        prompts.update({form(text) for text in search.texts(search.tried)})
     holding, refused = Counter[str](), Counter[str]()
     for prompt, is_refused in (unsafe or {}).items():
         words = {form(word.text) for word in words_of(prompt)}
@@ -75,17 +75,19 @@ def word_form(word: str) -> str:
 
 def summary(explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None = None) -> dict[str, Any]:
     """What ``summary.json`` holds: counts, medians, the triggers; null where there is nothing to count."""
-    refused = [one for one in explained if one.state == "refused"]
-    words = [one.words for one in refused if one.words]
-    sentences = [one.sentences for one in refused if one.sentences]
+    refused = [explanation for explanation in explained if explanation.state == "refused"]
+    words = [explanation.words for explanation in refused if explanation.words]
+    sentences = [explanation.sentences for explanation in refused if explanation.sentences]
     short = [
-        one.calls for one in refused if one.words and running_words(one.words.parts) <= SHORT_PROMPT_WORDS
+        explanation.calls
+        for explanation in refused
+        if explanation.words and running_words(explanation.words.parts) <= SHORT_PROMPT_WORDS
     ]
     return {
         "prompts": len(explained),
-        "states": dict(Counter(one.state for one in explained)),
-        "calls": sum(one.calls for one in explained),
-        "calls_median": _median([one.calls for one in refused]),
+        "states": dict(Counter(explanation.state for explanation in explained)),
+        "calls": sum(explanation.calls for explanation in explained),
+        "calls_median": _median([explanation.calls for explanation in refused]),
         f"calls_median_up_to_{SHORT_PROMPT_WORDS}_words": _median(short),
         "words": _search_summary(words, word_form, unsafe),
         "sentences": _search_summary(sentences),
@@ -93,22 +95,22 @@ def summary(explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None 
 
 
 def _search_summary(
-    found: Sequence[FoundTriggers],
+    searches: Sequence[FoundTriggers],
     form: Callable[[str], str] = lambda text: text,
     unsafe: Mapping[str, bool] | None = None,
 ) -> dict[str, Any] | None:
-    if not found:
+    if not searches:
         return None
-    sizes = [min(map(len, one.triggers)) for one in found if one.triggers]
+    sizes = [min(map(len, search.triggers)) for search in searches if search.triggers]
     return {
-        "searched": len(found),
-        "states": dict(Counter(one.state for one in found)),
+        "searched": len(searches),
+        "states": dict(Counter(search.state for search in searches)),
         "trigger_sizes": {str(size): count for size, count in sorted(Counter(sizes).items())},
         "trigger_size_median": _median(sizes),
-        "not_borne_out": sum(bool(one.triggers) and not one.borne_out for one in found),
+        "not_borne_out": sum(bool(search.triggers) and not search.borne_out for search in searches),
         "triggers": [
             {name: value for name, value in asdict(row).items() if unsafe or not name.startswith("unsafe")}
-            for row in trigger_counts(found, form, unsafe)
+            for row in trigger_counts(searches, form, unsafe)
         ],
     }
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -154,10 +158,13 @@ PROBABILITY = {"output": "probability"}
         (lambda s: 3 * s, lambda s, b: ((3 * s).sigmoid() - (3 * b).sigmoid()) / (s - b), PROBABILITY),
     ],
 )
-def test_scores_are_the_analytic_integral(function: Any, mean_slope: Any, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("method", ["adaptive", "captum"])
+def test_scores_are_the_analytic_integral(
+    function: Any, mean_slope: Any, changes: dict[str, Any], method: Any
+) -> None:
     model, tokenizer = Toy(function), word_piece()
     prompts = [p for p in PROMPTS if p]
-    exact = AttributionSettings(tolerance=1e-4, difference_floor=0.05, **changes)
+    exact = AttributionSettings(tolerance=1e-4, difference_floor=0.05, method=method, **changes)
     for prompt, result in zip(prompts, integrate(model, tokenizer, prompts, exact), strict=True):
         each, s, base = model.ends(tokenizer, prompt)
         assert result.converged
@@ -301,6 +308,49 @@ def test_scores_equal_captum_used_plainly() -> None:
     expected = plain.attribute(ids, baselines=baseline, n_steps=200).sum(-1)[0]
     (result,) = integrate(model, tokenizer, [prompt], AttributionSettings(steps=150, batch_tokens=10**6))
     assert result.scores == pytest.approx(expected.tolist(), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("output", ["log_odds", "probability"])
+def test_the_method_captum_gives_the_scores_of_ours(name: str, output: Any) -> None:
+    model, tokenizer = encoder(name), word_piece() if name != "roberta" else byte_level()
+    exact = AttributionSettings(output=output, steps=100, tolerance=3e-3)
+    theirs = exact.model_copy(update={"method": "captum", "n_steps": 200, "batch_tokens": 500})
+    for ours, captums in zip(
+        integrate(model, tokenizer, PROMPTS, exact), integrate(model, tokenizer, PROMPTS, theirs), strict=True
+    ):
+        assert captums.steps == 200 and captums.converged
+        assert captums.scores == pytest.approx(ours.scores, abs=2e-3)
+        assert captums.log_odds == pytest.approx(ours.log_odds, abs=1e-4)
+        assert captums.baseline_log_odds == pytest.approx(ours.baseline_log_odds, abs=1e-4)
+        assert (captums.offsets, captums.truncated) == (ours.offsets, ours.truncated)
+
+
+def test_the_method_captum_gives_captums_convergence_delta() -> None:
+    model, tokenizer = Toy(lambda s: s**3), word_piece()
+    few = AttributionSettings(method="captum", n_steps=1)
+    (result,) = integrate(model, tokenizer, ["kill steal"], few)
+    each, s, base = (value.double() for value in model.ends(tokenizer, "kill steal"))
+    # Of one step: the slope half-way, times the whole way.
+    expected = 3 * ((s + base) / 2) ** 2 * each
+    assert result.scores == pytest.approx(expected.tolist(), rel=1e-4)
+    assert result.delta == pytest.approx(float(expected.sum() - (s**3 - base**3)), rel=1e-3)
+    assert not result.converged and abs(result.delta) > 0
+
+
+def test_captum_is_imported_only_where_it_integrates() -> None:
+    ours = """
+import sys, torch
+from test_attribution import AttributionSettings, Toy, integrate, word_piece
+for method in ("adaptive", "captum"):
+    integrate(Toy(lambda s: s), word_piece(), ["kill"], AttributionSettings(method=method))
+    print("captum" in sys.modules)
+"""
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths}
+    command = [sys.executable, "-c", ours]
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert output.split() == ["False", "True"]
 
 
 def test_the_order_of_prompts_does_not_matter_and_special_tokens_score_nothing() -> None:

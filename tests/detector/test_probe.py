@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_detector import FILLERS, HARMLESS, TRIGGERS, build_encoder, examples
 
-from generators.attribution import integrated_gradients
+from generators.attribution import embedded_batch
 from generators.attribution.attribution import attribute
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector.detector import check_encoder, train
@@ -113,7 +113,7 @@ def test_the_template_has_no_share_of_a_score(
 ) -> None:
     _, folder, _ = probed
     detector = Detector.load(folder, device="cpu")
-    read_once = integrated_gradients._read_once
+    shared_prefix = embedded_batch.shared_prefix
     settings = AttributionSettings(exclude_words=False)
     found = attribute(
         detector.model, detector.tokenizer, [("a", "word1 kill word2"), ("b", "read")], settings
@@ -129,10 +129,10 @@ def test_the_template_has_no_share_of_a_score(
     counted = []
 
     def not_at_all(*given: Any) -> tuple[int, None]:
-        counted.append(read_once(*given)[0])
+        counted.append(shared_prefix(*given)[0])
         return 0, None
 
-    monkeypatch.setattr(integrated_gradients, "_read_once", not_at_all)
+    monkeypatch.setattr(embedded_batch, "shared_prefix", not_at_all)
     again = attribute(
         detector.model, detector.tokenizer, [("a", "word1 kill word2"), ("b", "read")], settings
     )
@@ -167,7 +167,7 @@ def test_a_cache_that_cannot_be_repeated_is_not_used() -> None:
         def forward(self, input_ids: Any, past_key_values: Any = None) -> None: ...
 
     ids = torch.tensor([[1, 2, 3], [1, 2, 4]])
-    assert integrated_gradients._read_once(Recurrent(), ids, ids) == (0, None)
+    assert embedded_batch.shared_prefix(Recurrent(), ids, ids) == (0, None)
 
 
 def test_what_cannot_be_probed_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""A prompt as the detector reads it, and its baseline: the same sequence without its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from generators.attribution.attribution_settings import AttributionSettings
+from overbench_tasks.errors import OverbenchError
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPrompt:
+    """One tokenised prompt.
+
+    Attributes:
+        inputs: a list of equal length for each input of the model.
+        baseline: the token ids with each token of the prompt replaced; special tokens stay.
+        offsets: ``[start, end)`` of each token in the prompt, in code points; (0, 0) for special tokens.
+        truncated: whether the prompt was cut at the longest input.
+    """
+
+    inputs: dict[str, list[int]]
+    baseline: list[int]
+    offsets: tuple[tuple[int, int], ...]
+    truncated: bool
+
+
+def encode(tokenizer: Any, prompts: Sequence[str], settings: AttributionSettings) -> list[EncodedPrompt]:
+    """Tokenise prompts as the detector does; texts beyond its longest input are cut.
+
+    Raises:
+        OverbenchError: the tokenizer lacks the baseline's token, or ``max_length`` leaves a prompt no room.
+    """
+    absent = {"pad": tokenizer.pad_token_id, "mask": tokenizer.mask_token_id}
+    for name in ("pad", settings.baseline):
+        if absent[name] is None:
+            advice = ", or set baseline: pad." if name == "mask" else " in the detector's folder."
+            raise OverbenchError(
+                f"The tokenizer has no {name} token, which the baseline or padding needs. Set its "
+                f"{name}_token{advice}"
+            )
+    if not prompts:
+        return []
+    longest = min(settings.max_length or tokenizer.model_max_length, tokenizer.model_max_length)
+    if longest <= (around := tokenizer.num_special_tokens_to_add()):
+        raise OverbenchError(
+            f"attribution.max_length is {longest}, but the detector puts {around} tokens around each prompt. "
+            f"Set it to more than {around}."
+        )
+    tokens = tokenizer(list(prompts), truncation=True, max_length=longest, return_attention_mask=True)
+    encoded = []
+    for encoding, *values in zip(tokens.encodings, *tokens.values(), strict=True):
+        each = zip(encoding.ids, encoding.special_tokens_mask, strict=True)
+        encoded.append(
+            EncodedPrompt(
+                inputs=dict(zip(tokens, values, strict=True)),
+                baseline=[token if special else absent[settings.baseline] for token, special in each],
+                offsets=tuple(encoding.offsets),
+                truncated=bool(encoding.overflowing),
+            )
+        )
+    return encoded
