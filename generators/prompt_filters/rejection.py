@@ -20,3 +20,7 @@ class Rejection:
     filter: str
     reason: str
     detail: str = ""
+
+    def row(self) -> dict[str, str]:
+        """The rejection as files have it, which call the filter ``gate``."""
+        return {"gate": self.filter, "reason": self.reason, "detail": self.detail}

@@ -315,7 +315,7 @@ class Store(RunFile):
                 "number": one.number,
                 "prompt_id": one.prompt_id,
                 "prompt": one.prompt,
-                **asdict(one.rejection or Rejection("", "", "")),
+                **(one.rejection or Rejection("", "")).row(),
                 "refusal_probability": one.refusal_probability,
             }
             for one in candidates

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -244,7 +244,7 @@ class RewriteRun:
 def _rejected(one: RewriteCandidate) -> dict[str, Any]:
     assert one.rejection is not None
     named = {"prompt_id": one.prompt_id, "prompt": one.prompt, "seed_id": one.seed.id}
-    return {**named, **asdict(one.rejection), "votes": _cast(one.votes)}
+    return {**named, **one.rejection.row(), "votes": _cast(one.votes)}
 
 
 def _cast(votes: Sequence[Vote]) -> list[dict[str, str]]:

@@ -50,8 +50,8 @@ class AggregateSettings(BaseModel):
         0.8,
         gt=0,
         le=1,
-        description="Jaccard similarity from which two prompts are near duplicates, as in the novelty filter; 1 "
-        "keeps all but those that differ in the frame's words alone.",
+        description="Jaccard similarity from which two prompts are near duplicates, as in the novelty "
+        "filter; 1 keeps all but those that differ in the frame's words alone.",
     )
     aliases: tuple[str, ...] = Field(
         (), description="'LONG NAME=short name' of a target, or '...=short@checkpoint'."
