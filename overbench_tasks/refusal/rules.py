@@ -270,6 +270,7 @@ class Prefilter:
         ]
         self._with_substrings: Final = [number for number, phrase in enumerate(phrases) if phrase.holds]
         self._by_word: Final[dict[str, list[int]]] = {}
+        self._other_lists: Final = [phrase.needs[1:] for phrase in phrases]
         for number, phrase in enumerate(phrases):
             for word in phrase.needs[0] if phrase.needs else ():
                 self._by_word.setdefault(word, []).append(number)
@@ -288,11 +289,10 @@ class Prefilter:
         if not in_ascii:
             candidates.update(self._with_substrings)
         for number in sorted(candidates):
-            phrase = self._phrases[number]
-            if phrase.holds and not in_ascii:
-                if any(substring in text for substring in phrase.holds):
+            if not in_ascii and (substrings := self._phrases[number].holds):
+                if any(substring in text for substring in substrings):
                     yield number
-            elif not any(words.isdisjoint(needed) for needed in phrase.needs[1:]):
+            elif all(map(words.__and__, self._other_lists[number])):
                 yield number
 
 
