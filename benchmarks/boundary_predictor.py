@@ -12,7 +12,7 @@ count for nothing; for the same reason GPT-5.5, Kimi and Grok are left out of th
 knows why most of their replies have no text. A deflection is no refusal, as in ``osr``.
 
 The predictor itself is ``boundary_model.py``. ``--fit`` writes its weights,
-``benchmarks/data/boundary_predictor.json``, and ``benchmarks/data/boundary_predictions.csv.gz``: for each prompt, by
+``data/boundary_predictor.json``, and ``data/boundary_predictions.csv.gz``: for each prompt, by
 id, the share and what is predicted for it.
 """
 

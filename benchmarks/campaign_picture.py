@@ -4,7 +4,7 @@
     python benchmarks/campaign_picture.py --picture FILE.png   # and the picture
     python benchmarks/campaign_picture.py --keep OUT           # of a run of campaign_real.py, its cells
 
-The last line says how far the rates on XSTest are off: whoever made ``benchmarks/data/neighbour_outcomes`` asked
+The last line says how far the rates on XSTest are off: whoever made ``data/neighbour_outcomes`` asked
 the same checkpoints all of its prompts, with most of the same system prompts and 48 new tokens.
 
 Kept are lm-eval's outputs without prompts, replies and addresses: the settings of each cell, and the id and

@@ -6,7 +6,7 @@
 FOLDER holds, per way of asking (``bare``, or a name of ``overbench defence``), ``NAME/xstest_safe`` and
 ``NAME/xstest_unsafe``: lm_eval's ``--output_path`` of a run of the task ``overbench`` with ``--log_samples``,
 with the 250 safe or the 200 unsafe prompts of XSTest as ``overbench_source``. What is kept in
-``benchmarks/data/defence_verdicts.csv.gz`` are ids and labels, no prompts and no replies.
+``data/defence_verdicts.csv.gz`` are ids and labels, no prompts and no replies.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/drawn_parts.py
 
 The order and the categories of XSTest and OR-Bench-Hard come from the folder that ``OVERBENCH_SHARED_DATA``
-names, what models did with their prompts from ``benchmarks/data/outcomes`` and ``benchmarks/data/neighbour_outcomes``.
+names, what models did with their prompts from ``data/outcomes`` and ``data/neighbour_outcomes``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Integrated Gradients names on a detector? And is a planted sentence of a system 
 
 OUT is the folder of an ``overbench explain --out OUT`` on drawn prompts, or of ``--plant``; FOLDER a trained
 detector (``detector/round-1`` of a refresh), which names a word of each kept prompt that has a trigger and
-no word of that detector yet. Kept in ``benchmarks/data/explained.jsonl.gz`` are ids, numbers of words, labels and
+no word of that detector yet. Kept in ``data/explained.jsonl.gz`` are ids, numbers of words, labels and
 counts: no prompts and no replies. What is asked anew takes the place of what was kept of the same target,
 release and way of asking; the rest stays.
 

@@ -5,7 +5,7 @@
     python benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
     python benchmarks/label_quality.py --halves     # the rules on each half: written on, and unread
 
-``benchmarks/data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
+``data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
 people's label and a column for each labeller. The replies are not part of the project:
 ``OVERBENCH_SHARED_DATA`` names their folder (default: ``../shared/data``). The judge (``OVERBENCH_JUDGE_*``)
 gets a sample of the English sets: of each label of each kind of prompt as many, by order of their hashes.

@@ -6,7 +6,7 @@
 
 FOLDER holds, at any depth, lm_eval's outputs (``--log_samples``) of the tasks of :data:`TASKS`; how they were
 made is told in ``benchmarks/README.md``. Verdicts of other targets stay as they are. What is kept in
-``benchmarks/data/neighbour_outcomes/`` are outcome tables with ids in place of the prompts, and no replies.
+``data/neighbour_outcomes/`` are outcome tables with ids in place of the prompts, and no replies.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import sys
 
 from shared import peak_megabytes, timed
 
-from generators.gates.novelty import Novelty, NoveltySettings
 from generators.near_duplicates import core_of, jaccard, shingles_of
+from generators.prompt_filters.novelty import Novelty, NoveltySettings
 from overbench_tasks.prompts import normalised
 
 SAMPLE = 3_000

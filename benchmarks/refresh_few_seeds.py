@@ -7,7 +7,7 @@
 Without RUN, of the records that are kept: one more reader.
 
 RUN is the folder of an ``overbench refresh`` with the settings of ``refresh_real.yaml``, 460 of its seeds and
-the default shares of generation, validation and test. The records (benchmarks/data/refresh_few_seeds.jsonl.gz) are
+the default shares of generation, validation and test. The records (data/refresh_few_seeds.jsonl.gz) are
 of the form that ``refresh_writers.py`` tells of.
 """
 

@@ -7,7 +7,7 @@
     python benchmarks/refresh_writers.py --keep READER.csv     # of the records that are kept
 
 Both runs have the same seeds, target, labels and first detector. The records
-(benchmarks/data/refresh_runs.jsonl.gz) hold a row of what both share, with the seeds by part, a row per round,
+(data/refresh_runs.jsonl.gz) hold a row of what both share, with the seeds by part, a row per round,
 and per candidate that is a prompt at all: its seed's id (a prompt of HH-RLHF or of the first set), the
 prompt, the gate that turned it away and why, the detector's probability, what the target did, and each
 reader's verdict on what was accepted. A sheet is blind: the accepted prompts of all runs shuffled, with
@@ -15,7 +15,7 @@ neither run, round, word nor label. A reader fills in its column ``reading`` (wh
 ``rewrite_real.py``), and the sheet is named after the reader.
 
 ``--minutes`` is a file of JSON lines with ``run``, ``round``, ``stage`` and ``minutes``; the line of what
-both share says ``calls``, too. benchmarks/data/detector_scores.csv.gz has the log-odds of every test prompt by
+both share says ``calls``, too. data/detector_scores.csv.gz has the log-odds of every test prompt by
 several detectors, by id.
 """
 

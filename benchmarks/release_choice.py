@@ -2,7 +2,7 @@
 
     python benchmarks/release_choice.py      # a minute: the steps, and that they give the same prompts
 
-``benchmarks/data/release_v2/readings.csv.gz`` has every reading of every prompt that was written or taken from
+``data/release_v2/readings.csv.gz`` has every reading of every prompt that was written or taken from
 release 1.1, in the order in which they were chosen from, a twin behind its prompt: by whom (a sheet's
 number), whether it is benign, borderline or harmful, whether it makes sense and can be answered as it
 stands, and its category. What was read as pairs, and the independent checks, came after this choice; what

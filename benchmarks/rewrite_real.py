@@ -4,7 +4,7 @@
     python benchmarks/rewrite_real.py --sheet sheet.csv small=RUN quality=RUN
     python benchmarks/rewrite_real.py --keep sheet.csv small=RUN quality=RUN
 
-The records (benchmarks/data/rewrites.jsonl.gz) hold every candidate of both runs: the id of its seed (an XSTest
+The records (data/rewrites.jsonl.gz) hold every candidate of both runs: the id of its seed (an XSTest
 prompt, whose text is not part of the project), the prompt, the gate that turned it away and why, the judge's
 vote, what a target did (the same 1.5B), and what its reader calls it. The sheet is blind: the candidates of
 all runs shuffled, with neither writer, gate nor vote; fill in its column ``reading`` with

@@ -1,4 +1,4 @@
-"""The one finder of near duplicates: for the novelty gate one text at a time, for a release all at once.
+"""The one finder of near duplicates: for the novelty filter one text at a time, for a release all at once.
 
 The measure is the Jaccard similarity of runs of four characters. Prompts are short and most share a frame
 ("What is the best way to ..."), which would make "How do I kill a wasp?" resemble "How do I kill a

@@ -17,9 +17,9 @@ import pytest
         ("overbench.commands.prompt_commands", "numpy torch transformers sklearn sacrebleu regex tqdm"),
         ("generators.models.models", "torch transformers huggingface_hub tqdm filelock"),
         ("generators.seeds.seeds", "datasets pyarrow simplemma py3langid numpy regex"),
-        ("generators.gates.form", "datasets pyarrow simplemma py3langid numpy regex"),
-        ("generators.gates.novelty", "datasets pyarrow simplemma py3langid numpy regex"),
-        ("generators.gates.presence", "datasets pyarrow simplemma py3langid numpy regex"),
+        ("generators.prompt_filters.form", "datasets pyarrow simplemma py3langid numpy regex"),
+        ("generators.prompt_filters.novelty", "datasets pyarrow simplemma py3langid numpy regex"),
+        ("generators.prompt_filters.presence", "datasets pyarrow simplemma py3langid numpy regex"),
     ],
 )
 def test_importing_is_cheap(module: str, heavy: str) -> None:

@@ -26,8 +26,8 @@ from release_counts import (
     weakest_table,
 )
 
-from generators.gates.presence import presence_problem
 from generators.near_duplicates import near_duplicates
+from generators.prompt_filters.presence import presence_problem
 from overbench.diversity.word_measures import openings, words_of
 from overbench.release.push import check_sums
 from overbench.report.stats.matrix import ResponseMatrix, release_matrix

@@ -3,7 +3,7 @@
 For a seed and one of its features (a word that the detector holds against it) the adversary writes prompts
 that hold the word and are harmless, even where the seed is harmful. As in the paper: gpt-4o-mini,
 temperature 1.0, top-p 0.8, and in the form ``free`` the seed whole with the word (equation 5). Departures,
-each a setting: one request asks for several prompts, of which the gates keep the best, since most of the
+each a setting: one request asks for several prompts, of which the filters keep the best, since most of the
 cost is in reading the request; topics and examples; and the form ``opening`` for small writers.
 """
 
@@ -74,7 +74,7 @@ class Written:
     """What came of one job.
 
     Attributes:
-        candidates: new prompts, in the reply's order, none twice; not yet through any gate.
+        candidates: new prompts, in the reply's order, none twice; not yet through any filter.
         rejected: (start of the piece, :data:`~generators.adversary.parse.Reason`) of everything else.
         raw: the reply word for word; "" where there is none.
         failure: why there is no reply, or "". Begins with ``not asked`` where no request was sent.

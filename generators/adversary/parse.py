@@ -1,6 +1,6 @@
 """Takes the new prompts out of an adversary's reply, and says of every other piece why it is none.
 
-Only what a piece is is judged here, not whether it is a good prompt: that is the gates' work.
+Only what a piece is is judged here, not whether it is a good prompt: that is the filters' work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Generation: Algorithm 1 of Pu et al. 2025, in batches, so that it can be spread, stopped and resumed.
 
 The paper draws one (seed, feature) pair after the other. A batch draws many at once, and while the
-adversary writes for one batch, the batch before it passes the gates. So a batch is drawn from the uses
+adversary writes for one batch, the batch before it passes the filters. So a batch is drawn from the uses
 and the seeds as they were two batches earlier, whatever arrives when, and a run that was killed draws
 the same batches when it goes on.
 """
@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, content_words, features
-from generators.refresh.gating import Gates
+from generators.refresh.filtering import CandidateFilters
 from generators.refresh.run import Run
 from generators.refresh.stages import attribute_prompts, round_seeds, verified
 from generators.refresh.store import RunPrompt, Summary
@@ -47,7 +47,7 @@ def generate(run: Run, round_number: int) -> Summary:
 
 def _draw_and_judge(run: Run, round_number: int) -> str:
     """Returns why no further batch was drawn."""
-    gates, batches = Gates(run, round_number), Batches(run, round_number)
+    filters, batches = CandidateFilters(run, round_number), Batches(run, round_number)
     stop = threading.Event()
     in_flight: tuple[list[Job], Future[list[Written]]] | None = None
     bar = tqdm(desc=f"generate, round {round_number}", total=run.settings.rounds.jobs, disable=None)
@@ -60,7 +60,7 @@ def _draw_and_judge(run: Run, round_number: int) -> str:
                     jobs_before, written = in_flight
                     answers = written.result()
                     _check_answered(run, round_number, answers)
-                    gates.judge(jobs_before, answers)
+                    filters.judge(jobs_before, answers)
                     bar.update(len(jobs_before))
                 elif asked is None:
                     return batches.ended

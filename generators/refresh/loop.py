@@ -37,8 +37,8 @@ Each takes a run and the number of the round, goes on where it was stopped, and 
 def refresh(run: Run, until: str | None = None) -> Published:
     """Run every stage that is not finished yet, round by round, and export what there is.
 
-    Where the budget ends, so does the run, without an error: what has passed the gates is still verified, and
-    the stage stays unfinished, so that a run with a larger budget goes on with it.
+    Where the budget ends, so does the run, without an error: what has passed the filters is still verified,
+    and the stage stays unfinished, so that a run with a larger budget goes on with it.
 
     Args:
         until: the last stage to run, one of :data:`STAGES`, of the first round in which it is

@@ -64,9 +64,11 @@ DEPARTURES: Final = (
     Departure("rounds.examples", 0, "verified prompts show the writer what is wanted"),
     Departure("rounds.explore", 0.0, "the next detector sees what this one missed; for training only"),
     Departure("rounds.weak_detector", "gate", "a threshold that rests on nothing may turn everything away"),
-    Departure("gates.form.enabled", False, "statements, lists and answers are no prompts that anybody types"),
-    Departure("gates.novelty.enabled", False, "near copies inflate a set; exact ones never pass"),
-    Departure("gates.presence.enabled", False, "a prompt without its word says nothing of the word"),
+    Departure(
+        "filters.form.enabled", False, "statements, lists and answers are no prompts that anybody types"
+    ),
+    Departure("filters.novelty.enabled", False, "near copies inflate a set; exact ones never pass"),
+    Departure("filters.presence.enabled", False, "a prompt without its word says nothing of the word"),
 )
 
 

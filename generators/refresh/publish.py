@@ -1,8 +1,8 @@
 """What a run exports: task data that ``lm_eval --tasks overbench_model`` finds by the target's name.
 
-    overbench_model.jsonl            verified: passed all gates, and the target itself refuses it
-    overbench_model_accepted.jsonl   accepted: passed all gates; the fair base of a refusal rate
-    rejections.jsonl                 every candidate that a gate turned away, with the reason
+    overbench_model.jsonl            verified: passed all filters, and the target itself refuses it
+    overbench_model_accepted.jsonl   accepted: passed all filters; the fair base of a refusal rate
+    rejections.jsonl                 every candidate that a filter turned away, with the reason
 
 The first two are copied to where the tasks look; all three are in the run's ``data`` folder. They are
 made anew from the run's rows, so exporting twice gives the same files.
@@ -25,7 +25,7 @@ from overbench_tasks.tables import whole_file
 
 
 class Published(NamedTuple):
-    """How many prompts passed all gates, how many of them the target refuses, and where the tasks look.
+    """How many prompts passed all filters, how many of them the target refuses, and where the tasks look.
 
     ``folder`` is None where there was nothing to write there.
     """

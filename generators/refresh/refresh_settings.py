@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from generators.adversary.adversary import FORM_OF_0_1, AdversarySettings
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector.detector_settings import DetectorSettings
-from generators.gates.form import FormSettings
-from generators.gates.moderation import ModerationSettings
-from generators.gates.novelty import NoveltySettings
-from generators.gates.presence import PresenceSettings
+from generators.prompt_filters.form import FormSettings
+from generators.prompt_filters.moderation import ModerationSettings
+from generators.prompt_filters.novelty import NoveltySettings
+from generators.prompt_filters.presence import PresenceSettings
 from generators.refresh.presets import PRESETS
 from generators.seeds.seeds import SeedSettings
-from generators.settings import assigned, checked, merge, read_settings
+from generators.settings import assigned, checked, merge, read_settings, with_filters
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import LabellerKind
@@ -51,8 +51,8 @@ class LabellerSettings(_Section):
         return kind_of(self.by)
 
 
-class GateSettings(_Section):
-    """The gates that need no model."""
+class PromptFilterSettings(_Section):
+    """The filters that need no model."""
 
     form: FormSettings = FormSettings()
     novelty: NoveltySettings = NoveltySettings()
@@ -137,7 +137,7 @@ class RefreshSettings(_Section):
     detector: DetectorSettings = DetectorSettings()
     attribution: AttributionSettings = AttributionSettings()
     adversary: AdversarySettings = AdversarySettings()
-    gates: GateSettings = GateSettings()
+    filters: PromptFilterSettings = PromptFilterSettings()
     moderation: ModerationSettings
     rounds: RoundSettings = RoundSettings()
     prices: PriceSettings = PriceSettings()
@@ -151,6 +151,13 @@ class RefreshSettings(_Section):
         told = self.model_dump(mode="json", exclude=how_to_work)
         told["target"]["model_args"] = shaping_arguments(self.target.model_args)
         return told
+
+    def identity(self) -> dict[str, Any]:
+        """:meth:`shaping` as campaigns name a run's folder by: the filters under their earlier name, so that
+        runs begun before they had today's are found again."""
+        shaping = self.shaping()
+        shaping["gates"] = shaping.pop("filters")
+        return shaping
 
 
 _EARLIER_NAMES: Final = {("rounds", "wave"): ("rounds", "batch"), ("pool", "cap"): ("rounds", "feature_cap")}
@@ -169,8 +176,12 @@ def load(
     """
     if preset not in PRESETS:
         raise OverbenchError(f"No preset is called {preset!r}. Expected one of {', '.join(PRESETS)}.")
-    merged = merge({"target": {}, **PRESETS[preset]}, {} if file is None else _renamed(read_settings(file)))
-    return checked(RefreshSettings, merge(merge(merged, overrides), _renamed(assigned(assignments))))
+    merged = merge(
+        {"target": {}, **PRESETS[preset]}, {} if file is None else _renamed(with_filters(read_settings(file)))
+    )
+    return checked(
+        RefreshSettings, merge(merge(merged, overrides), _renamed(with_filters(assigned(assignments))))
+    )
 
 
 def changed(
@@ -182,7 +193,7 @@ def changed(
         OverbenchError: names the setting, what was expected and what came.
     """
     merged = merge(settings.model_dump(mode="json"), overrides)
-    return checked(RefreshSettings, merge(merged, _renamed(assigned(assignments))))
+    return checked(RefreshSettings, merge(merged, _renamed(with_filters(assigned(assignments)))))
 
 
 def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
@@ -193,7 +204,7 @@ def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
     """
     whose = f"The run in {folder} was begun by a version with other settings. "
     then = {"adversary": {"form": FORM_OF_0_1}, "rounds": {"weak_detector": "gate"}}
-    return checked(RefreshSettings, merge(then, _renamed(used)), whose)
+    return checked(RefreshSettings, merge(then, _renamed(with_filters(used, warn=False))), whose)
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:

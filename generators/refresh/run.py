@@ -19,8 +19,8 @@ from generators.detector.detector import check_encoder, train
 from generators.detector.detector_model import Detector
 from generators.detector.detector_report import DetectorReport, GateDecision, gate_decision
 from generators.detector.detector_settings import Example
-from generators.gates.moderation import Moderator
 from generators.models.models import encoder_place
+from generators.prompt_filters.moderation import Moderator
 from generators.refresh.paid_calls import CallsLeft, PaidCalls, budget_message, calls_left, paid_calls
 from generators.refresh.refresh_settings import RefreshSettings, from_stored
 from generators.refresh.store import Asking, Store

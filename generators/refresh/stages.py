@@ -295,7 +295,7 @@ def attribute_prompts(run: Run, round_number: int, prompts: Sequence[RunPrompt])
 
 
 def verify(run: Run, round_number: int) -> Summary:
-    """Ask the target the prompts that passed all gates, and those set aside to learn from."""
+    """Ask the target the prompts that passed all filters, and those set aside to learn from."""
     prompts = run.store.prompts(first_round=round_number, last_round=round_number)
     labels = _ask_and_label(run, prompts, f"verify, round {round_number}")
     accepted, explored = (

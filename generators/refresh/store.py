@@ -23,8 +23,8 @@ from typing import Any
 
 from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, from_json
-from generators.gates.moderation_classifier import Vote
-from generators.gates.rejection import Rejection
+from generators.prompt_filters.moderation_classifier import Vote
+from generators.prompt_filters.rejection import Rejection
 from generators.refresh.run_file import RunFile
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import Label, Verdict
@@ -102,7 +102,7 @@ class RunPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One new prompt on its way. ``rejection`` is None as long as no gate has turned it away."""
+    """One new prompt on its way. ``rejection`` is None as long as no filter has turned it away."""
 
     job: Job
     number: int
@@ -120,7 +120,7 @@ class Spent:
     """What was paid for so far, as :mod:`generators.refresh.paid_calls` has it.
 
     Attributes:
-        requests: to the adversary, of which ``unjudged`` have no answer that the gates decided on yet.
+        requests: to the adversary, of which ``unjudged`` have no answer that the filters decided on yet.
         moderated: prompts that judges voted on.
         labelled: calls of the judge that labels.
         asked: calls of a target behind an API.
@@ -315,7 +315,7 @@ class Store(RunFile):
                 "number": one.number,
                 "prompt_id": one.prompt_id,
                 "prompt": one.prompt,
-                **asdict(one.rejection or Rejection("", "", "")),
+                **(one.rejection or Rejection("", "")).row(),
                 "refusal_probability": one.refusal_probability,
             }
             for one in candidates
@@ -327,14 +327,14 @@ class Store(RunFile):
             self._add("written", [{name: getattr(one, name) for name in counted} for one in written])
 
     def known(self) -> list[tuple[str, str]]:
-        """(id, prompt) of every candidate that passed the gates without a model."""
+        """(id, prompt) of every candidate that passed the filters without a model."""
         query = """
             SELECT prompt_id, prompt FROM candidates WHERE gate IN ('', 'detector', 'moderation')
             ORDER BY job_id, number"""
         return list(map(tuple, self._rows(query)))
 
     def decisions(self, *rounds: int) -> dict[tuple[str, str], int]:
-        """How many candidates each gate turned away, by gate and reason; those that passed under ("", "").
+        """How many candidates each filter turned away, by its name and reason; the passed under ("", "").
 
         Of these rounds, or with none named of all, the most frequent first.
         """
@@ -355,7 +355,7 @@ class Store(RunFile):
         return self._count(of, [round_number])
 
     def rejections(self) -> list[Mapping[str, Any]]:
-        """Every candidate that a gate turned away, in the order of their requests.
+        """Every candidate that a filter turned away, in the order of their requests.
 
         ``votes`` are parsed, and empty where none were cast.
         """

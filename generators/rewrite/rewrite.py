@@ -2,7 +2,7 @@
 
 Cui et al. 2024 (OR-Bench, arXiv 2405.20947, section 3): a language model rewrites each harmful seed into
 several prompts, an ensemble of judges votes which of them are harmless, duplicates go, and the hard subset
-is what several targets reject. Departures: seeds are given, not generated; the gates of a refresh for form
+is what several targets reject. Departures: seeds are given, not generated; the filters of a refresh for form
 and novelty stand before the vote.
 
 Everything is made anew from the seeds, the settings and the answers on file, which are keyed by the request:
@@ -11,9 +11,9 @@ so an interrupted run goes on, nothing is paid for twice, and settings may chang
     RUN/settings.yaml                settings as last used
     RUN/answers.sqlite               every paid answer of writer and judges
     RUN/replies.jsonl                what the targets said
-    RUN/data/rewritten.jsonl         prompts that passed all gates, with their provenance
+    RUN/data/rewritten.jsonl         prompts that passed all filters, with their provenance
     RUN/data/rewritten_hard.jsonl    those that min_rejections targets refuse
-    RUN/data/rejections.jsonl        everything else, with gate and reason
+    RUN/data/rejections.jsonl        everything else, with filter and reason
     RUN/data/summary.json            counts, and who wrote, voted and labelled
 """
 
@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -33,11 +33,11 @@ from tqdm import tqdm
 
 from generators.adversary.adversary import Adversary, Job, Written
 from generators.categories.keywords import categorise
-from generators.gates.moderation import UNMODERATED, Moderator
-from generators.gates.moderation_classifier import Vote
-from generators.gates.rejection import Rejection
+from generators.prompt_filters.moderation import UNMODERATED, Moderator
+from generators.prompt_filters.moderation_classifier import Vote
+from generators.prompt_filters.rejection import Rejection
 from generators.refresh.publish import in_order_of_ids, write_lines
-from generators.rewrite.local_gates import LocalGates, RewriteCandidate
+from generators.rewrite.local_filters import LocalFilters, RewriteCandidate
 from generators.rewrite.rewrite_settings import RewriteSettings
 from generators.rewrite.toxic_seeds import ToxicSeed, read_toxic_seeds
 from generators.rewrite.verification import refusals, verdicts
@@ -110,7 +110,7 @@ class RewriteRun:
         self.moderator.check()
 
     def rewrite(self) -> dict[str, Any]:
-        """Rewrite, gate, vote, verify, and write the files of ``data``.
+        """Rewrite, filter, vote, verify, and write the files of ``data``.
 
         Returns:
             what ``summary.json`` holds.
@@ -130,7 +130,7 @@ class RewriteRun:
                 "was written. Mend that, then start the same command again: it asks them again."
             )
         passed = [one for one in candidates if one.rejection is None]
-        rejected = Counter(f"{one.gate}: {one.reason}" for c in candidates if (one := c.rejection))
+        rejected = Counter(f"{one.filter}: {one.reason}" for c in candidates if (one := c.rejection))
         summary: dict[str, Any] = {
             **counts,
             "rows_dropped": dropped,
@@ -144,7 +144,7 @@ class RewriteRun:
         }
         self.say(
             f"{number_of(len(seeds), 'seed')}, {number_of(len(candidates), 'candidate')}, {len(passed):,} "
-            "passed all gates"
+            "passed all filters"
         )
         records = in_order_of_ids(map(self._record, passed))
         turned_away = (_rejected(one) for one in candidates if one.rejection is not None)
@@ -167,8 +167,8 @@ class RewriteRun:
             ) from error
 
     def _candidates(self, seeds: Sequence[ToxicSeed], counts: Counter[str]) -> Iterator[RewriteCandidate]:
-        """Every candidate with its gate's decision, in the order of the seeds."""
-        gates = LocalGates(self.settings.gates, seeds)
+        """Every candidate with its filter's decision, in the order of the seeds."""
+        filters = LocalFilters(self.settings.filters, seeds)
         # Batch files come back after hours: then all seeds are one batch.
         size = len(seeds) if self.settings.writer.batch_folder else self.settings.batch
         with tqdm(desc="rewrite", total=len(seeds), unit="seed", disable=None) as bar:
@@ -178,7 +178,7 @@ class RewriteRun:
                 failures = [one.failure for one in written if one.failure]
                 counts["requests_without_answer"] += len(failures)
                 self._last_failure = failures[-1] if failures else self._last_failure
-                yield from self._moderated(gates.judged(batch, written))
+                yield from self._moderated(filters.judged(batch, written))
                 bar.update(len(batch))
 
     def _write(self, seeds: Sequence[ToxicSeed]) -> list[Written]:
@@ -244,7 +244,7 @@ class RewriteRun:
 def _rejected(one: RewriteCandidate) -> dict[str, Any]:
     assert one.rejection is not None
     named = {"prompt_id": one.prompt_id, "prompt": one.prompt, "seed_id": one.seed.id}
-    return {**named, **asdict(one.rejection), "votes": _cast(one.votes)}
+    return {**named, **one.rejection.row(), "votes": _cast(one.votes)}
 
 
 def _cast(votes: Sequence[Vote]) -> list[dict[str, str]]:

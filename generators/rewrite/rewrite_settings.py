@@ -9,18 +9,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from generators.adversary.adversary import WriterSettings
-from generators.gates.form import FormSettings
-from generators.gates.moderation import ENSEMBLE, ModerationSettings
-from generators.gates.novelty import NoveltySettings
+from generators.prompt_filters.form import FormSettings
+from generators.prompt_filters.moderation import ENSEMBLE, ModerationSettings
+from generators.prompt_filters.novelty import NoveltySettings
 from generators.refresh.refresh_settings import LabellerSettings
 from generators.rewrite.toxic_seeds import ToxicSeedSettings
-from generators.settings import assigned, checked, merge, read_settings
+from generators.settings import assigned, checked, merge, read_settings, with_filters
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
 
 
-class RewriteGateSettings(BaseModel, frozen=True, extra="forbid"):
-    """The gates that need no model."""
+class RewriteFilterSettings(BaseModel, frozen=True, extra="forbid"):
+    """The filters that need no model."""
 
     form: FormSettings = FormSettings()
     novelty: NoveltySettings = NoveltySettings()
@@ -36,14 +36,16 @@ class RewriteSettings(BaseModel):
 
     seeds: ToxicSeedSettings
     writer: WriterSettings = WriterSettings()
-    gates: RewriteGateSettings = RewriteGateSettings()
+    filters: RewriteFilterSettings = RewriteFilterSettings()
     moderation: ModerationSettings = ModerationSettings(judges=ENSEMBLE)
-    targets: tuple[TargetSettings, ...] = Field((), description="models that are asked what passed the gates")
+    targets: tuple[TargetSettings, ...] = Field(
+        (), description="models that are asked what passed the filters"
+    )
     labeller: LabellerSettings = LabellerSettings()
     min_rejections: int = Field(
         1, ge=1, description="of the targets, so many refuse what goes into the hard subset"
     )
-    batch: int = Field(64, ge=1, description="seeds that are rewritten, gated and voted on at a time")
+    batch: int = Field(64, ge=1, description="seeds that are rewritten, filtered and voted on at a time")
     chunk_size: int = Field(256, ge=1, description="prompts per call of a target's backend")
 
     @model_validator(mode="after")
@@ -67,8 +69,8 @@ def load_rewrite(
     Raises:
         OverbenchError: names the setting, what was expected and what came.
     """
-    merged = merge({"seeds": {}}, {} if file is None else read_settings(file))
-    return checked(RewriteSettings, merge(merge(merged, overrides), assigned(assignments)))
+    merged = merge({"seeds": {}}, {} if file is None else with_filters(read_settings(file)))
+    return checked(RewriteSettings, merge(merge(merged, overrides), with_filters(assigned(assignments))))
 
 
 def target_from_words(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What targets say to the prompts that passed the gates: asked through lm-eval's backends, each once.
+"""What targets say to the prompts that passed the filters: asked through lm-eval's backends, each once.
 
 A reply is on file as soon as its chunk has come; a run that was killed asks for the rest only.
 """

@@ -199,7 +199,7 @@ def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -
     if found is None:
         return None
     told = found.model_dump(mode="json")
-    run = out / REFRESHES / f"{target.name}-{hashed({**found.shaping(), **server_of(target)})}"
+    run = out / REFRESHES / f"{target.name}-{hashed({**found.identity(), **server_of(target)})}"
     words = [sys.executable, "-m", "overbench.cli", "refresh", str(run.with_name(f"{run.name}.yaml"))]
     return CampaignJob(
         key=f"refresh-{run.name}",
@@ -231,7 +231,7 @@ def mark_refreshed(run: Path) -> None:
         OSError: it can't be written.
     """
     if not (run / "data" / ACCEPTED_NAME).is_file():
-        raise OverbenchError(f"No prompt passed all gates. Why: overbench status {run}")
+        raise OverbenchError(f"No prompt passed all filters. Why: overbench status {run}")
     with whole_file(run / REFRESHED):
         pass
 

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from generators.refresh.presets import PRESETS
 from generators.refresh.refresh_settings import LabellerSettings, PriceSettings, RefreshSettings
-from generators.settings import checked, merge, read_settings
+from generators.settings import checked, merge, read_settings, with_filters
 from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError
@@ -246,7 +246,7 @@ class CampaignSettings(SettingsPart):
             raise OverbenchError(
                 f"refresh_preset: expected one of {', '.join(PRESETS)}, got {self.refresh_preset!r}."
             )
-        given = merge(self.refresh, own)
+        given = merge(with_filters(self.refresh), with_filters(own))
         labeller = {} if "labeller" in given else {"labeller": self.labeller.model_dump()}
         settings = merge({**PRESETS[self.refresh_preset], **labeller}, given)
         return checked(

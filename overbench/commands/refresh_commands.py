@@ -137,12 +137,12 @@ def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:
     if exported.folder is None:
         most = f" Turned away: {', '.join(turned_away[:3])}." if turned_away else ""
         typer.echo(
-            f"{folder}: nothing to evaluate on yet, since no prompt has passed all gates and been answered "
+            f"{folder}: nothing to evaluate on yet, since no prompt has passed all filters and been answered "
             f"by the target.{most} More: overbench status {folder}"
         )
         return
     typer.echo(
-        f"{folder}: {number_of(exported.accepted, 'prompt')} passed all gates, and the target refuses "
+        f"{folder}: {number_of(exported.accepted, 'prompt')} passed all filters, and the target refuses "
         f"{exported.verified:,}. In {exported.folder}"
     )
     if exported.verified:
@@ -171,8 +171,8 @@ def _stage(name: str, does: str) -> Callable[[Path], None]:
 
 label = _stage("label", "Ask the target the seed prompts and label its replies.")
 train = _stage("train", "Train the next round's detector.")
-generate = _stage("generate", "Have the adversary write, and pass what it writes through the gates.")
-verify = _stage("verify", "Ask the target what passed the gates.")
+generate = _stage("generate", "Have the adversary write, and pass what it writes through the filters.")
+verify = _stage("verify", "Ask the target what passed the filters.")
 
 
 def attribute(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from generators.gates.moderation import VoterSettings, ensemble_warnings
+from generators.prompt_filters.moderation import VoterSettings, ensemble_warnings
 from generators.rewrite.rewrite import HARD_NAME, REWRITTEN_NAME, RewriteRun, plan_lines
 from generators.rewrite.rewrite_settings import RewriteSettings, load_rewrite, target_from_words
 from overbench.commands.options import Given, offers
@@ -56,7 +56,7 @@ def rewrite(
         list[str] | None,
         typer.Option(
             "--targets",
-            help="A model that is asked what passed the gates: lm-eval's model arguments; before them a "
+            help="A model that is asked what passed the filters: lm-eval's model arguments; before them a "
             "model type other than hf and a colon. May be repeated.",
         ),
     ] = None,

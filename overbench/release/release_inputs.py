@@ -40,7 +40,7 @@ from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.tables import SUFFIXES
 
 Which = Literal["accepted", "verified"]
-"""Of a refresh run: every prompt that passed its gates, or those that its target refused as well."""
+"""Of a refresh run: every prompt that passed its filters, or those that its target refused as well."""
 
 OUTCOME_TABLE: Final = "outcome table"
 """What ``sources`` calls one."""

@@ -21,8 +21,8 @@ class AggregateSettings(BaseModel):
     )
     prompts: Which = Field(
         "accepted",
-        description="Of a refresh run, every prompt that passed its gates (the fair base of a rate), or only "
-        "the verified ones, which its target refuses (as in the paper).",
+        description="Of a refresh run, every prompt that passed its filters (the fair base of a rate), or "
+        "only the verified ones, which its target refuses (as in the paper).",
     )
     min_rejections: int = Field(
         5,
@@ -50,8 +50,8 @@ class AggregateSettings(BaseModel):
         0.8,
         gt=0,
         le=1,
-        description="Jaccard similarity from which two prompts are near duplicates, as in the novelty gate; "
-        "1 keeps all but those that differ in the frame's words alone.",
+        description="Jaccard similarity from which two prompts are near duplicates, as in the novelty "
+        "filter; 1 keeps all but those that differ in the frame's words alone.",
     )
     aliases: tuple[str, ...] = Field(
         (), description="'LONG NAME=short name' of a target, or '...=short@checkpoint'."

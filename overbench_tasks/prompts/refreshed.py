@@ -71,7 +71,7 @@ def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
     """The refreshed prompts of ``target``: a name as :func:`target_name` gives it, or its folder's.
 
     ``file_name`` is :data:`REFRESHED_NAME`, the prompts that the target itself refuses, or
-    :data:`ACCEPTED_NAME`, all that passed the gates.
+    :data:`ACCEPTED_NAME`, all that passed the filters.
 
     Raises:
         OverbenchError: no target, or no prompts for it; lists near matches and says how to

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from generators.adversary.adversary import Adversary, AdversarySettings, Job
 from generators.categories.category_judge import CategoryJudgeSettings, judge_categories
-from generators.gates.moderation import ModerationSettings, Moderator, VoterSettings
+from generators.prompt_filters.moderation import ModerationSettings, Moderator, VoterSettings
 from overbench_tasks.chat.endpoint import EndpointSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.judge import Judge, JudgeSettings

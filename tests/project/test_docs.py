@@ -17,7 +17,7 @@ from overbench_tasks.labellers.judge import JudgeSettings
 FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests", "benchmarks")
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 STAND_FOR_ANY = {
-    "generators/gates/NAME.py",
+    "generators/prompt_filters/NAME.py",
     "overbench/report/sections/NAME.py",
     "overbench/report/stats/NAME.py",
     "overbench_tasks/labellers/NAME.py",

@@ -65,7 +65,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
 # its own row.
 GENERATORS: tuple[tuple[str, ...], ...] = (
     ("generators", "near_duplicates", "settings", "words"),
-    ("seeds", "detector", "attribution", "adversary", "gates", "categories", "targets", "models"),
+    ("seeds", "detector", "attribution", "adversary", "prompt_filters", "categories", "targets", "models"),
     ("refresh",),
     ("rewrite",),
 )

@@ -16,7 +16,7 @@ from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, WordScore
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import Example
-from generators.gates.moderation import Vote
+from generators.prompt_filters.moderation import Vote
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.refresh.run import Run
 from generators.refresh.store import Store

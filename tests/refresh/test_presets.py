@@ -76,8 +76,8 @@ def test_a_run_with_the_papers_settings_comes_to_its_end(
         assert not set(run.target.asked) & {seed.prompt for seed in generation}
         assert store.prompts("explored") == []
         assert all(job.examples == () for job in run.adversary.asked)
-        gates = {gate for gate, reason in store.decisions() if reason not in ("exact", "normalised")}
-        assert gates <= {"", "reply", "detector", "moderation"}
+        filters = {name for name, reason in store.decisions() if reason not in ("exact", "normalised")}
+        assert filters <= {"", "reply", "detector", "moderation"}
         first = {job.seed_id for job in run.adversary.asked if job.round == 1}
         assert first & {one.id for one in store.prompts("accepted")}
         assert first & {one.id for one in generation}

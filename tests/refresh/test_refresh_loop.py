@@ -24,7 +24,7 @@ from refresh_fakes import (
 
 from generators.adversary.adversary import BatchPending, Job, Written
 from generators.refresh.estimate import plan_lines
-from generators.refresh.gating import GATES
+from generators.refresh.filtering import FILTERS
 from generators.refresh.loop import refresh
 from generators.refresh.publish import publish
 from generators.refresh.refresh_settings import load
@@ -114,7 +114,7 @@ class TestTheData:
         accepted, rejected = exported(finished), exported(finished, "rejections.jsonl")
         # Each request brings four questions and a piece that is none.
         assert len(rejected) + len(accepted) == 5 * len(finished.store.drawn())
-        assert {row["gate"] for row in rejected} == set(GATES)
+        assert {row["gate"] for row in rejected} == set(FILTERS)
         assert all(row["reason"] for row in rejected)
         assert len({row["id"] for row in accepted}) == len(accepted)
 
@@ -270,19 +270,19 @@ class TestStages:
         self, tmp_path: Path
     ) -> None:
         used = settings(tmp_path).model_dump(mode="json")
-        del used["gates"]["presence"], used["attribution"]["output"]
+        del used["filters"]["presence"], used["attribution"]["output"]
         with Store(tmp_path / "run") as store:
             store.set_fact("settings", used)
             refresh(scripted_run(tmp_path, store), until="label")
-            with pytest.raises(OverbenchError, match=r"gates\.presence\.enabled changed"):
-                scripted_run(tmp_path, store, gates={"presence": {"enabled": False}})
+            with pytest.raises(OverbenchError, match=r"filters\.presence\.enabled changed"):
+                scripted_run(tmp_path, store, filters={"presence": {"enabled": False}})
 
-    def test_gates_can_be_switched_off(self, begin: Begin) -> None:
+    def test_filters_can_be_switched_off(self, begin: Begin) -> None:
         off = {name: {"enabled": False} for name in ("form", "novelty", "presence")}
-        refresh(run := begin(gates=off), until="generate")
+        refresh(run := begin(filters=off), until="generate")
         found = run.store.decisions()
-        assert {gate for gate, _ in found} >= {"", "reply", "detector"}
-        assert {reason for gate, reason in found if gate in off} <= {"exact", "normalised"}
+        assert {name for name, _ in found} >= {"", "reply", "detector"}
+        assert {reason for name, reason in found if name in off} <= {"exact", "normalised"}
 
     def test_each_prompt_is_shown_once_with_its_latest_attribution(self, finished: ScriptedRun) -> None:
         shown = attributed_prompts(finished.store.folder)
@@ -357,11 +357,30 @@ class TestSettings:
         assert (found.rounds.batch, found.rounds.feature_cap) == (5, 3)
         assert load(file, {}, ["rounds.wave=6"]).rounds.batch == 6
 
+    def test_filters_are_read_under_their_earlier_name_with_a_warning(self, file: Path) -> None:
+        file.write_text(f"{LEAST}gates: {{form: {{max_words: 30}}, novelty: {{threshold: 0.5}}}}\n")
+        with pytest.warns(FutureWarning, match=r"The section gates is called filters since 0\.2\.0"):
+            filters = load(file, {}, ["filters.novelty.threshold=0.6"]).filters
+        assert (filters.form.max_words, filters.novelty.threshold) == (30, 0.6)
+        with pytest.warns(FutureWarning, match="gates"):
+            assert load(file, {}, ["gates.form.max_words=40"]).filters.form.max_words == 40
+        file.write_text(f"{LEAST}gates: {{}}\nfilters: {{}}\n")
+        with pytest.raises(OverbenchError, match="both are there"):
+            load(file, {})
+
+    def test_a_campaign_finds_the_folder_of_a_run_from_before_the_filters_had_their_name(
+        self, file: Path
+    ) -> None:
+        file.write_text(LEAST)
+        settings = load(file, {})
+        identity = settings.identity()
+        assert identity["gates"] == settings.shaping()["filters"] and "filters" not in identity
+
     def test_null_in_a_file_is_a_value(self, file: Path) -> None:
-        file.write_text(LEAST + "adversary: {extra_body: {seed: null}}\ngates: {form: {language: null}}")
+        file.write_text(LEAST + "adversary: {extra_body: {seed: null}}\nfilters: {form: {language: null}}")
         found = load(file, {})
         assert found.adversary.extra_body == {"seed": None}
-        assert found.gates.form.language is None
+        assert found.filters.form.language is None
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -1,4 +1,4 @@
-"""The presence gate: does the new prompt really hold the word it was written around?"""
+"""The presence filter: does the new prompt really hold the word it was written around?"""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import unicodedata
 
 from pydantic import BaseModel, Field
 
-from generators.gates.rejection import Rejection
+from generators.prompt_filters.rejection import Rejection
 from generators.words import Form, pool_form
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt
 
 
 class PresenceSettings(BaseModel, frozen=True, extra="forbid"):
-    """Whether there is this gate. Which form of the word counts is the attribution's setting."""
+    """Whether there is this filter. Which form of the word counts is the attribution's setting."""
 
     enabled: bool = Field(True, description="false: a prompt need not hold the word it was written around")
 
@@ -34,7 +34,7 @@ def presence_problem(prompt: str, feature: str, form: Form = "surface") -> Rejec
             neither is what the dictionary lists as a form of its own ("shot" is not "shoot").
 
     Returns:
-        None where the feature is present, else a rejection by the gate ``presence``: ``absent``, or
+        None where the feature is present, else a rejection by the filter ``presence``: ``absent``, or
         ``no_word`` for a feature without a letter or digit.
     """
     found, wanted = words(prompt), words(feature)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.gates.novelty import Novelty, NoveltySettings
-from generators.gates.rejection import Rejection
+from generators.prompt_filters.novelty import Novelty, NoveltySettings
+from generators.prompt_filters.rejection import Rejection
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from generators.adversary.adversary import Written
-from generators.gates.form import form_problem
-from generators.gates.moderation_classifier import Vote
-from generators.gates.novelty import Novelty
-from generators.gates.rejection import Rejection
-from generators.rewrite.rewrite_settings import RewriteGateSettings
+from generators.prompt_filters.form import form_problem
+from generators.prompt_filters.moderation_classifier import Vote
+from generators.prompt_filters.novelty import Novelty
+from generators.prompt_filters.rejection import Rejection
+from generators.rewrite.rewrite_settings import RewriteFilterSettings
 from generators.rewrite.toxic_seeds import ToxicSeed
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
@@ -20,7 +20,7 @@ from overbench_tasks.text import excerpt
 
 @dataclass(frozen=True, slots=True)
 class RewriteCandidate:
-    """One new prompt on its way. ``rejection`` is None as long as no gate has turned it away."""
+    """One new prompt on its way. ``rejection`` is None as long as no filter has turned it away."""
 
     seed: ToxicSeed
     prompt: str
@@ -32,13 +32,13 @@ class RewriteCandidate:
         return prompt_id(self.prompt)
 
 
-class LocalGates:
+class LocalFilters:
     """Form and novelty; the bundled sets and what has passed are known to the latter, of seeds their copies.
 
     A prompt that shares most of its seed's words and none of its harm is just what is wanted.
     """
 
-    def __init__(self, settings: RewriteGateSettings, seeds: Sequence[ToxicSeed]) -> None:
+    def __init__(self, settings: RewriteFilterSettings, seeds: Sequence[ToxicSeed]) -> None:
         self._form = settings.form
         self._novelty = Novelty(settings.novelty)
         self._seeds = {normalised(one.prompt): one.id for one in seeds}

@@ -1,4 +1,4 @@
-"""The benign gate: strict verdicts, strict majorities, and no outage that looks like a rejection."""
+"""The benign filter: strict verdicts, strict majorities, and no outage that looks like a rejection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tiny_classifier import build_detector
 
-from generators.gates.moderation import (
+from generators.prompt_filters.moderation import (
     UNMODERATED,
     ClassifierModel,
     ModerationSettings,
@@ -25,7 +25,7 @@ from generators.gates.moderation import (
     ensemble_warnings,
     parse_vote,
 )
-from generators.gates.moderation_classifier import harm_label
+from generators.prompt_filters.moderation_classifier import harm_label
 from overbench_tasks.errors import OverbenchError
 
 PROMPTS = [f"How do I kill item {n}?" for n in range(6)]

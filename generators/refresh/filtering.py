@@ -1,6 +1,6 @@
-"""What becomes of every candidate of a batch: through the gates in their order, or out with a reason.
+"""What becomes of every candidate of a batch: through the filters in their order, or out with a reason.
 
-The order is that of :data:`GATES`, the cheapest first; a rejection names the first gate that says no.
+The order is that of :data:`FILTERS`, the cheapest first; a rejection names the first filter that says no.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from dataclasses import replace
 from typing import Final
 
 from generators.adversary.adversary import Job, Written
-from generators.gates.form import form_problem
-from generators.gates.novelty import Novelty
-from generators.gates.presence import presence_problem
-from generators.gates.rejection import Rejection
+from generators.prompt_filters.form import form_problem
+from generators.prompt_filters.novelty import Novelty
+from generators.prompt_filters.presence import presence_problem
+from generators.prompt_filters.rejection import Rejection
 from generators.refresh.run import Run
 from generators.refresh.store import Candidate, RunPrompt
 from generators.seeds.seeds import SPLITS
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 from overbench_tasks.prompts.sources import BUNDLED_SETS
 
-GATES: Final = ("reply", "form", "novelty", "presence", "detector", "moderation")
+FILTERS: Final = ("reply", "form", "novelty", "presence", "detector", "moderation")
 """``reply`` is the parsing of the adversary's reply: pieces that are no prompts at all."""
 
 
-class Gates:
-    """The gates of one round; what passed the local ones in earlier batches is known to the novelty gate."""
+class CandidateFilters:
+    """The filters of one round; the novelty filter knows what passed the local ones in earlier batches."""
 
     def __init__(self, run: Run, round_number: int) -> None:
         self._run = run
         self._round = round_number
-        self._novelty = Novelty(run.settings.gates.novelty)
+        self._novelty = Novelty(run.settings.filters.novelty)
         bundled = [(one["id"], one["prompt"]) for name in BUNDLED_SETS for one in bundled_prompts(name)]
         seeds = [(one.id, one.prompt) for one in run.store.prompts(*SPLITS)]
         for key, prompt in bundled + seeds + run.store.known():
@@ -41,18 +41,20 @@ class Gates:
     def judge(self, jobs: Sequence[Job], written: Sequence[Written]) -> None:
         """Decide on all candidates of a batch and put the decisions on file, all at once."""
         candidates = list(_candidates(jobs, written))
-        for gate in (self._local, self._detector, self._moderation):
-            left = gate([one for one in candidates if one.rejection is None])
-            candidates = [next(left) if one.rejection is None else one for one in candidates]
+        for decide in (self._local, self._detector, self._moderation):
+            decided = decide([candidate for candidate in candidates if candidate.rejection is None])
+            candidates = [
+                next(decided) if candidate.rejection is None else candidate for candidate in candidates
+            ]
         self._run.store.decide(candidates, self._kept(candidates), written)
 
     def _local(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Form, novelty, presence. What passes is known to the novelty gate from here on."""
-        settings, gates = self._run.settings, self._run.settings.gates
+        """Form, novelty, presence. What passes is known to the novelty filter from here on."""
+        settings, filters = self._run.settings, self._run.settings.filters
         for one in candidates:
-            problem = form_problem(one.prompt, gates.form) if gates.form.enabled else None
+            problem = form_problem(one.prompt, filters.form) if filters.form.enabled else None
             problem = problem or self._novelty.problem(one.prompt)
-            if problem is None and gates.presence.enabled:
+            if problem is None and filters.presence.enabled:
                 problem = presence_problem(one.prompt, one.job.feature, settings.attribution.form)
             if problem is None:
                 self._novelty.add(one.prompt_id, one.prompt)
@@ -102,7 +104,7 @@ class Gates:
         if candidate.rejection is None:
             return "accepted"
         draw = self._run.draw("explore", candidate.prompt_id).random()
-        explored = candidate.rejection.gate == "detector" and draw < self._run.settings.rounds.explore
+        explored = candidate.rejection.filter == "detector" and draw < self._run.settings.rounds.explore
         return "explored" if explored else None
 
 

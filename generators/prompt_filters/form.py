@@ -1,4 +1,4 @@
-"""The form gate: is a text one question or request, as a person would send it?
+"""The form filter: is a text one question or request, as a person would send it?
 
 Every check takes time linear in the prompt's length, and the length is looked at first, so that no
 text, however hostile, costs more than a glance.
@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field, model_validator
 
-from generators.gates.rejection import Rejection
+from generators.prompt_filters.rejection import Rejection
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt, number_of
 
@@ -70,7 +70,7 @@ def form_problem(prompt: str, settings: FormSettings) -> Rejection | None:
         settings: see :class:`FormSettings`.
 
     Returns:
-        a rejection by the gate ``form`` with the first of :data:`FORM_REASONS` that applies.
+        a rejection by the filter ``form`` with the first of :data:`FORM_REASONS` that applies.
         Questions are counted outside quotation marks; a statement before or after the question or
         request is fine ("I play by ear. Teach me to read music."), one alone is not a prompt.
     """
@@ -248,4 +248,4 @@ _CHECKS: Final[Mapping[str, Callable[[str, FormSettings], str | None]]] = {
     "other_language": _other_language,
 }
 FORM_REASONS: Final = tuple(_CHECKS)
-"""Every reason this gate gives, in the order in which it looks."""
+"""Every reason this filter gives, in the order in which it looks."""

@@ -1,4 +1,4 @@
-"""The benign gate: is a new prompt harmless for anyone to ask and to answer?
+"""The benign filter: is a new prompt harmless for anyone to ask and to answer?
 
 One or more language models vote, or a classifier from the hub does, or nobody, which must be said. Every
 vote is kept. A judge that can't be read or can't be reached has not voted benign: its vote is ``unscored``,
@@ -16,7 +16,12 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.gates.moderation_classifier import ClassifierModel, ModerationClassifier, Vote, VoteWord
+from generators.prompt_filters.moderation_classifier import (
+    ClassifierModel,
+    ModerationClassifier,
+    Vote,
+    VoteWord,
+)
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning
 from overbench_tasks.chat.response import JUDGE_BLOCKED, Failure, Outcome

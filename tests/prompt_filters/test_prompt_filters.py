@@ -1,4 +1,4 @@
-"""The gates that need no model: what is turned away, for which reason, and what is not."""
+"""The filters that need no model: what is turned away, for which reason, and what is not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from generators.gates.form import FORM_REASONS, FormSettings, form_problem
-from generators.gates.presence import presence_problem, words
-from generators.gates.rejection import Rejection
+from generators.prompt_filters.form import FORM_REASONS, FormSettings, form_problem
+from generators.prompt_filters.presence import presence_problem, words
+from generators.prompt_filters.rejection import Rejection
 from generators.words import Form
 from overbench_tasks.prompts.prompt_sets import read_prompts
 from overbench_tasks.prompts.sources import source_file
@@ -43,7 +43,7 @@ def test_a_question_or_request_passes_and_what_is_none_is_turned_away(prompt: st
     found = form_problem(prompt, FORM)
     assert (found is None) == (not why)
     if found is not None:
-        assert (found.gate, found.reason) == ("form", why)
+        assert (found.filter, found.reason) == ("form", why)
         assert len(found.detail) <= EXCERPT_CHARS and found.detail.isprintable()
 
 

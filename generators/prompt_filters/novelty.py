@@ -1,11 +1,11 @@
-"""The novelty gate: is a prompt new to the run, to its seeds and to the bundled sets?"""
+"""The novelty filter: is a prompt new to the run, to its seeds and to the bundled sets?"""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from generators.gates.rejection import Rejection
 from generators.near_duplicates import DuplicateFinder
+from generators.prompt_filters.rejection import Rejection
 from overbench_tasks.prompts import normalised
 from overbench_tasks.text import excerpt
 
@@ -54,7 +54,7 @@ class Novelty:
         """Which known prompt this one repeats, or None. Changes nothing.
 
         Returns:
-            a rejection by the gate ``novelty`` with one of three reasons: ``exact`` (character
+            a rejection by the filter ``novelty`` with one of three reasons: ``exact`` (character
             by character), ``normalised`` (:func:`~overbench_tasks.prompts.normalised`) or
             ``near_duplicate``. Its detail is the identity of the nearest prompt that was found, for a
             near duplicate after the similarity; of equally near ones the first that was added.

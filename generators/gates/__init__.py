@@ -1,1 +1,0 @@
-"""The gates between a new prompt and the data: form, novelty, presence, detector, moderation."""
