@@ -25,14 +25,15 @@ from overbench.release.build import (
     drop_refused_by_none,
     hard_targets,
     keep_all,
-    open_database,
     read_prompts,
 )
-from overbench.release.cells import read_verdicts
+from overbench.release.cells import join_verdicts
+from overbench.release.database import Database, open_database
 from overbench.release.paired_prompts import check_pairs, settle_pairs
 from overbench.release.release_inputs import (
     Log,
     PromptSource,
+    ReleaseInputs,
     apart,
     find_logs,
     find_source,
@@ -117,14 +118,13 @@ def aggregate(
     try:
         (partial / "work").mkdir(parents=True)
         with open_database(partial / "work", engine) as connection:
+            inputs = ReleaseInputs(
+                sources=sources, logs=logs, targets=targets, labelled_by=labelled_by, aliases=aliases
+            )
             work = Workspace(
-                connection,
-                settings,
-                sources,
-                logs,
-                aliases,
-                targets,
-                labelled_by,
+                database=Database(connection),
+                inputs=inputs,
+                settings=settings,
                 category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
                 notes=[
@@ -144,7 +144,7 @@ def aggregate(
                 check_pairs(work)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
             hard_targets(work)  # a name of nobody is told before the long part
-            read_verdicts(work, say)
+            join_verdicts(work, say)
             drop_near_duplicates(work, say)
             drop_refused_by_none(work, say)
             if work.has_pairs:
@@ -230,20 +230,17 @@ def release_of_logs(
     try:
         (folder / "work").mkdir(parents=True)
         with open_database(folder / "work", EngineSettings()) as connection:
-            work = Workspace(
-                connection,
-                AggregateSettings(),
-                sources,
-                logs,
-                Aliases(),
-                targets,
-                labelled_by,
-                beside,
-                earlier_stands=True,
-                quoting=True,
+            inputs = ReleaseInputs(
+                sources=sources,
+                logs=logs,
+                targets=targets,
+                labelled_by=labelled_by,
+                beside=beside,
+                sources_first=True,
             )
+            work = Workspace(Database(connection), inputs)
             read_prompts(work, lambda line: None)
-            read_verdicts(work, lambda line: None)
+            strangers = join_verdicts(work, lambda line: None, quoting=True)
             keep_all(work)
             if work.has_pairs:
                 settle_pairs(work, lambda line: None)
@@ -256,14 +253,14 @@ def release_of_logs(
                 write_unsafe(work, folder, "")
                 write_matrix(work, folder)
             facts = earlier.facts if earlier else {"name": "logs", "version": "", "counts": work.counts}
-            return LoggedRelease(Release(folder, facts), _quotes(work), work.strangers)
+            return LoggedRelease(Release(folder, facts), _quotes(work), strangers)
     except OSError as error:
         raise OverbenchError(f"{folder} cannot be written: {error}. Make room, or set TMPDIR.") from error
 
 
 def _quotes(work: Workspace) -> dict[tuple[str, str], str]:
-    names = list(work.targets)
-    rows = work.connection.execute(
+    names = list(work.inputs.targets)
+    rows = work.database.connection.execute(
         "SELECT id, target, quote FROM quotes JOIN prompts USING (number)"
     ).fetchall()
     return {(identity, names[target]): quote for identity, target, quote in rows}
