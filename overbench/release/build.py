@@ -138,11 +138,12 @@ def read_prompts(work: Workspace, say: Say) -> None:
 
 
 def keep_all(work: Workspace) -> None:
-    """Fill ``kept`` and ``kept_unsafe`` with all prompts."""
+    """Fill ``kept`` and ``kept_unsafe`` with all prompts, and ``hard`` with none."""
     for table, join in _SIDES.items():
         work.database.connection.execute(
             f"CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)"
         )
+    work.database.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
 
 
 def drop_near_duplicates(work: Workspace, say: Say) -> None:

@@ -58,8 +58,8 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     choosing = choose_hard(work, say)
     data_version = f"{name} {work.settings.version}"
     _write_prompts(work, folder, data_version)
-    write_unsafe(work, folder, data_version)
-    write_matrix(work, folder)
+    _write_unsafe(work, folder, data_version)
+    _write_matrix(work, folder)
     if unreadable := work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0):
         work.notes.append(
             f"Filed by keywords: {number_of(unreadable, 'prompt')} on which the category judge did not "
@@ -121,46 +121,45 @@ def _public_settings(work: Workspace) -> dict[str, Any]:
     return settings
 
 
-def write_logged(work: Workspace, folder: Path, *, filed: bool = True) -> None:
-    """The tables of a release of logs or runs alone: all prompts are kept.
-
-    Args:
-        filed: whether they keep the categories that they have; else those without one are filed by keywords.
-    """
-    work.database.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
-    _write_prompts(work, folder, "", filed=filed)
-    write_unsafe(work, folder, "")
-    write_matrix(work, folder)
-
-
-def write_unsafe(work: Workspace, folder: Path, data_version: str) -> None:
+def _write_unsafe(work: Workspace, folder: Path, data_version: str) -> None:
     """``unsafe.parquet`` and ``unsafe_matrix.parquet``, where there are unsafe prompts.
 
     Their categories are those of the sources: ours are of what only seems harmful.
     """
     if work.database.number("SELECT count(*) FROM kept_unsafe"):
-        query = _prompt_rows(work, "kept_unsafe")
-        schema = arrow_schema(PROMPT_COLUMNS | more_columns(work, "kept_unsafe"))
+        schema = prompt_schema(work, "kept_unsafe")
         with _parquet(folder / UNSAFE_FILE, schema) as prompts:
-            for batch in _arrow(work.database.connection, query):
-                prompts.write_table(_prompt_table(work, batch, data_version, schema, filed=True))
+            for table, _ in prompt_tables(work, "kept_unsafe", data_version, schema, filed=True):
+                prompts.write_table(table)
         _write_cells(work, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
 
 
-def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: bool = False) -> None:
-    """``overbench.parquet`` and ``overbench_hard.parquet``; counts the categories in ``work.shares``.
+def _write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
+    """``overbench.parquet`` and ``overbench_hard.parquet``; counts the categories in ``work.shares``."""
+    schema = prompt_schema(work, "kept")
+    with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
+        for table, is_hard in prompt_tables(work, "kept", data_version, schema):
+            prompts.write_table(table)
+            hard.write_table(table.filter(is_hard))
+            work.shares.update(zip(table["category"].to_pylist(), is_hard.to_pylist(), strict=True))
+
+
+def prompt_schema(work: Workspace, kept: str) -> pyarrow.Schema:
+    """The columns of the prompts that a table of numbers keeps."""
+    return arrow_schema(PROMPT_COLUMNS | more_columns(work, kept))
+
+
+def prompt_tables(
+    work: Workspace, kept: str, data_version: str, schema: pyarrow.Schema, *, filed: bool = False
+) -> Iterator[tuple[pyarrow.Table, pyarrow.Array]]:
+    """These prompts by id, a batch at a time, each with which of them are hard.
 
     Args:
-        filed: whether the prompts have their categories already.
+        filed: whether they keep the categories that they have; else those without one are filed by a judge
+            or by keywords.
     """
-    schema = arrow_schema(PROMPT_COLUMNS | more_columns(work, "kept"))
-    query = _prompt_rows(work, "kept")
-    with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
-        for batch in _arrow(work.database.connection, query):
-            table = _prompt_table(work, batch, data_version, schema, filed=filed)
-            prompts.write_table(table)
-            hard.write_table(table.filter(batch["hard"]))
-            work.shares.update(zip(table["category"].to_pylist(), batch["hard"].to_pylist(), strict=True))
+    for batch in _arrow(work.database.connection, _prompt_rows(work, kept)):
+        yield _prompt_table(work, batch, data_version, schema, filed=filed), batch["hard"]
 
 
 def _prompt_rows(work: Workspace, kept: str) -> str:
@@ -233,7 +232,7 @@ def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.ListArray.from_arrays(offsets, names.take(lists.flatten()))
 
 
-def write_matrix(work: Workspace, folder: Path) -> None:
+def _write_matrix(work: Workspace, folder: Path) -> None:
     """``matrix.parquet`` and ``targets.parquet``."""
     import pyarrow
 
