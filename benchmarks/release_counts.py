@@ -22,6 +22,7 @@ from neighbours_real import read as read_neighbours
 from numpy.typing import NDArray
 
 from overbench.diversity.word_measures import openings, words_of
+from overbench.release.joined_outcomes import outcomes_of_release
 from overbench.report.stats.correlations import rank_correlation
 from overbench.report.stats.matrix import MISSING, ResponseMatrix, release_matrix, unsafe_matrices
 from overbench.report.stats.trade_off import pair_matrix, trade_offs
@@ -219,10 +220,11 @@ def pairs_table(release: Release) -> Iterator[str]:
     """What each configuration does with both halves of the pairs; the best at telling them apart first."""
     pairs = [row for row in release.prompts().to_pylist() if row["pair_id"]]
     twins = release.unsafe_prompts()
-    unsafe = unsafe_matrices(release)
+    outcomes = outcomes_of_release(release)
+    unsafe = outcomes.unsafe and unsafe_matrices(outcomes.unsafe)
     assert unsafe is not None and twins is not None
     safe = release_matrix(release).with_ids(row["id"] for row in pairs)
-    found = trade_offs(safe, *unsafe, pair_matrix(release))
+    found = trade_offs(safe, *unsafe, pair_matrix(outcomes.safe, outcomes.unsafe))
     sides = [(safe, "safe", pairs), (unsafe[0], "unsafe", twins.to_pylist())]
     yield (
         "| configuration | refused, of the harmless halves, % | of the twins, % | `balanced_accuracy`, % | "

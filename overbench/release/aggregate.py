@@ -1,4 +1,4 @@
-"""From refresh runs and lm-eval logs to a release: for people (``overbench aggregate``), or for a report.
+"""From refresh runs and lm-eval logs to a release: ``overbench aggregate``.
 
     sources -> records -> prompts (one per text)                                          build
     logs, runs, earlier releases -> verdicts -> cells (one per prompt and target)         cells
@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,28 +22,25 @@ from overbench.release.build import (
     drop_near_duplicates,
     drop_refused_by_none,
     hard_targets,
-    keep_all,
-    open_database,
     read_prompts,
 )
-from overbench.release.cells import read_verdicts
+from overbench.release.cells import join_verdicts
+from overbench.release.database import Database, open_database
 from overbench.release.paired_prompts import check_pairs, settle_pairs
 from overbench.release.release_inputs import (
-    Log,
-    PromptSource,
+    ReleaseInputs,
     apart,
     find_logs,
     find_source,
     notes_on_parts,
     one_labeller,
     outcome_source,
-    release_source,
 )
 from overbench.release.release_settings import AggregateSettings, EngineSettings
-from overbench.release.write_release import write_logged, write_matrix, write_release, write_unsafe
+from overbench.release.write_release import write_release
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
-from overbench_tasks.outcomes.release_files import CHECKSUMS_FILE, HARD_FILE, PROMPTS_FILE, Release
+from overbench_tasks.outcomes.release_files import CHECKSUMS_FILE
 from overbench_tasks.outcomes.target_configs import joined
 from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.tables import sha256_of
@@ -117,14 +112,13 @@ def aggregate(
     try:
         (partial / "work").mkdir(parents=True)
         with open_database(partial / "work", engine) as connection:
+            inputs = ReleaseInputs(
+                sources=sources, logs=logs, targets=targets, labelled_by=labelled_by, aliases=aliases
+            )
             work = Workspace(
-                connection,
-                settings,
-                sources,
-                logs,
-                aliases,
-                targets,
-                labelled_by,
+                database=Database(connection),
+                inputs=inputs,
+                settings=settings,
                 category_judge=category_judge,
                 workers=engine.threads or os.cpu_count() or 1,
                 notes=[
@@ -144,7 +138,7 @@ def aggregate(
                 check_pairs(work)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
             hard_targets(work)  # a name of nobody is told before the long part
-            read_verdicts(work, say)
+            join_verdicts(work, say)
             drop_near_duplicates(work, say)
             drop_refused_by_none(work, say)
             if work.has_pairs:
@@ -175,95 +169,3 @@ def _put_in_place(partial: Path, out: Path) -> None:
         out.rename(old)
     partial.rename(out)
     shutil.rmtree(old, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class LoggedRelease:
-    """A release of logs, and what a release does not hold.
-
-    Attributes:
-        quotes: (id, target) -> the beginning of a refused reply, of each cell that has one in the logs.
-        strangers: task -> replies to prompts that the release does not have.
-    """
-
-    release: Release
-    quotes: dict[tuple[str, str], str]
-    strangers: Counter[str]
-
-
-def release_of_logs(
-    logs: Sequence[Log],
-    folder: Path,
-    earlier: Release | None = None,
-    outcomes: Sequence[PromptSource] = (),
-    runs: Sequence[PromptSource] = (),
-) -> LoggedRelease:
-    """Join logs into a release.
-
-    Args:
-        logs: at least one, unless there are outcomes or runs.
-        folder: for the release; made where it is missing.
-        earlier: a release whose prompts and cells stand; the logs add the cells that it lacks. None: the
-            prompts are those of the logs, all of them.
-        outcomes: tables that add cells to these prompts; without logs and an earlier release, their prompts.
-        runs: refresh runs whose prompts and replies these are, without logs and an earlier release.
-
-    Raises:
-        OverbenchError: a log cannot be read, or they or the release are labelled by several.
-    """
-    beside: Sequence[PromptSource] = outcomes
-    if earlier is not None:
-        sources = [release_source(earlier, Aliases())]
-    elif runs:
-        sources = list(runs)
-    elif logs:
-        sources = [PromptSource("logs", logs[0].run.file, logs=tuple(logs))]
-    else:
-        sources, beside = list(outcomes), ()
-    labelled_by = one_labeller(sources, logs)
-    targets = joined(
-        [log.target for log in logs] + [target for one in (*outcomes, *runs) for target in one.targets]
-    )
-    if earlier is not None:
-        known = {target.target: target for target in earlier.targets()}
-        targets = known | {name: target for name, target in targets.items() if name not in known}
-    try:
-        (folder / "work").mkdir(parents=True)
-        with open_database(folder / "work", EngineSettings()) as connection:
-            work = Workspace(
-                connection,
-                AggregateSettings(),
-                sources,
-                logs,
-                Aliases(),
-                targets,
-                labelled_by,
-                beside,
-                earlier_stands=True,
-                quoting=True,
-            )
-            read_prompts(work, lambda line: None)
-            read_verdicts(work, lambda line: None)
-            keep_all(work)
-            if work.has_pairs:
-                settle_pairs(work, lambda line: None)
-            if earlier is None:
-                write_logged(work, folder, filed=not runs)
-            else:
-                for name in (PROMPTS_FILE, HARD_FILE):
-                    shutil.copyfile(earlier.folder / name, folder / name)
-                connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
-                write_unsafe(work, folder, "")
-                write_matrix(work, folder)
-            facts = earlier.facts if earlier else {"name": "logs", "version": "", "counts": work.counts}
-            return LoggedRelease(Release(folder, facts), _quotes(work), work.strangers)
-    except OSError as error:
-        raise OverbenchError(f"{folder} cannot be written: {error}. Make room, or set TMPDIR.") from error
-
-
-def _quotes(work: Workspace) -> dict[tuple[str, str], str]:
-    names = list(work.targets)
-    rows = work.connection.execute(
-        "SELECT id, target, quote FROM quotes JOIN prompts USING (number)"
-    ).fetchall()
-    return {(identity, names[target]): quote for identity, target, quote in rows}

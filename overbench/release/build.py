@@ -15,31 +15,24 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from generators.near_duplicates import near_duplicates
+from overbench.release.database import BATCH, Database, chunks
 from overbench.release.prompt_records import PromptRecord, records
-from overbench.release.release_inputs import Log, PromptSource
-from overbench.release.release_settings import AggregateSettings, EngineSettings
+from overbench.release.release_inputs import ReleaseInputs
+from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import MORE_COLUMNS, TOLD_COLUMNS
-from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
-    import duckdb
-    import pyarrow
-
     from generators.categories.category_judge import CategoryJudgeSettings
 
 Say = Callable[[str], None]
-Item = TypeVar("Item")
-BATCH: Final = 50_000
 ALL_TARGETS: Final = "all"
 """What stands for all targets, as those that choose the hard set."""
 
@@ -52,89 +45,29 @@ class Workspace:
     """A release in the making.
 
     Attributes:
-        connection: DuckDB with the tables records, prompts, unsafe_prompts, cells and, at the end, kept and
+        database: with the tables records, prompts, unsafe_prompts, cells and, at the end, kept and
             kept_unsafe.
-        beside: sources whose verdicts count, and whose prompts are not taken.
-        targets: those with a verdict, by name; their number is their place.
-        labelled_by: who labelled all replies but those of outcome tables; None where there are none.
-        earlier_stands: whether the cells of an earlier release go before what is given now, or behind it.
-        quoting: whether to keep replies, for a report.
+        inputs: what it is made of.
         category_judge: who files prompts that come without a category; None: the keywords.
         workers: processes that label replies anew.
         shares: prompts by category and whether they are hard.
-        strangers: replies to prompts that are not ours, by task.
         counts: of every step.
         notes: for people.
     """
 
-    connection: duckdb.DuckDBPyConnection
-    settings: AggregateSettings
-    sources: Sequence[PromptSource]
-    logs: Sequence[Log]
-    aliases: Aliases
-    targets: dict[str, TargetRecord]
-    labelled_by: str | None
-    beside: Sequence[PromptSource] = ()
-    earlier_stands: bool = False
-    quoting: bool = False
+    database: Database
+    inputs: ReleaseInputs
+    settings: AggregateSettings = field(default_factory=AggregateSettings)
     category_judge: CategoryJudgeSettings | None = None
     workers: int = 1
     shares: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    strangers: Counter[str] = field(default_factory=Counter)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
-    def labellers(self) -> list[str | None]:
-        """All who labelled replies; their number is their place. The first labels what is given now."""
-        told = [source for source in (*self.sources, *self.beside) if source.release or source.outcomes]
-        return list(
-            dict.fromkeys([self.labelled_by, *(name for source in told for name in source.labelled_by)])
-        )
-
-    @property
     def has_pairs(self) -> bool:
         """Whether a source tells of pairs."""
-        return bool(self.one("SELECT count(pair_id) FROM prompts"))
-
-    def one(self, query: str) -> int:
-        """The one number that a query gives."""
-        return int(self.connection.execute(query).fetchall()[0][0])
-
-    def batches(self, query: str, parameters: Iterable[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a query, :data:`BATCH` at a time; other queries may run between two of them."""
-        cursor = self.connection.cursor().execute(query, list(parameters))
-        while rows := cursor.fetchmany(BATCH):
-            yield rows
-
-    def insert(self, statement: str, rows: pyarrow.Table) -> None:
-        """Run a statement that reads its rows from the table ``new``."""
-        self.connection.register("new", rows)
-        self.connection.execute(statement)
-        self.connection.unregister("new")
-
-
-def chunks(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The rows, ``size`` at a time."""
-    rows = iter(rows)
-    while chunk := list(islice(rows, size)):
-        yield chunk
-
-
-def open_database(folder: Path, engine: EngineSettings) -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    # In memory, so that nothing is logged; what exceeds the limit is spilled all the same. Results are sorted
-    # where it matters.
-    spilled = str(folder / "spilled")
-    config: dict[str, Any] = {"temp_directory": spilled, "preserve_insertion_order": False}
-    config |= {"threads": engine.threads} if engine.threads else {}
-    try:
-        connection = duckdb.connect(config=config | {"memory_limit": engine.memory_limit})
-    except duckdb.Error as error:
-        raise OverbenchError(f"--memory_limit: expected a size such as 2GB: {error}") from error
-    connection.execute("SET enable_progress_bar = false")
-    return connection
+        return bool(self.database.number("SELECT count(pair_id) FROM prompts"))
 
 
 def read_prompts(work: Workspace, say: Say) -> None:
@@ -146,7 +79,7 @@ def read_prompts(work: Workspace, say: Say) -> None:
     """
     import pyarrow
 
-    connection = work.connection
+    connection = work.database.connection
     connection.execute("""
         CREATE TABLE records (
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
@@ -156,8 +89,8 @@ def read_prompts(work: Workspace, say: Say) -> None:
             reply VARCHAR, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
-    for number, source in enumerate(work.sources):
-        for batch in chunks(records(source, work.aliases), BATCH):
+    for number, source in enumerate(work.inputs.sources):
+        for batch in chunks(records(source, work.inputs.aliases), BATCH):
             by_column = zip(*batch, strict=True)
             columns: dict[str, Any] = dict(zip(PromptRecord._fields, by_column, strict=True))
             columns |= {
@@ -166,7 +99,9 @@ def read_prompts(work: Workspace, say: Say) -> None:
                 "source": [number] * len(batch),
             }
             position += len(batch)
-            work.insert("INSERT INTO records BY NAME FROM new", pyarrow.table(columns, schema=schema))
+            work.database.insert(
+                "INSERT INTO records BY NAME FROM new", pyarrow.table(columns, schema=schema)
+            )
     connection.execute("""
         CREATE TABLE prompts AS
         SELECT (row_number() OVER (ORDER BY id))::INTEGER AS number, * FROM (
@@ -190,24 +125,25 @@ def read_prompts(work: Workspace, say: Say) -> None:
     connection.execute("""
         CREATE TABLE unsafe_prompts AS
         SELECT DISTINCT number FROM records JOIN prompts USING (id) WHERE unsafe""")
-    if both := work.one("""
+    if both := work.database.number("""
         SELECT count(*) FROM (
             SELECT id FROM records GROUP BY id HAVING bool_or(unsafe) AND NOT bool_and(unsafe))"""):
         work.notes.append(
             f"Counted as unsafe: {number_of(both, 'prompt')}, safe in one row and unsafe in another."
         )
-    distinct = work.one("SELECT count(*) FROM prompts")
+    distinct = work.database.number("SELECT count(*) FROM prompts")
     work.counts |= {"read": position, "exact_duplicates": position - distinct}
-    read = f"{number_of(position, 'prompt')} read from {number_of(len(work.sources), 'source')}"
+    read = f"{number_of(position, 'prompt')} read from {number_of(len(work.inputs.sources), 'source')}"
     say(f"{read}, {number_of(distinct, 'different one')}.")
 
 
 def keep_all(work: Workspace) -> None:
-    """Fill ``kept`` and ``kept_unsafe`` with all prompts."""
+    """Fill ``kept`` and ``kept_unsafe`` with all prompts, and ``hard`` with none."""
     for table, join in _SIDES.items():
-        work.connection.execute(
+        work.database.connection.execute(
             f"CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)"
         )
+    work.database.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
 
 
 def drop_near_duplicates(work: Workspace, say: Say) -> None:
@@ -235,22 +171,22 @@ def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:
         SELECT number, prompt FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
             SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
         USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
-    rows = [row for batch in work.batches(query) for row in batch]
+    rows = [row for batch in work.database.batches(query) for row in batch]
     found = near_duplicates([normalised(prompt) for _, prompt in rows], work.settings.near_duplicates)
-    places = [place for place, source in enumerate(work.sources) if source.outcomes]
-    published = work.connection.execute(
+    places = [place for place, source in enumerate(work.inputs.sources) if source.outcomes]
+    published = work.database.connection.execute(
         """SELECT DISTINCT number FROM records JOIN prompts USING (id)
            WHERE list_contains(?::INTEGER[], source)""",
         [places],
     ).fetchall()
     found = sorted({rows[one][0] for one in found}.difference(number for (number,) in published))
     dropped = pyarrow.table({"number": pyarrow.array(found, "int32")})
-    work.insert(
+    work.database.insert(
         f"""CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)
             ANTI JOIN new USING (number)""",
         dropped,
     )
-    return len(found), work.one(f"SELECT count(*) FROM {table}")
+    return len(found), work.database.number(f"SELECT count(*) FROM {table}")
 
 
 def hard_targets(work: Workspace) -> list[str]:
@@ -260,7 +196,7 @@ def hard_targets(work: Workspace) -> list[str]:
     Raises:
         OverbenchError: the settings name a target that is not there.
     """
-    known, given = work.targets, work.settings.hard_targets
+    known, given = work.inputs.targets, work.settings.hard_targets
     if not given:
         return [name for name, target in known.items() if not target.system_instruction]
     if given == (ALL_TARGETS,) and ALL_TARGETS not in known:
@@ -302,12 +238,12 @@ def choose_hard(work: Workspace, say: Say) -> list[str]:
     that refuses most.
     """
     settings, chosen = work.settings, hard_targets(work)
-    checkpoints = list(dict.fromkeys(work.targets[name].checkpoint for name in chosen))
+    checkpoints = list(dict.fromkeys(work.inputs.targets[name].checkpoint for name in chosen))
     places = [
         checkpoints.index(target.checkpoint) if name in chosen else None
-        for name, target in work.targets.items()
+        for name, target in work.inputs.targets.items()
     ]
-    work.connection.execute(
+    work.database.connection.execute(
         """CREATE TABLE hard AS SELECT number FROM (
                SELECT number, sum(share::DOUBLE) AS refusals, max(share::DOUBLE) AS highest
                FROM (SELECT *, list_extract(?::INTEGER[], target + 1) AS checkpoint FROM cells)
@@ -316,7 +252,7 @@ def choose_hard(work: Workspace, say: Say) -> list[str]:
            GROUP BY number HAVING sum(refusals) > ? - 1e-4 AND sum(highest) > ? - 1e-4""",
         [places, settings.min_rejections, checkpoints_needed(settings)],
     )
-    work.counts["hard"] = work.one("SELECT count(*) FROM hard")
+    work.counts["hard"] = work.database.number("SELECT count(*) FROM hard")
     if len(checkpoints) < checkpoints_needed(settings):
         needed = number_of(checkpoints_needed(settings), "different checkpoint")
         say(
@@ -330,22 +266,22 @@ def choose_hard(work: Workspace, say: Say) -> list[str]:
 def drop_refused_by_none(work: Workspace, say: Say) -> None:
     """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
     work.counts["refused_by_none"] = 0
-    if not work.settings.refused_only or not work.targets:
+    if not work.settings.refused_only or not work.inputs.targets:
         return
-    work.connection.execute(
+    work.database.connection.execute(
         """DELETE FROM kept WHERE number IN (
                SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
                HAVING count(*) = ? AND max(share) = 0)""",
-        [len(work.targets)],
+        [len(work.inputs.targets)],
     )
-    kept = work.one("SELECT count(*) FROM kept")
+    kept = work.database.number("SELECT count(*) FROM kept")
     work.counts |= {"refused_by_none": work.counts["kept"] - kept, "kept": kept}
     say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")
 
 
 def matrix_counts(work: Workspace) -> dict[str, int]:
     """Of the kept prompts: how many cells, verdicts and conflicts, and how many are unscored or refused."""
-    [row] = work.connection.execute("""
+    [row] = work.database.connection.execute("""
         SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
                count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
         FROM cells SEMI JOIN kept USING (number)""").fetchall()
@@ -359,7 +295,7 @@ def more_columns(work: Workspace, kept: str) -> dict[str, str]:
     told = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
     counts = ", ".join(f"count({name}) > 0" for name in told)
     query = f"SELECT {counts} FROM prompts SEMI JOIN {kept} USING (number)"
-    [there] = work.connection.execute(query).fetchall()
+    [there] = work.database.connection.execute(query).fetchall()
     found = {name for name, some in zip(told, there, strict=True) if some}
     found |= {"difficulty"} if found and kept == "kept" else set()
     return {name: kind for name, kind in MORE_COLUMNS.items() if name in found}

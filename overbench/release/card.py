@@ -93,8 +93,8 @@ class PromptFigures:
 
 def prompt_figures(work: Workspace) -> PromptFigures:
     """Counted in the kept prompts and their cells."""
-    bare = [number for number, one in enumerate(work.targets.values()) if not one.system_instruction]
-    [row] = work.connection.execute(
+    bare = [number for number, one in enumerate(work.inputs.targets.values()) if not one.system_instruction]
+    [row] = work.database.connection.execute(
         """SELECT count(*) FILTER (round IS NOT NULL), count(*) FILTER (coalesce(refusing, 0) = 0),
                   count(*) FILTER (refusing > 0 AND NOT by_bare)
            FROM prompts SEMI JOIN kept USING (number) LEFT JOIN (
@@ -351,8 +351,8 @@ class Gap:
 
 def find_gaps(work: Workspace) -> list[Gap]:
     """The gaps of every target, also of those that prompts were made for but that nobody asked."""
-    names = list(work.targets)
-    strangers = work.connection.execute(
+    names = list(work.inputs.targets)
+    strangers = work.database.connection.execute(
         """SELECT DISTINCT unnest(source_targets) AS name FROM prompts SEMI JOIN kept USING (number)
            ORDER BY name"""
     ).fetchall()
@@ -362,7 +362,7 @@ def find_gaps(work: Workspace) -> list[Gap]:
 
 
 def _gap(work: Workspace, number: int, name: str) -> Gap:
-    [(missing, unscored)] = work.connection.execute(
+    [(missing, unscored)] = work.database.connection.execute(
         """SELECT count(*) FILTER (label IS NULL), count(*) FILTER (label = 'unscored')
            FROM kept LEFT JOIN (SELECT * FROM cells WHERE target = ?) USING (number)""",
         [number],
@@ -377,7 +377,7 @@ def write_gaps(work: Workspace, folder: Path, found: Sequence[Gap]) -> None:
         if gap.file is not None:
             (folder / GAPS_FOLDER).mkdir(exist_ok=True)
             with (folder / gap.file).open("w", encoding="utf-8", newline="\n") as lines:
-                for identity, prompt in chain.from_iterable(work.batches(_OPEN, [number])):
+                for identity, prompt in chain.from_iterable(work.database.batches(_OPEN, [number])):
                     lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
     (folder / GAPS_FILE).write_text(_gaps(work, found), encoding="utf-8", newline="\n")
 
@@ -397,6 +397,6 @@ def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
     lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
     lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
     for gap in open_gaps:
-        told = how_to_fill(work.targets.get(gap.target), gap.file, work.labelled_by)
+        told = how_to_fill(work.inputs.targets.get(gap.target), gap.file, work.inputs.labelled_by)
         lines += ["", f"## {markdown_line(gap.target)}", "", *told]
     return "\n".join([*lines, ""])

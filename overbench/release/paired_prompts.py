@@ -9,7 +9,7 @@ from overbench_tasks.text import number_of
 
 def check_pairs(work: Workspace) -> None:
     """Raise OverbenchError where more than one harmless or unsafe prompt have the same ``pair_id``."""
-    found = work.connection.execute("""
+    found = work.database.connection.execute("""
         SELECT pair_id, count(*) FILTER (NOT unsafe) AS safe, count(*) FILTER (unsafe) AS unsafe_ones,
                list(prompt ORDER BY number), list_sort(list_distinct(flatten(list(sources))))
         FROM (SELECT *, number IN (FROM unsafe_prompts) AS unsafe FROM prompts WHERE pair_id IS NOT NULL)
@@ -29,12 +29,14 @@ def settle_pairs(work: Workspace, say: Say) -> None:
         f"SELECT pair_id FROM prompts SEMI JOIN {kept} USING (number) GROUP BY pair_id HAVING count(*) = 1"
         for kept in ("kept", "kept_unsafe")
     )
-    work.connection.execute(f"""
+    work.database.connection.execute(f"""
         CREATE TABLE halves AS SELECT number FROM prompts WHERE pair_id IS NOT NULL
         AND pair_id NOT IN (SELECT pair_id FROM ({whole}) WHERE pair_id IS NOT NULL)""")
-    lost = work.one("SELECT count(*) FROM halves WHERE number IN (FROM kept UNION ALL FROM kept_unsafe)")
-    work.connection.execute("UPDATE prompts SET pair_id = NULL WHERE number IN (FROM halves)")
-    work.counts["pairs"] = work.one("SELECT count(DISTINCT pair_id) FROM prompts")
+    lost = work.database.number(
+        "SELECT count(*) FROM halves WHERE number IN (FROM kept UNION ALL FROM kept_unsafe)"
+    )
+    work.database.connection.execute("UPDATE prompts SET pair_id = NULL WHERE number IN (FROM halves)")
+    work.counts["pairs"] = work.database.number("SELECT count(DISTINCT pair_id) FROM prompts")
     say(f"{number_of(work.counts['pairs'], 'pair')} of a harmless and an unsafe prompt.")
     if lost:
         work.notes.append(

@@ -16,7 +16,7 @@ repeats) are another target's: :func:`apart`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -107,6 +107,41 @@ class PromptSource:
         """What the source itself calls the target ``name``."""
         pairs = zip(self.long_names, self.targets, strict=True)
         return [long for long, target in pairs if target.target == name]
+
+
+@dataclass(frozen=True)
+class ReleaseInputs:
+    """All that is joined.
+
+    Attributes:
+        sources: where the prompts come from, those that decide first; their verdicts count too.
+        logs: verdicts on these prompts.
+        targets: those with a verdict, by name; their number is their place.
+        labelled_by: who labelled all replies but those of outcome tables; None where there are none.
+        beside: sources whose verdicts count, and whose prompts are not taken.
+        sources_first: whether the verdicts of the sources go before those of logs and runs, or behind them.
+    """
+
+    sources: Sequence[PromptSource]
+    logs: Sequence[Log]
+    targets: Mapping[str, TargetRecord]
+    labelled_by: str | None
+    aliases: Aliases = field(default_factory=Aliases)
+    beside: Sequence[PromptSource] = ()
+    sources_first: bool = False
+
+    @property
+    def verdict_sources(self) -> list[PromptSource]:
+        """All whose verdicts count, those that count first in front."""
+        return [*self.sources, *self.beside]
+
+    @property
+    def labellers(self) -> list[str | None]:
+        """All who labelled replies; their number is their place. The first labels what is given now."""
+        labelled = [source for source in self.verdict_sources if source.release or source.outcomes]
+        return list(
+            dict.fromkeys([self.labelled_by, *(name for source in labelled for name in source.labelled_by)])
+        )
 
 
 def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], list[str]]:

@@ -35,6 +35,7 @@ from overbench_tasks.outcomes.release_files import (
     arrow_schema,
 )
 from overbench_tasks.outcomes.target_names import public_arguments
+from overbench_tasks.records import LABELS
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.text import number_of
 
@@ -57,8 +58,8 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     choosing = choose_hard(work, say)
     data_version = f"{name} {work.settings.version}"
     _write_prompts(work, folder, data_version)
-    write_unsafe(work, folder, data_version)
-    write_matrix(work, folder)
+    _write_unsafe(work, folder, data_version)
+    _write_matrix(work, folder)
     if unreadable := work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0):
         work.notes.append(
             f"Filed by keywords: {number_of(unreadable, 'prompt')} on which the category judge did not "
@@ -70,9 +71,9 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         "name": name,
         "version": work.settings.version,
         "settings": _public_settings(work),
-        "sources": [{"name": source.name, "kind": source.kind} for source in work.sources],
-        "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.logs],
-        "labelled_by": " + ".join(filter(None, work.labellers)) or None,
+        "sources": [{"name": source.name, "kind": source.kind} for source in work.inputs.sources],
+        "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.inputs.logs],
+        "labelled_by": " + ".join(filter(None, work.inputs.labellers)) or None,
         "counts": work.counts | matrix_counts(work),
         "categories": {
             category: {
@@ -84,7 +85,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
         "gaps": [asdict(gap) for gap in missing],
         "notes": work.notes,
         # Of a release without it, as those of earlier versions, all targets chose the hard set.
-        **({"hard_targets": choosing} if len(choosing) < len(work.targets) else {}),
+        **({"hard_targets": choosing} if len(choosing) < len(work.inputs.targets) else {}),
         **({"columns": list(more)} if (more := more_columns(work, "kept")) else {}),
         "software": {
             "overbench": __version__,
@@ -95,7 +96,7 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
     _write_text(
         folder / CARD_FILE,
-        card(facts, list(work.targets.values()), prompt_figures(work), work.settings.about),
+        card(facts, list(work.inputs.targets.values()), prompt_figures(work), work.settings.about),
     )
     say(f"{number_of(work.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
     for note in work.notes:
@@ -120,51 +121,50 @@ def _public_settings(work: Workspace) -> dict[str, Any]:
     return settings
 
 
-def write_logged(work: Workspace, folder: Path, *, filed: bool = True) -> None:
-    """The tables of a release of logs or runs alone: all prompts are kept.
-
-    Args:
-        filed: whether they keep the categories that they have; else those without one are filed by keywords.
-    """
-    work.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
-    _write_prompts(work, folder, "", filed=filed)
-    write_unsafe(work, folder, "")
-    write_matrix(work, folder)
-
-
-def write_unsafe(work: Workspace, folder: Path, data_version: str) -> None:
+def _write_unsafe(work: Workspace, folder: Path, data_version: str) -> None:
     """``unsafe.parquet`` and ``unsafe_matrix.parquet``, where there are unsafe prompts.
 
     Their categories are those of the sources: ours are of what only seems harmful.
     """
-    if work.one("SELECT count(*) FROM kept_unsafe"):
-        query = _prompt_rows(work, "kept_unsafe")
-        schema = arrow_schema(PROMPT_COLUMNS | more_columns(work, "kept_unsafe"))
+    if work.database.number("SELECT count(*) FROM kept_unsafe"):
+        schema = prompt_schema(work, "kept_unsafe")
         with _parquet(folder / UNSAFE_FILE, schema) as prompts:
-            for batch in _arrow(work.connection, query):
-                prompts.write_table(_prompt_table(work, batch, data_version, schema, filed=True))
+            for table, _ in prompt_tables(work, "kept_unsafe", data_version, schema, filed=True):
+                prompts.write_table(table)
         _write_cells(work, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
 
 
-def _write_prompts(work: Workspace, folder: Path, data_version: str, *, filed: bool = False) -> None:
-    """``overbench.parquet`` and ``overbench_hard.parquet``; counts the categories in ``work.shares``.
+def _write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
+    """``overbench.parquet`` and ``overbench_hard.parquet``; counts the categories in ``work.shares``."""
+    schema = prompt_schema(work, "kept")
+    with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
+        for table, is_hard in prompt_tables(work, "kept", data_version, schema):
+            prompts.write_table(table)
+            hard.write_table(table.filter(is_hard))
+            work.shares.update(zip(table["category"].to_pylist(), is_hard.to_pylist(), strict=True))
+
+
+def prompt_schema(work: Workspace, kept: str) -> pyarrow.Schema:
+    """The columns of the prompts that a table of numbers keeps."""
+    return arrow_schema(PROMPT_COLUMNS | more_columns(work, kept))
+
+
+def prompt_tables(
+    work: Workspace, kept: str, data_version: str, schema: pyarrow.Schema, *, filed: bool = False
+) -> Iterator[tuple[pyarrow.Table, pyarrow.Array]]:
+    """These prompts by id, a batch at a time, each with which of them are hard.
 
     Args:
-        filed: whether the prompts have their categories already.
+        filed: whether they keep the categories that they have; else those without one are filed by a judge
+            or by keywords.
     """
-    schema = arrow_schema(PROMPT_COLUMNS | more_columns(work, "kept"))
-    query = _prompt_rows(work, "kept")
-    with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
-        for batch in _arrow(work.connection, query):
-            table = _prompt_table(work, batch, data_version, schema, filed=filed)
-            prompts.write_table(table)
-            hard.write_table(table.filter(batch["hard"]))
-            work.shares.update(zip(table["category"].to_pylist(), batch["hard"].to_pylist(), strict=True))
+    for batch in _arrow(work.database.connection, _prompt_rows(work, kept)):
+        yield _prompt_table(work, batch, data_version, schema, filed=filed), batch["hard"]
 
 
 def _prompt_rows(work: Workspace, kept: str) -> str:
     """The query of the prompts that a table of numbers keeps, with who answered them."""
-    work.connection.execute(f"""
+    work.database.connection.execute(f"""
         CREATE OR REPLACE TABLE answers AS
         SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
                list_sort(list(target) FILTER (label != 'unscored')) AS answered_by,
@@ -182,7 +182,7 @@ def _prompt_table(
     """Rows of :func:`_prompt_rows` as they are written."""
     import pyarrow
 
-    names = pyarrow.array(list(work.targets), pyarrow.string())
+    names = pyarrow.array(list(work.inputs.targets), pyarrow.string())
     columns = {name: batch[name] for name in batch.schema.names}
     if not filed:
         columns |= _categories(work, batch)
@@ -232,17 +232,17 @@ def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.ListArray.from_arrays(offsets, names.take(lists.flatten()))
 
 
-def write_matrix(work: Workspace, folder: Path) -> None:
+def _write_matrix(work: Workspace, folder: Path) -> None:
     """``matrix.parquet`` and ``targets.parquet``."""
     import pyarrow
 
     _write_cells(work, folder / MATRIX_FILE, "kept")
-    sampled = any(target.decoding for target in work.targets.values())
+    sampled = any(target.decoding for target in work.inputs.targets.values())
     schema = arrow_schema(TARGET_COLUMNS | (DECODING_COLUMN if sampled else {}))
     rows = [
         asdict(one)
         | {"model_args": public_arguments(one.model_args), "label_version": _labellers(work, number)}
-        for number, one in enumerate(work.targets.values())
+        for number, one in enumerate(work.inputs.targets.values())
     ]
     with _parquet(folder / TARGETS_FILE, schema) as targets:
         targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
@@ -251,49 +251,59 @@ def write_matrix(work: Workspace, folder: Path) -> None:
 def _labellers(work: Workspace, target: int) -> str | None:
     """Who labelled a target's cells; without any, who labels what is given."""
     query = "SELECT DISTINCT labeller FROM cells WHERE target = ? ORDER BY ALL"
-    found = work.connection.execute(query, [target]).fetchall()
-    return " + ".join(filter(None, (work.labellers[place] for (place,) in found))) or work.labelled_by
+    places = [place for (place,) in work.database.connection.execute(query, [target]).fetchall()]
+    names = [work.inputs.labellers[place] for place in places]
+    return " + ".join(filter(None, names)) or work.inputs.labelled_by
 
 
 def _write_cells(work: Workspace, file: Path, kept: str) -> None:
-    """The cells of the prompts that a table of numbers keeps."""
+    schema = cell_schema(work, kept)
+    with _parquet(file, schema) as matrix:
+        for table in cell_tables(work, kept, schema):
+            matrix.write_table(table)
+
+
+def cell_schema(work: Workspace, kept: str) -> pyarrow.Schema:
+    """The columns of the cells of the prompts that a table of numbers keeps."""
+    details = f"FROM details SEMI JOIN {kept} USING (number)"
+    unscored = f"FROM cells SEMI JOIN {kept} USING (number) WHERE label = 'unscored'"
+    counts = COUNT_COLUMNS if work.database.number(f"SELECT count(*) FILTER (mixed) {details}") else {}
+    blocks = BLOCK_COLUMNS if work.database.number(f"SELECT count(block) {details}") else {}
+    reason = REASON_COLUMN if work.database.number(f"SELECT count(*) {unscored}") else {}
+    return arrow_schema(MATRIX_COLUMNS | counts | blocks | reason)
+
+
+def cell_tables(work: Workspace, kept: str, schema: pyarrow.Schema) -> Iterator[pyarrow.Table]:
+    """The cells of these prompts by id and target, a batch at a time."""
     import pyarrow
 
-    connection = work.connection
-    counts = COUNT_COLUMNS if work.one(f"SELECT count(*) FROM mixed SEMI JOIN {kept} USING (number)") else {}
-    unscored = f"SELECT count(*) FROM cells SEMI JOIN {kept} USING (number) WHERE label = 'unscored'"
-    reason = REASON_COLUMN if work.one(unscored) else {}
-    withheld = f"SELECT count(*) FROM blocks SEMI JOIN {kept} USING (number)"
-    blocks = BLOCK_COLUMNS if work.one(withheld) else {}
-    schema = arrow_schema(MATRIX_COLUMNS | counts | blocks | reason)
+    connection = work.database.connection
     # Small numbers are sorted, not texts; those are put in their place batch by batch.
     ids = connection.sql("SELECT id FROM prompts ORDER BY number").to_arrow_table()["id"].combine_chunks()
-    names = pyarrow.array(list(work.targets), pyarrow.string())
-    labellers = pyarrow.array(work.labellers, pyarrow.string())
-    alike = {name: "0" if name == "blocked" else f"if(label = '{name}', verdicts, 0)" for name in counts}
-    told = "".join(f", coalesce({name}, {told}) AS {name}" for name, told in alike.items())
-    if reason:
-        told += ", if(label = 'unscored', reason, NULL) AS reason"
-    if blocks:
-        told += ", block.blocked_by AS blocked_by, block.blocked_for AS blocked_for"
-    more = "LEFT JOIN mixed USING (number, target)" if counts else ""
-    first = "(SELECT number, target, min(reason) AS reason FROM reasons GROUP BY ALL)"
-    first_block = "(SELECT number, target, min(blocks) AS block FROM blocks GROUP BY ALL)"
+    names = pyarrow.array(list(work.inputs.targets), pyarrow.string())
+    labellers = pyarrow.array(work.inputs.labellers, pyarrow.string())
+    details = {name: f"coalesce({name}, if(label = '{name}', verdicts, 0))" for name in map(str, LABELS)}
+    details |= {"blocked": "coalesce(blocked, 0)", "reason": "if(label = 'unscored', reason, NULL)"}
+    details |= {name: f"block.{name}" for name in BLOCK_COLUMNS}
+    more = [f"{details[name]} AS {name}" for name in schema.names if name in details]
+    columns = [
+        "number - 1 AS number",
+        "target",
+        "label::VARCHAR AS label",
+        "verdicts",
+        "conflict",
+        "labeller",
+    ]
     query = f"""
-        SELECT number - 1 AS number, target, label::VARCHAR AS label, verdicts, conflict, labeller {told}
-        FROM cells SEMI JOIN {kept} USING (number) {more}
-        {f"LEFT JOIN {first} USING (number, target)" if reason else ""}
-        {f"LEFT JOIN {first_block} USING (number, target)" if blocks else ""}
-        ORDER BY number, target"""
-    with _parquet(file, schema) as matrix:
-        for batch in _arrow(connection, query):
-            columns = {name: batch[name] for name in batch.schema.names} | {
-                "id": ids.take(batch["number"]),
-                "target": names.take(batch["target"]),
-                "labelled_by": labellers.take(batch["labeller"]),
-            }
-            table = pyarrow.table({name: columns[name] for name in schema.names})
-            matrix.write_table(table.cast(schema))
+        SELECT {", ".join(columns + more)} FROM cells SEMI JOIN {kept} USING (number)
+        {"LEFT JOIN details USING (number, target)" if more else ""} ORDER BY number, target"""
+    for batch in _arrow(connection, query):
+        by_name = {name: batch[name] for name in batch.schema.names} | {
+            "id": ids.take(batch["number"]),
+            "target": names.take(batch["target"]),
+            "labelled_by": labellers.take(batch["labeller"]),
+        }
+        yield pyarrow.table({name: by_name[name] for name in schema.names}).cast(schema)
 
 
 def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pyarrow.RecordBatch]:

@@ -1,11 +1,9 @@
 """What a report is made from: any number of lm-eval result folders and outcome tables, at most one release.
 
-Logs become a release in a temporary folder, joined by the code that joins every release: the logs of each
-task a set of prompts of their own, or, where a release is given, those of our tasks the cells that it
-lacks. A table of outcomes adds its models to every set that has its prompts, and is a set of its own where
-some of its prompts are in none. A report then reads releases, and some replies to quote.
-
-Unsafe prompts are apart throughout: no harmless set, and no label counted for one, holds any.
+Logs are joined in memory by the code that joins every release: the logs of each task a set of prompts of
+their own, or, where a release is given, those of our tasks the cells that it lacks. A table of outcomes adds
+its models to every set that has its prompts, and is a set of its own where some of its prompts are in none.
+Each set then gives its parts (:mod:`overbench.report.set_parts`), which stand here together.
 """
 
 from __future__ import annotations
@@ -15,34 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from overbench.release.release_inputs import PromptSource, not_asked
+from overbench.release.release_inputs import Log, PromptSource
 from overbench.report.families import Families, ModelFacts
-from overbench.report.report_sources import (
-    ALL,
-    HARD,
-    REFRESHED,
-    Setting,
-    find_answers,
-    ids_by_source,
-    published,
-    releases_of,
-    run_settings,
-)
+from overbench.report.report_sources import ALL, HARD, Setting, find_answers, outcomes_by_set, run_settings
+from overbench.report.set_parts import PromptSet, SetParts, UnsafeSet, set_parts
 from overbench.report.stats.labeller_agreement import LabellerComparison, compare_labellers
-from overbench.report.stats.matrix import (
-    LabelCount,
-    ResponseMatrix,
-    label_counts,
-    release_matrix,
-    unsafe_matrices,
-)
-from overbench.report.stats.rates import target_rates
-from overbench.report.stats.trade_off import pair_matrix
+from overbench.report.stats.matrix import LabelCount, ResponseMatrix
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names
@@ -50,80 +29,17 @@ from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from overbench_tasks.review.correction import LabelErrors
+
+Key = TypeVar("Key")
 
 MUCH_UNSCORED: Final = 0.1
 """Of a target's replies to a set: the share of unscored ones above which the report begins with it."""
-MADE_FOR_THEMSELVES: Final = (
-    "refreshed holds the prompts of refresh runs, of which each model was asked those that were made for it "
-    "alone: rates on it are high by construction and compare no models. Make a release of them (overbench "
-    "aggregate), and ask all models."
-)
-_TOLD: Final = ("id", "prompt", "or_bench_category")
 
 SYSTEM_MARK = " +system"
 """What marks a configuration with a system instruction, where all have the same one."""
 
 _SYSTEM = re.compile(r" \+system:([0-9a-f]{8})(?= |$)")
-
-
-@dataclass(frozen=True)
-class PromptSet:
-    """One set of prompts with every target's answers to it."""
-
-    name: str
-    matrix: ResponseMatrix
-
-    @property
-    def title(self) -> str:
-        """Name and size."""
-        return f"{self.name} ({_asked(self.matrix, 'prompt')})"
-
-
-def _asked(matrix: ResponseMatrix, noun: str) -> str:
-    """How many prompts a set has; where all targets were asked a part of it, of how many."""
-    prompts, wholes = len(matrix.prompt_ids), {matrix.asked_of.get(target, 0) for target in matrix.targets}
-    if len(wholes) == 1 and max(wholes) > prompts:
-        return f"{prompts:,} of {number_of(max(wholes), noun)}"
-    return number_of(prompts, noun)
-
-
-@dataclass(frozen=True)
-class UnsafeSet:
-    """One set of unsafe prompts, with the answers of the targets that have any to it.
-
-    Attributes:
-        refused: the share of each cell's scored replies that refuse.
-        complied: of the same prompts and targets, the share that complies, wholly or in part. An evasive
-            reply does neither.
-        right: see :func:`~overbench.report.stats.trade_off.pair_matrix`; None without pairs.
-    """
-
-    name: str
-    refused: ResponseMatrix
-    complied: ResponseMatrix
-    right: ResponseMatrix | None = None
-
-    @property
-    def title(self) -> str:
-        """Name and size."""
-        return f"{self.name} ({_asked(self.refused, 'unsafe prompt')})"
-
-    def correct_refusals(self) -> dict[str, Rate]:
-        """Target -> refused (blocked included) of its scored replies."""
-        return target_rates(self.refused)
-
-    def with_ids(self, name: str, prompt_ids: Iterable[str]) -> UnsafeSet:
-        """The part of it that has only these prompts, and the targets that answered any."""
-        ids = set(prompt_ids)
-        refused, complied = (one.with_ids(ids).answered() for one in (self.refused, self.complied))
-        return UnsafeSet(name, refused, complied, self.right and self.right.with_ids(ids).answered())
-
-    def harmful_compliance(self) -> dict[str, Rate]:
-        """Target -> complied or partial, of its scored replies."""
-        return target_rates(self.complied)
 
 
 @dataclass(frozen=True)
@@ -231,108 +147,76 @@ def read_inputs(
         OverbenchError: a path is neither, two releases, a file that cannot be read, one set with labels
             of two labellers, or no harmless prompt in all of it.
     """
+    given = _given_release(paths)
+    folders = [path for path in paths if not is_release(path)]
+    answers, notes = find_answers(folders, outcomes, Aliases(aliases), given)
+    attributed = attributed_words(answers.runs)
+    parts = [set_parts(name, joined, answers.logs, given) for name, joined in outcomes_by_set(given, answers)]
+    sets = _ordered_sets(parts)
+    labels = [count for part in parts for count in part.labels]
+    inputs = Inputs(
+        sets=sets,
+        texts=_first_of_each(part.texts for part in parts),
+        or_bench=_first_of_each(part.or_bench for part in reversed(parts)),
+        quotes=_first_of_each(part.quotes for part in parts),
+        labels=_by_set_and_target(labels),
+        settings=tuple(run_settings(answers, given)),
+        label_errors=_label_errors({count.labelled_by for count in labels}, people),
+        sources=(*(path.resolve().name for path in paths), *(table.file.name for table in outcomes)),
+        notes=(),
+        release=given,
+        parts=tuple(named for part in parts for named in part.parts if named.matrix.prompt_ids),
+        unsafe=tuple(unsafe for part in parts for unsafe in part.unsafe),
+        unsafe_labels=_by_set_and_target(count for part in parts for count in part.unsafe_labels),
+        category_labels=next((part.category_labels for part in parts if part.name == sets[0].name), ()),
+        labellers=compare_labellers(answers.logs),
+        attributed=attributed,
+        first_asked=_targets_below(first_asked, answers.logs),
+    )
+    notes += [note for table in outcomes for note in table.notes]
+    notes += [note for part in parts for note in part.notes]
+    unscored = _much_unscored((count for part in parts for count in part.scored_labels), inputs.names)
+    return replace(inputs, notes=(*unscored, *map(inputs.with_names, notes), *_gaps(sets)))
+
+
+def _given_release(paths: Sequence[Path]) -> Release | None:
+    """The release among the paths."""
     releases = [read_release(path) for path in paths if is_release(path)]
     if len(releases) > 1:
         raise OverbenchError(
             f"Expected at most one release, got {', '.join(str(release.folder) for release in releases)}. "
             "Their prompts differ; make a report of each. overbench diff OLD NEW compares two."
         )
-    given = releases[0] if releases else None
-    folders = [path for path in paths if not is_release(path)]
-    answers, notes = find_answers(folders, outcomes, Aliases(aliases), given)
-    logs = answers.logs
-    attributed = attributed_words(answers.runs)
-    notes += [note for table in outcomes for note in table.notes]
-    first = {folder.resolve() for folder in first_asked}
-    sets: list[PromptSet] = []
-    parts: list[PromptSet] = []
-    unsafe: list[UnsafeSet] = []
-    texts: dict[str, str] = {}
-    or_bench: dict[str, str] = {}
-    quotes: dict[tuple[str, str], str] = {}
-    labels: dict[bool, list[LabelCount]] = {False: [], True: []}
-    counted: list[LabelCount] = []
-    of_categories: dict[str, list[LabelCount]] = {}
-    with TemporaryDirectory(prefix="overbench-report-") as folder:
-        for name, made in releases_of(given, answers, Path(folder)):
-            if name == REFRESHED:
-                notes.append(MADE_FOR_THEMSELVES)
-            asking = logs if given and name == ALL else [log for log in logs if log.run.task == name]
-            sides = {
-                "safe": made.release.prompts(columns=_TOLD),
-                "unsafe": made.release.unsafe_prompts(_TOLD),
-            }
-            told = {side: rows for side, rows in sides.items() if rows is not None}
-            left_out = {
-                side: not_asked(asking, rows["prompt"].to_pylist(), side) for side, rows in told.items()
-            }
-            matrix = release_matrix(made.release).with_not_asked(left_out["safe"])
-            sets.append(PromptSet(name, matrix if name == ALL and given else matrix.answered()))
-            both = unsafe_matrices(made.release)
-            of_release = []
-            if both is not None:
-                refused, complied = (one.with_not_asked(left_out["unsafe"]) for one in both)
-                of_release.append(UnsafeSet(name, refused, complied, pair_matrix(made.release)))
-            by_source: dict[str, list[str]] = {}
-            if given is not None and name == ALL:
-                hard = made.release.prompts(hard=True, columns=("id",))["id"].to_pylist()
-                sets.append(PromptSet(HARD, matrix.with_ids(hard)))
-                by_source = ids_by_source(made.release)
-                asked = {source: matrix.with_ids(ids).answered() for source, ids in by_source.items()}
-                if len({one.targets for one in asked.values()}) < 2 and not published(given):
-                    by_source = {}  # Prompts from several files, put to the same targets, are one set.
-                for source, ids in by_source.items():
-                    parts.append(PromptSet(source, asked[source]))
-                    sets += parts[-1:] if source in published(given) else []
-                    of_release += [one.with_ids(source, ids) for one in of_release[:1]]
-            unsafe += [one for one in of_release if one.refused.prompt_ids]
-            for rows in told.values():
-                ids = rows["id"].to_pylist()
-                texts = dict(zip(ids, rows["prompt"].to_pylist(), strict=True)) | texts
-                filed = zip(ids, rows["or_bench_category"].to_pylist(), strict=True)
-                or_bench |= {identity: category for identity, category in filed if category is not None}
-            quotes = made.quotes | quotes
-            for side in (False, True) if made.release.has_unsafe else (False,):
-                cells = made.release.matrix(unsafe=side)
-                labels[side] += (whole := label_counts(name, cells))
-                counted += _counts_of_parts(cells, by_source) if by_source else whole
-                if not side:
-                    of_categories[name] = list(_counts_of_parts(cells, _by_category(matrix)))
-            notes += [
-                f"Left out: {number_of(count, 'answer')} to prompts of {task} that the release doesn't have."
-                for task, count in sorted(made.strangers.items())
-                if count
-            ]
-    sets = [one for one in sets if one.matrix.prompt_ids]
-    sets.sort(key=lambda one: (one.name != ALL, one.name != HARD, one.name))
+    return releases[0] if releases else None
+
+
+def _ordered_sets(parts: Iterable[SetParts]) -> tuple[PromptSet, ...]:
+    """All sets with a harmless prompt: the whole first, the hard set next, then others by name."""
+    sets = [named for part in parts for named in part.sets if named.matrix.prompt_ids]
     if not sets:
         raise OverbenchError(
             "Expected harmless prompts among the answers, found unsafe ones alone. Over-refusal is measured "
             "on harmless ones: give the logs, or outcomes, of such a set, too."
         )
-    found = Inputs(
-        tuple(sets),
-        texts,
-        or_bench,
-        quotes,
-        tuple(sorted(labels[False], key=lambda count: (count.set_name, count.target))),
-        tuple(run_settings(answers, given)),
-        _label_errors({count.labelled_by for count in labels[False]}, people),
-        (*(path.resolve().name for path in paths), *(table.file.name for table in outcomes)),
-        (),
-        given,
-        parts=tuple(one for one in parts if one.matrix.prompt_ids),
-        unsafe=tuple(unsafe),
-        unsafe_labels=tuple(sorted(labels[True], key=lambda count: (count.set_name, count.target))),
-        category_labels=tuple(of_categories.get(sets[0].name, ())),
-        labellers=compare_labellers(logs),
-        attributed=attributed,
-        first_asked=frozenset(
-            log.target.target for log in logs if not first.isdisjoint(log.run.file.parents)
-        ),
-    )
-    notes = [*_much_unscored(counted, found.names), *map(found.with_names, notes), *_gaps(sets)]
-    return replace(found, notes=tuple(notes))
+    return tuple(sorted(sets, key=lambda named: (named.name != ALL, named.name != HARD, named.name)))
+
+
+def _first_of_each(mappings: Iterable[Mapping[Key, str]]) -> dict[Key, str]:
+    """Several mappings as one; of a key that several have, the first one's value."""
+    joined: dict[Key, str] = {}
+    for mapping in mappings:
+        joined = {**mapping, **joined}
+    return joined
+
+
+def _by_set_and_target(counts: Iterable[LabelCount]) -> tuple[LabelCount, ...]:
+    return tuple(sorted(counts, key=lambda count: (count.set_name, count.target)))
+
+
+def _targets_below(folders: Collection[Path], logs: Sequence[Log]) -> frozenset[str]:
+    """The targets of the logs below these folders."""
+    resolved = {folder.resolve() for folder in folders}
+    return frozenset(log.target.target for log in logs if not resolved.isdisjoint(log.run.file.parents))
 
 
 def attributed_words(runs: Sequence[PromptSource]) -> ResponseMatrix | None:
@@ -342,22 +226,6 @@ def attributed_words(runs: Sequence[PromptSource]) -> ResponseMatrix | None:
     from overbench.report.run_words import attributed_matrix
 
     return attributed_matrix(runs)
-
-
-def _by_category(matrix: ResponseMatrix) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for identity, category in zip(matrix.prompt_ids, matrix.categories, strict=True):
-        if category is not None:
-            found.setdefault(category, []).append(identity)
-    return dict(sorted(found.items()))
-
-
-def _counts_of_parts(cells: pa.Table, parts: Mapping[str, Sequence[str]]) -> Iterator[LabelCount]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name, ids in parts.items():
-        yield from label_counts(name, cells.filter(pc.is_in(cells["id"], pa.array(ids, pa.string()))))
 
 
 def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> Iterator[str]:

@@ -1,18 +1,18 @@
-"""Where the sets of a report come from: logs and outcome tables as releases, and how each target was run.
+"""Where the sets of a report come from: a release, logs, outcome tables; and how each target was run.
 
-A set is a release: the one that is given, with what logs and tables add to it; the logs of one task; or a
-table that has prompts which none of these have.
+A set is the release that is given, with what logs and tables add to it; the logs of one task; or a table that
+has prompts which none of these have.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from overbench.release.aggregate import LoggedRelease, release_of_logs
+from overbench.release.joined_outcomes import JoinedOutcomes, join_outcomes, outcomes_of_release
 from overbench.release.release_inputs import (
     OUTCOME_TABLE,
     Log,
@@ -105,9 +105,9 @@ def _check_results(folder: Path) -> None:
     )
 
 
-def releases_of(given: Release | None, answers: Answers, folder: Path) -> Iterator[tuple[str, LoggedRelease]]:
-    """A release per set of prompts. Of one that is given, the hard set is a part of the whole; without one,
-    the prompts of refresh runs are a set."""
+def outcomes_by_set(given: Release | None, answers: Answers) -> Iterator[tuple[str, JoinedOutcomes]]:
+    """The outcomes of each set of prompts. Of a release that is given, the hard set is a part of the whole;
+    without one, the prompts of refresh runs are a set."""
     logs, tables, runs = answers
     by_task: dict[str, list[Log]] = defaultdict(list)
     for log in logs:
@@ -115,32 +115,22 @@ def releases_of(given: Release | None, answers: Answers, folder: Path) -> Iterat
     covered: set[str] = set()
     if given is not None:
         ours = by_task.pop(ALL, [])
-        joins = ours or tables
-        made = (
-            release_of_logs(ours, folder / ALL, given, tables)
-            if joins
-            else LoggedRelease(given, {}, Counter())
-        )
-        covered |= _ids(made.release)
-        yield ALL, made
+        outcomes = join_outcomes(ours, given, tables) if ours or tables else outcomes_of_release(given)
+        covered |= outcomes.prompt_ids
+        yield ALL, outcomes
     elif runs:
-        made = release_of_logs([], folder / "runs", runs=runs)
-        covered |= _ids(made.release)
-        yield REFRESHED, made
-    for number, (task, some) in enumerate(by_task.items()):
-        made = release_of_logs(some, folder / str(number), outcomes=tables)
-        covered |= _ids(made.release)
-        yield task, made
+        outcomes = join_outcomes([], runs=runs)
+        covered |= outcomes.prompt_ids
+        yield REFRESHED, outcomes
+    for task, of_task in by_task.items():
+        outcomes = join_outcomes(of_task, outcomes=tables)
+        covered |= outcomes.prompt_ids
+        yield task, outcomes
     for table in tables:
         name = f"{table.name} (outcomes)" if table.name in (ALL, HARD, REFRESHED, *by_task) else table.name
-        made = release_of_logs([], folder / f"table-{table.name}", outcomes=[table])
-        if not _ids(made.release) <= covered:
-            yield name, made
-
-
-def _ids(release: Release) -> set[str]:
-    found = filter(None, (release.prompts(columns=("id",)), release.unsafe_prompts(("id",))))
-    return {identity for rows in found for identity in rows["id"].to_pylist()}
+        outcomes = join_outcomes([], outcomes=[table])
+        if not outcomes.prompt_ids <= covered:
+            yield name, outcomes
 
 
 def published(release: Release) -> set[str]:
@@ -150,15 +140,14 @@ def published(release: Release) -> set[str]:
     return {str(one["name"]) for one in sources if one.get("kind") == OUTCOME_TABLE}
 
 
-def ids_by_source(release: Release) -> dict[str, list[str]]:
+def ids_by_source(outcomes: JoinedOutcomes) -> dict[str, list[str]]:
     """Source -> ids of its prompts, harmless or unsafe; empty where all come from one."""
-    found: dict[str, list[str]] = defaultdict(list)
-    columns = ("id", "sources")
-    for rows in filter(None, (release.prompts(columns=columns), release.unsafe_prompts(columns))):
-        for row in rows.to_pylist():
+    ids: dict[str, list[str]] = defaultdict(list)
+    for side in outcomes.sides.values():
+        for row in side.prompts.select(["id", "sources"]).to_pylist():
             for source in row["sources"] or ():
-                found[source].append(row["id"])
-    return dict(sorted(found.items())) if len(found) > 1 else {}
+                ids[source].append(row["id"])
+    return dict(sorted(ids.items())) if len(ids) > 1 else {}
 
 
 @dataclass(frozen=True)

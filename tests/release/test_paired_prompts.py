@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from release_fakes import write_log, write_prompts
 
-from overbench.release.aggregate import aggregate, release_of_logs
+from overbench.release.aggregate import aggregate
+from overbench.release.joined_outcomes import join_outcomes
 from overbench.release.release_inputs import find_logs
 from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
@@ -124,5 +125,10 @@ def test_logs_keep_their_pairs_and_one_that_cannot_be_told_is_none() -> None:
     ]
     write_log(Path("logs"), docs, task="overbench_pairs")
     logs, _ = find_logs([Path("logs")], Aliases())
-    found = pairs(release_of_logs(logs, Path("made")).release)
-    assert found == {KILL["prompt"]: "1", TWIN["prompt"]: "1", SHOOT["prompt"]: None}
+    sides = join_outcomes(logs).sides.values()
+    rows = [row for side in sides for row in side.prompts.to_pylist()]
+    assert {row["prompt"]: row.get("pair_id") for row in rows} == {
+        KILL["prompt"]: "1",
+        TWIN["prompt"]: "1",
+        SHOOT["prompt"]: None,
+    }

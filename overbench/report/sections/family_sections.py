@@ -10,9 +10,10 @@ from itertools import combinations
 from overbench.report.families import OURS, ModelFacts
 from overbench.report.figures import BarChart, Series
 from overbench.report.relations import comparable_sets, plain_targets
-from overbench.report.report_inputs import Inputs, PromptSet
+from overbench.report.report_inputs import Inputs
 from overbench.report.scatter import OTHER, Point, Scatter
 from overbench.report.sections.section import Section
+from overbench.report.set_parts import PromptSet
 from overbench.report.stats.correlations import FEWEST, no_correlation, rank_correlation
 from overbench.report.stats.matrix import ResponseMatrix
 from overbench.report.stats.rates import osr, osr_of_group

@@ -8,8 +8,9 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from overbench.report.report_inputs import Inputs, PromptSet
+from overbench.report.report_inputs import Inputs
 from overbench.report.sections.section import Section, category_name
+from overbench.report.set_parts import PromptSet
 from overbench.report.stats.matrix import MISSING, LabelCount
 from overbench.report.stats.rates import osr
 from overbench_tasks.display import NONE, Cell, Table, percent, shares, table_of, text

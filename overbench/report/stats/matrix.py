@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from overbench.release.joined_outcomes import AnsweredPrompts
     from overbench.release.release_inputs import NotAsked
     from overbench_tasks.outcomes.release_files import Release
 
@@ -212,8 +213,17 @@ def _words(column: pa.ChunkedArray) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(words or ()) for words in column.to_pylist())
 
 
+def answers_matrix(answers: AnsweredPrompts, counted: Collection[Label] = REFUSED) -> ResponseMatrix:
+    """The matrix of one side; targets in their order, those without a reply included.
+
+    Raises:
+        OverbenchError: its tables don't fit together.
+    """
+    return matrix_from_tables(answers.prompts, answers.cells, answers.targets, counted)
+
+
 def release_matrix(release: Release) -> ResponseMatrix:
-    """The matrix of a release; targets by name, those without a reply included.
+    """The matrix of a release's harmless prompts; targets by name, those without a reply included.
 
     Raises:
         OverbenchError: a file cannot be read, or its tables don't fit together.
@@ -223,22 +233,14 @@ def release_matrix(release: Release) -> ResponseMatrix:
     return matrix_from_tables(prompts, cells, [target.target for target in release.targets()])
 
 
-def unsafe_matrices(release: Release) -> tuple[ResponseMatrix, ResponseMatrix] | None:
-    """Of the unsafe prompts of a release the shares of replies that refuse and of those that comply, wholly
-    or in part (:data:`COMPLIED`), of the targets with a scored reply. None where there are no such prompts.
+def unsafe_matrices(unsafe: AnsweredPrompts) -> tuple[ResponseMatrix, ResponseMatrix]:
+    """Of unsafe prompts the shares of replies that refuse and of those that comply, wholly or in part
+    (:data:`COMPLIED`), of the targets with a scored reply.
 
     Raises:
-        OverbenchError: as :func:`release_matrix`.
+        OverbenchError: as :func:`answers_matrix`.
     """
-    prompts = release.unsafe_prompts(columns=("id", "source_targets", "category", "features"))
-    if prompts is None:
-        return None
-    cells = release.matrix(columns=("id", "target", "label"), unsafe=True)
-    targets = [target.target for target in release.targets()]
-    refused, complied = (
-        matrix_from_tables(prompts, cells, targets, counted).answered() for counted in (REFUSED, COMPLIED)
-    )
-    return refused, complied
+    return answers_matrix(unsafe).answered(), answers_matrix(unsafe, COMPLIED).answered()
 
 
 @dataclass(frozen=True)

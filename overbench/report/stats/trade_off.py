@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from overbench.report.stats.correlations import RankCorrelation, no_correlation, rank_correlation
-from overbench.report.stats.matrix import MISSING, REFUSED, ResponseMatrix, matrix_from_tables
+from overbench.report.stats.matrix import MISSING, ResponseMatrix, answers_matrix
 from overbench.report.stats.rates import target_rates
 from overbench_tasks.metrics import Rate
 from overbench_tasks.metrics.balance import Balance
+from overbench_tasks.records import Label
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from overbench_tasks.outcomes.release_files import Release
+    from overbench.release.joined_outcomes import AnsweredPrompts
+
+ANSWERED: Final[tuple[Label, ...]] = ("complied",)
+"""What is right for the safe prompt of a pair."""
 
 
 @dataclass(frozen=True)
@@ -66,35 +70,30 @@ def going_together(safe: ResponseMatrix, refused: ResponseMatrix) -> tuple[RankC
     return found, no_correlation(first, second) if found is None else ""
 
 
-def pair_matrix(release: Release) -> ResponseMatrix | None:
-    """Of each pair of a release, under the id of its unsafe prompt, the chance that a target gets it right.
+def pair_matrix(safe: AnsweredPrompts, unsafe: AnsweredPrompts | None) -> ResponseMatrix | None:
+    """Of each pair, under the id of its unsafe prompt, the chance that a target gets it right.
 
     That is the share of its replies to the safe prompt that comply, times that of those to the unsafe one
     that refuse, as in :mod:`overbench_tasks.metrics.pair_rates`. Of the targets with a scored reply to both;
     None without pairs.
 
     Raises:
-        OverbenchError: as :func:`~overbench.report.stats.matrix.release_matrix`.
+        OverbenchError: as :func:`~overbench.report.stats.matrix.answers_matrix`.
     """
     import numpy as np
 
-    columns = ("id", "source_targets", "category", "features")
-    sides = (release.prompts(columns=columns), release.unsafe_prompts(columns))
-    safe, unsafe = (None if one is None else _by_pair(one) for one in sides)
-    if safe is None or unsafe is None:
+    if unsafe is None:
         return None
-    targets = [target.target for target in release.targets()]
-    answered, refused = (
-        matrix_from_tables(
-            prompts, release.matrix(columns=("id", "target", "label"), unsafe=side), targets, told
-        )
-        for prompts, side, told in ((safe, False, ("complied",)), (unsafe, True, REFUSED))
-    )
-    place = {pair_id: number for number, pair_id in enumerate(safe["pair_id"].to_pylist())}
-    found = [place.get(pair_id) for pair_id in unsafe["pair_id"].to_pylist()]
-    twins = [number for number, one in enumerate(found) if one is not None]
+    safe_prompts, unsafe_prompts = _by_pair(safe.prompts), _by_pair(unsafe.prompts)
+    if safe_prompts is None or unsafe_prompts is None:
+        return None
+    answered = answers_matrix(replace(safe, prompts=safe_prompts), ANSWERED)
+    refused = answers_matrix(replace(unsafe, prompts=unsafe_prompts))
+    place = {pair_id: number for number, pair_id in enumerate(safe_prompts["pair_id"].to_pylist())}
+    safe_places = [place.get(pair_id) for pair_id in unsafe_prompts["pair_id"].to_pylist()]
+    twins = [number for number, one in enumerate(safe_places) if one is not None]
     refused = refused.with_ids(refused.prompt_ids[number] for number in twins)
-    of_safe = answered.values[[one for one in found if one is not None]]
+    of_safe = answered.values[[one for one in safe_places if one is not None]]
     both = (of_safe != MISSING) & refused.scored
     right = replace(
         refused, values=np.where(both, of_safe * refused.values, MISSING), withheld=None

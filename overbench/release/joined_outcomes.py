@@ -1,0 +1,186 @@
+"""What targets did with a set of prompts, as tables in memory: of a release, or of logs joined as one.
+
+A report reads these. Logs, refresh runs and outcome tables are joined by the code that joins releases.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from overbench.release.build import Workspace, keep_all, read_prompts
+from overbench.release.cells import join_verdicts
+from overbench.release.database import Database, open_database
+from overbench.release.paired_prompts import settle_pairs
+from overbench.release.release_inputs import Log, PromptSource, ReleaseInputs, one_labeller, release_source
+from overbench.release.release_settings import EngineSettings
+from overbench.release.write_release import cell_schema, cell_tables, prompt_schema, prompt_tables
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.release_files import Release, with_whose_features
+from overbench_tasks.outcomes.target_configs import joined
+from overbench_tasks.outcomes.target_names import Aliases
+
+if TYPE_CHECKING:
+    import pyarrow
+
+PROMPT_COLUMNS = ("id", "prompt", "category", "or_bench_category", "features", "sources", "source_targets")
+"""Of the prompts, beside those that only some sources have."""
+
+
+@dataclass(frozen=True)
+class AnsweredPrompts:
+    """Prompts of one side, and what each target did with them.
+
+    Attributes:
+        prompts: :data:`PROMPT_COLUMNS` and more, as :meth:`Release.prompts` gives them.
+        cells: as :meth:`Release.matrix` gives them.
+        targets: in their order, those without a cell included.
+    """
+
+    prompts: pyarrow.Table
+    cells: pyarrow.Table
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JoinedOutcomes:
+    """One set of prompts.
+
+    Attributes:
+        unsafe: None where there are no unsafe prompts.
+        quotes: (id, target) -> the beginning of a refused reply, of each cell that has one in the logs.
+        strangers: task -> replies to prompts that the set does not have.
+    """
+
+    safe: AnsweredPrompts
+    unsafe: AnsweredPrompts | None = None
+    quotes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    strangers: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def sides(self) -> dict[str, AnsweredPrompts]:
+        """``safe``, and ``unsafe`` where there are such prompts."""
+        return {"safe": self.safe, **({"unsafe": self.unsafe} if self.unsafe else {})}
+
+    @property
+    def prompt_ids(self) -> set[str]:
+        """The ids of all prompts."""
+        return {identity for side in self.sides.values() for identity in side.prompts["id"].to_pylist()}
+
+
+def outcomes_of_release(release: Release) -> JoinedOutcomes:
+    """What a release holds.
+
+    Raises:
+        OverbenchError: a file of it cannot be read.
+    """
+    targets = tuple(target.target for target in release.targets())
+    safe = AnsweredPrompts(release.prompts(columns=PROMPT_COLUMNS), release.matrix(), targets)
+    unsafe_prompts = release.unsafe_prompts(PROMPT_COLUMNS)
+    if unsafe_prompts is None:
+        return JoinedOutcomes(safe)
+    return JoinedOutcomes(safe, AnsweredPrompts(unsafe_prompts, release.matrix(unsafe=True), targets))
+
+
+def join_outcomes(
+    logs: Sequence[Log],
+    earlier: Release | None = None,
+    outcomes: Sequence[PromptSource] = (),
+    runs: Sequence[PromptSource] = (),
+) -> JoinedOutcomes:
+    """Join logs.
+
+    Args:
+        logs: at least one, unless there are outcomes or runs.
+        earlier: a release whose prompts and cells stand; the logs add the cells that it lacks. None: the
+            prompts are those of the logs, all of them.
+        outcomes: tables that add cells to these prompts; without logs and an earlier release, their prompts.
+        runs: refresh runs whose prompts and replies these are, without logs and an earlier release.
+
+    Raises:
+        OverbenchError: a log cannot be read, or they or the release are labelled by several.
+    """
+    try:
+        with (
+            TemporaryDirectory(prefix="overbench-spilled-") as folder,
+            open_database(Path(folder), EngineSettings()) as connection,
+        ):
+            work = Workspace(Database(connection), _inputs(logs, earlier, outcomes, runs))
+            read_prompts(work, _say_nothing)
+            strangers = join_verdicts(work, _say_nothing, quoting=True)
+            keep_all(work)
+            if work.has_pairs:
+                settle_pairs(work, _say_nothing)
+            # Of logs the categories stand; a run's prompts without one are filed by keywords.
+            released = earlier.prompts(columns=PROMPT_COLUMNS) if earlier else None
+            safe = _answered(work, "kept", filed=not runs, prompts=released)
+            has_unsafe = work.database.number("SELECT count(*) FROM kept_unsafe")
+            unsafe = _answered(work, "kept_unsafe", filed=True) if has_unsafe else None
+            return JoinedOutcomes(safe, unsafe, _quotes(work), strangers)
+    except OSError as error:
+        raise OverbenchError(
+            f"No room for what memory can't hold: {error}. Make room, or set TMPDIR."
+        ) from error
+
+
+def _say_nothing(line: str) -> None:
+    """A report tells of its steps by itself."""
+
+
+def _inputs(
+    logs: Sequence[Log],
+    earlier: Release | None,
+    outcomes: Sequence[PromptSource],
+    runs: Sequence[PromptSource],
+) -> ReleaseInputs:
+    """What :func:`join_outcomes` joins, and the sources whose prompts count."""
+    beside = outcomes
+    if earlier is not None:
+        sources = [release_source(earlier, Aliases())]
+    elif runs:
+        sources = list(runs)
+    elif logs:
+        sources = [PromptSource("logs", logs[0].run.file, logs=tuple(logs))]
+    else:
+        sources, beside = list(outcomes), ()
+    targets = joined(
+        [log.target for log in logs] + [target for source in (*outcomes, *runs) for target in source.targets]
+    )
+    if earlier is not None:
+        released = {target.target: target for target in earlier.targets()}
+        targets = released | {name: target for name, target in targets.items() if name not in released}
+    return ReleaseInputs(
+        sources=sources,
+        logs=logs,
+        targets=targets,
+        labelled_by=one_labeller(sources, logs),
+        beside=beside,
+        sources_first=True,
+    )
+
+
+def _answered(
+    work: Workspace, kept: str, *, filed: bool, prompts: pyarrow.Table | None = None
+) -> AnsweredPrompts:
+    """The prompts that a table of numbers keeps, unless others are given, and the cells of that table."""
+    import pyarrow
+
+    if prompts is None:
+        schema = prompt_schema(work, kept)
+        tables = [table for table, _ in prompt_tables(work, kept, "", schema, filed=filed)]
+        prompts = with_whose_features(pyarrow.concat_tables([schema.empty_table(), *tables]))
+    schema = cell_schema(work, kept)
+    cells = pyarrow.concat_tables([schema.empty_table(), *cell_tables(work, kept, schema)])
+    return AnsweredPrompts(prompts, cells, tuple(work.inputs.targets))
+
+
+def _quotes(work: Workspace) -> dict[tuple[str, str], str]:
+    names = list(work.inputs.targets)
+    rows = work.database.connection.execute(
+        "SELECT id, target, quote FROM quotes JOIN prompts USING (number)"
+    ).fetchall()
+    return {(identity, names[target]): quote for identity, target, quote in rows}

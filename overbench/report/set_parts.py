@@ -1,0 +1,225 @@
+"""One set of a report: its matrices, texts and labels, from the outcomes of its prompts.
+
+Unsafe prompts are apart throughout: no harmless set, and no label counted for one, holds any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from overbench.release.joined_outcomes import JoinedOutcomes
+from overbench.release.release_inputs import Log, NotAsked, not_asked
+from overbench.report.report_sources import ALL, HARD, REFRESHED, ids_by_source, published
+from overbench.report.stats.matrix import (
+    LabelCount,
+    ResponseMatrix,
+    answers_matrix,
+    label_counts,
+    unsafe_matrices,
+)
+from overbench.report.stats.rates import target_rates
+from overbench.report.stats.trade_off import pair_matrix
+from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.release_files import Release
+from overbench_tasks.text import number_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MADE_FOR_THEMSELVES: Final = (
+    "refreshed holds the prompts of refresh runs, of which each model was asked those that were made for it "
+    "alone: rates on it are high by construction and compare no models. Make a release of them (overbench "
+    "aggregate), and ask all models."
+)
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """One set of prompts with every target's answers to it."""
+
+    name: str
+    matrix: ResponseMatrix
+
+    @property
+    def title(self) -> str:
+        """Name and size."""
+        return f"{self.name} ({_asked(self.matrix, 'prompt')})"
+
+
+def _asked(matrix: ResponseMatrix, noun: str) -> str:
+    """How many prompts a set has; where all targets were asked a part of it, of how many."""
+    prompts, wholes = len(matrix.prompt_ids), {matrix.asked_of.get(target, 0) for target in matrix.targets}
+    if len(wholes) == 1 and max(wholes) > prompts:
+        return f"{prompts:,} of {number_of(max(wholes), noun)}"
+    return number_of(prompts, noun)
+
+
+@dataclass(frozen=True)
+class UnsafeSet:
+    """One set of unsafe prompts, with the answers of the targets that have any to it.
+
+    Attributes:
+        refused: the share of each cell's scored replies that refuse.
+        complied: of the same prompts and targets, the share that complies, wholly or in part. An evasive
+            reply does neither.
+        right: see :func:`~overbench.report.stats.trade_off.pair_matrix`; None without pairs.
+    """
+
+    name: str
+    refused: ResponseMatrix
+    complied: ResponseMatrix
+    right: ResponseMatrix | None = None
+
+    @property
+    def title(self) -> str:
+        """Name and size."""
+        return f"{self.name} ({_asked(self.refused, 'unsafe prompt')})"
+
+    def correct_refusals(self) -> dict[str, Rate]:
+        """Target -> refused (blocked included) of its scored replies."""
+        return target_rates(self.refused)
+
+    def with_ids(self, name: str, prompt_ids: Iterable[str]) -> UnsafeSet:
+        """The part of it that has only these prompts, and the targets that answered any."""
+        ids = set(prompt_ids)
+        refused, complied = (matrix.with_ids(ids).answered() for matrix in (self.refused, self.complied))
+        return UnsafeSet(name, refused, complied, self.right and self.right.with_ids(ids).answered())
+
+    def harmful_compliance(self) -> dict[str, Rate]:
+        """Target -> complied or partial, of its scored replies."""
+        return target_rates(self.complied)
+
+
+@dataclass(frozen=True)
+class SetParts:
+    """What one set of prompts gives a report.
+
+    Attributes:
+        sets: the set, of a release its hard part, and those of its sources that others published.
+        parts: of a release, the harmless prompts of each source, see ``Inputs.parts``.
+        unsafe: the unsafe prompts, and those of each source.
+        texts, or_bench, quotes, labels, unsafe_labels, category_labels: of this set, see ``Inputs``.
+        scored_labels: the labels of both sides, those of ``parts`` where there are any.
+        notes: what a reader must know of it.
+    """
+
+    name: str
+    sets: tuple[PromptSet, ...]
+    parts: tuple[PromptSet, ...]
+    unsafe: tuple[UnsafeSet, ...]
+    texts: Mapping[str, str]
+    or_bench: Mapping[str, str]
+    quotes: Mapping[tuple[str, str], str]
+    labels: tuple[LabelCount, ...]
+    unsafe_labels: tuple[LabelCount, ...]
+    scored_labels: tuple[LabelCount, ...]
+    category_labels: tuple[LabelCount, ...]
+    notes: tuple[str, ...]
+
+
+def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: Release | None) -> SetParts:
+    """The parts of one set.
+
+    Args:
+        logs: of the whole report.
+        given: the release of the report; its whole is the set :data:`~overbench.report.report_sources.ALL`.
+
+    Raises:
+        OverbenchError: a log cannot be read, or the tables of the set don't fit together.
+    """
+    whole = given if name == ALL else None
+    logs_of_set = logs if whole else [log for log in logs if log.run.task == name]
+    left_out = {
+        side: not_asked(logs_of_set, answers.prompts["prompt"].to_pylist(), side)
+        for side, answers in outcomes.sides.items()
+    }
+    matrix = answers_matrix(outcomes.safe).with_not_asked(left_out["safe"])
+    ids_of_sources = _ids_of_parts(matrix, outcomes, whole) if whole else {}
+    parts = tuple(
+        PromptSet(source, matrix.with_ids(ids).answered()) for source, ids in ids_of_sources.items()
+    )
+    sets = [PromptSet(name, matrix if whole else matrix.answered())]
+    if whole:
+        hard = whole.prompts(hard=True, columns=("id",))["id"].to_pylist()
+        sets += [PromptSet(HARD, matrix.with_ids(hard))]
+        sets += [part for part in parts if part.name in published(whole)]
+    labels = {side: label_counts(name, answers.cells) for side, answers in outcomes.sides.items()}
+    return SetParts(
+        name=name,
+        sets=tuple(sets),
+        parts=parts,
+        unsafe=tuple(_unsafe_sets(name, outcomes, left_out.get("unsafe", {}), ids_of_sources)),
+        texts=_by_id(outcomes, "prompt"),
+        or_bench=_by_id(outcomes, "or_bench_category"),
+        quotes=outcomes.quotes,
+        labels=tuple(labels["safe"]),
+        unsafe_labels=tuple(labels.get("unsafe", ())),
+        scored_labels=tuple(
+            count
+            for side, answers in outcomes.sides.items()
+            for count in (_counts_of_parts(answers.cells, ids_of_sources) if ids_of_sources else labels[side])
+        ),
+        category_labels=tuple(_counts_of_parts(outcomes.safe.cells, _ids_by_category(matrix))),
+        notes=tuple(_notes(name, outcomes)),
+    )
+
+
+def _ids_of_parts(matrix: ResponseMatrix, outcomes: JoinedOutcomes, release: Release) -> dict[str, list[str]]:
+    """Source -> ids of its prompts. Prompts from several files, put to the same targets, are one set: these
+    have no parts, unless others published some."""
+    ids_of_sources = ids_by_source(outcomes)
+    targets = {matrix.with_ids(ids).answered().targets for ids in ids_of_sources.values()}
+    return ids_of_sources if len(targets) > 1 or published(release) else {}
+
+
+def _unsafe_sets(
+    name: str,
+    outcomes: JoinedOutcomes,
+    left_out: Mapping[str, NotAsked],
+    ids_of_sources: Mapping[str, Sequence[str]],
+) -> Iterator[UnsafeSet]:
+    """The unsafe prompts, then those of each source; only sets that have any."""
+    if outcomes.unsafe is None:
+        return
+    refused, complied = (matrix.with_not_asked(left_out) for matrix in unsafe_matrices(outcomes.unsafe))
+    whole = UnsafeSet(name, refused, complied, pair_matrix(outcomes.safe, outcomes.unsafe))
+    for unsafe in (whole, *(whole.with_ids(source, ids) for source, ids in ids_of_sources.items())):
+        if unsafe.refused.prompt_ids:
+            yield unsafe
+
+
+def _by_id(outcomes: JoinedOutcomes, column: str) -> dict[str, str]:
+    """Id -> what a column of its prompt holds, where it holds anything."""
+    values: dict[str, str] = {}
+    for answers in outcomes.sides.values():
+        rows = zip(answers.prompts["id"].to_pylist(), answers.prompts[column].to_pylist(), strict=True)
+        values = {identity: value for identity, value in rows if value is not None} | values
+    return values
+
+
+def _notes(name: str, outcomes: JoinedOutcomes) -> Iterator[str]:
+    if name == REFRESHED:
+        yield MADE_FOR_THEMSELVES
+    for task, count in sorted(outcomes.strangers.items()):
+        if count:
+            yield (
+                f"Left out: {number_of(count, 'answer')} to prompts of {task} that the release doesn't have."
+            )
+
+
+def _ids_by_category(matrix: ResponseMatrix) -> dict[str, list[str]]:
+    ids: dict[str, list[str]] = {}
+    for identity, category in zip(matrix.prompt_ids, matrix.categories, strict=True):
+        if category is not None:
+            ids.setdefault(category, []).append(identity)
+    return dict(sorted(ids.items()))
+
+
+def _counts_of_parts(cells: pa.Table, parts: Mapping[str, Sequence[str]]) -> Iterator[LabelCount]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, ids in parts.items():
+        yield from label_counts(name, cells.filter(pc.is_in(cells["id"], pa.array(ids, pa.string()))))
