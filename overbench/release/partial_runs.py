@@ -93,7 +93,7 @@ def part_notes(target: str, run: LoggedRun) -> Iterator[str]:
         yield f"{target} was not asked all of {run.task}. {estimates_of_all(run)}."
     elif part is not None:  # the same for every target
         yield (
-            f"Of {run.task} {run.asked_by_all_shards:,} of {sum(part.totals.values()):,} prompts were asked, drawn at "
-            f"random by seed {part.seed} and spread over the set's categories. Rates are estimates of those "
-            "on all of them."
+            f"Of {run.task} {run.asked_by_all_shards:,} of {sum(part.totals.values()):,} prompts "
+            f"were asked, drawn at random by seed {part.seed} and spread over the set's categories. "
+            "Rates are estimates of those on all of them."
         )

@@ -44,8 +44,8 @@ class LoggedRun:
         labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
         expected: how many prompts the run says it asked; None where it does not say.
         other_filters: of a task with several, filter -> who labelled in it.
-        asked_by_all_shards: of a run on chosen positions of the set (``--samples``), how many prompts the runs
-            on all positions ask together; of any other run, :attr:`expected`.
+        asked_by_all_shards: of a run on chosen positions of the set (``--samples``), how many prompts the
+            runs on all positions ask together; of any other run, :attr:`expected`.
     """
 
     file: Path
