@@ -51,7 +51,7 @@ def random_part(run: LoggedRun) -> RandomPart | None:
     totals, metadata = _totals(run), run.metadata
     until_width = metadata.get("overbench_until_width")  # the name before 0.2.0
     width = metadata.get("overbench_stop_at_ci_width", until_width)
-    if run.expected is None or run.expected >= sum(totals.values()):
+    if run.asked_by_all_shards is None or run.asked_by_all_shards >= sum(totals.values()):
         return None
     seed = metadata.get("overbench_sample_seed", 0)
     return RandomPart(totals, None if width is None else float(width), int(seed))
@@ -93,7 +93,7 @@ def part_notes(target: str, run: LoggedRun) -> Iterator[str]:
         yield f"{target} was not asked all of {run.task}. {estimates_of_all(run)}."
     elif part is not None:  # the same for every target
         yield (
-            f"Of {run.task} {run.expected:,} of {sum(part.totals.values()):,} prompts were asked, drawn at "
-            f"random by seed {part.seed} and spread over the set's categories. Rates are estimates of those "
-            "on all of them."
+            f"Of {run.task} {run.asked_by_all_shards:,} of {sum(part.totals.values()):,} prompts "
+            f"were asked, drawn at random by seed {part.seed} and spread over the set's categories. "
+            "Rates are estimates of those on all of them."
         )

@@ -193,15 +193,17 @@ def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict
         label: ``safe`` or ``unsafe``: the side of these sets.
     """
     found: dict[str, dict[str, NotAsked]] = defaultdict(dict)
+    scored: dict[tuple[str, str], set[str]] = defaultdict(set)
     for log in _parts(logs):
-        run, of_target = log.run, found[log.target.target]
+        run, target = log.run, log.target.target
         part = random_part(run)
         if part is not None and (total := part.totals.get(label)):
             outcomes = (outcome for outcome in log_outcomes(run) if outcome.side == label)
-            scored = {outcome.prompt for outcome in outcomes if outcome.scored}
-            if not scored.isdisjoint(prompts):  # repeats have the same prompts first
-                left = NotAsked(total - len(scored), part.width is not None)
-                of_target[run.task] = min(left, of_target.get(run.task, left))
+            # Repeats have the same prompts first, and shards of a set have different ones.
+            of_set = scored[target, run.task]
+            of_set |= {outcome.prompt for outcome in outcomes if outcome.scored}
+            if not of_set.isdisjoint(prompts):
+                found[target][run.task] = NotAsked(total - len(of_set), part.width is not None)
     return {
         target: NotAsked(sum(one.prompts for one in some), any(one.sequential for one in some))
         for target, tasks in found.items()

@@ -44,6 +44,8 @@ class LoggedRun:
         labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
         expected: how many prompts the run says it asked; None where it does not say.
         other_filters: of a task with several, filter -> who labelled in it.
+        asked_by_all_shards: of a run on chosen positions of the set (``--samples``), how many prompts the
+            runs on all positions ask together; of any other run, :attr:`expected`.
     """
 
     file: Path
@@ -63,6 +65,7 @@ class LoggedRun:
     labelled_by: str
     expected: int | None
     other_filters: Mapping[str, str] = field(default_factory=dict)
+    asked_by_all_shards: int | None = None
 
 
 def sample_logs(folder: Path) -> list[Path]:
@@ -180,6 +183,8 @@ def read_run(file: Path) -> LoggedRun:
     try:
         config, ran = results["configs"][task], results["config"]
         told = ran.get("gen_kwargs") or {}
+        counts = results.get("n-samples", {}).get(task, {})
+        expected = counts.get("effective")
         chosen = config["filter_list"][0]
         run = LoggedRun(
             file=file,
@@ -197,11 +202,13 @@ def read_run(file: Path) -> LoggedRun:
             metadata=dict(config["metadata"]),
             filter=str(chosen["name"]),
             labelled_by=_labeller_of(chosen, config["metadata"]),
-            expected=results.get("n-samples", {}).get(task, {}).get("effective"),
+            expected=expected,
             other_filters={
                 str(one["name"]): _labeller_of(one, config["metadata"]) or str(one["name"])
                 for one in config["filter_list"][1:]
             },
+            # With --limit, lm-eval keeps the limit; of --samples it keeps the counts alone.
+            asked_by_all_shards=expected if ran.get("limit") else counts.get("original", expected),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise OverbenchError(
