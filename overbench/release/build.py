@@ -27,7 +27,8 @@ from overbench.release.release_inputs import Log, PromptSource
 from overbench.release.release_settings import AggregateSettings, EngineSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import MORE_COLUMNS, TOLD_COLUMNS
-from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
+from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.text import number_of
 

@@ -10,7 +10,6 @@ Unsafe prompts are apart throughout: no harmless set, and no label counted for o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -46,7 +45,7 @@ from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names
-from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.outcomes.target_names import Aliases, TargetAlias, hashed_system_mark
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
@@ -65,8 +64,6 @@ _TOLD: Final = ("id", "prompt", "or_bench_category")
 
 SYSTEM_MARK = " +system"
 """What marks a configuration with a system instruction, where all have the same one."""
-
-_SYSTEM = re.compile(r" \+system:([0-9a-f]{8})(?= |$)")
 
 
 @dataclass(frozen=True)
@@ -198,8 +195,10 @@ class Inputs:
         targets |= set(self.attributed.targets if self.attributed else ())
         targets |= {name for one in self.settings for name in (one.target.target, one.target.checkpoint)}
         shown = short_names(targets.union(*self.main.matrix.source_targets))
-        if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
-            shown = {target: _SYSTEM.sub(SYSTEM_MARK, name) for target, name in shown.items()}
+        records = [one.target for one in self.settings]
+        marks = {mark for record in records if (mark := hashed_system_mark(record))}
+        if len(used := [mark for mark in marks if any(mark in name for name in shown.values())]) == 1:
+            shown = {target: name.replace(used[0], SYSTEM_MARK) for target, name in shown.items()}
         return shown
 
     def with_names(self, text: str) -> str:
@@ -216,6 +215,7 @@ def read_inputs(
     people: Path | None = None,
     outcomes: Sequence[OutcomeTable] = (),
     first_asked: Collection[Path] = (),
+    names: Mapping[str, TargetAlias] | None = None,
 ) -> Inputs:
     """Read everything under ``paths``, and the tables.
 
@@ -226,6 +226,7 @@ def read_inputs(
             set that comes with the package.
         outcomes: tables of outcomes from elsewhere.
         first_asked: folders, below ``paths``, of the logs of :attr:`Inputs.first_asked`.
+        names: what targets are called, by their keys.
 
     Raises:
         OverbenchError: a path is neither, two releases, a file that cannot be read, one set with labels
@@ -239,7 +240,7 @@ def read_inputs(
         )
     given = releases[0] if releases else None
     folders = [path for path in paths if not is_release(path)]
-    answers, notes = find_answers(folders, outcomes, Aliases(aliases), given)
+    answers, notes = find_answers(folders, outcomes, Aliases(aliases, names), given)
     logs = answers.logs
     attributed = attributed_words(answers.runs)
     notes += [note for table in outcomes for note in table.notes]
