@@ -102,7 +102,7 @@ def _report(
             plan.out / REPORT,
             aliases=wanted.aliases,
             names=names,
-            facts=checkpoint_facts(plan),
+            facts=checkpoint_facts(plan.settings.targets),
             title=wanted.title,
             first_asked=[
                 plan.out / CELLS / one.name
@@ -150,7 +150,7 @@ def _record(target: CampaignTarget, system_text: str = "") -> TargetRecord:
     return name_target(target.model, target.model_args, system_text, target.apply_chat_template)
 
 
-def checkpoint_facts(plan: CampaignPlan) -> dict[str, ModelFacts]:
+def checkpoint_facts(targets: Sequence[CampaignTarget]) -> dict[str, ModelFacts]:
     """What targets say of themselves, by lm-eval's names of their checkpoints."""
     from overbench.report.families import ModelFacts
 
@@ -161,6 +161,6 @@ def checkpoint_facts(plan: CampaignPlan) -> dict[str, ModelFacts]:
             released=target.released or "",
             line=target.line or "",
         )
-        for target in reversed(plan.settings.targets)  # of one checkpoint, the first target's stand
+        for target in reversed(targets)  # of one checkpoint, the first target's stand
         if target.family or target.size or target.released
     }
