@@ -14,8 +14,12 @@ the label of each prompt. Table and picture are the report's, made from them as 
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
+import io
 import json
+import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -25,8 +29,9 @@ from typing import Any, Final
 
 from campaign_records import cells_of, parts
 
-from overbench.campaign.campaign_outputs import FAMILIES
-from overbench.report.families import Families
+from overbench.campaign.campaign_folder import settings_in
+from overbench.campaign.campaign_outputs import checkpoint_facts
+from overbench.report.families import COLUMNS, Families, checkpoint_words
 from overbench.report.figures import png
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.scatter import Scatter
@@ -58,11 +63,12 @@ _KEPT: Final = (
 )
 """Of a task's metadata."""
 _DATE: Final = "2026-11-23T00-00-00.000000"
+_FAMILIES = "families.csv"
 
 
 def keep(out: Path) -> None:
     """Write the records of a campaign's cells."""
-    rows: list[dict[str, Any]] = [{"families": (out / FAMILIES).read_text(encoding="utf-8")}]
+    rows: list[dict[str, Any]] = [{"families": _families(out)}]
     for cell in cells_of(out).values():
         run = read_run(cell.log)
         results = json.loads(run.results_file.read_text(encoding="utf-8"))
@@ -106,9 +112,21 @@ def read() -> Inputs:
                 target = asked["target"]
                 short = f"{target} +system:{asked['system_prompt']}"
                 aliases.add(f"{target}{system_suffix(instruction)}={short}@{target}")
-        (Path(folder) / FAMILIES).write_text(families["families"], encoding="utf-8")
+        (Path(folder) / _FAMILIES).write_text(families["families"], encoding="utf-8")
         inputs = read_inputs([Path(folder) / "cells"], sorted(aliases))
-        return replace(inputs, families=Families(Path(folder) / FAMILIES))
+        return replace(inputs, families=Families(Path(folder) / _FAMILIES))
+
+
+def _families(out: Path) -> str:
+    """What a campaign's targets say of themselves, as a table of families."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for checkpoint, facts in reversed(checkpoint_facts(settings_in(out).targets).items()):
+        size = "" if math.isnan(facts.size) else facts.size
+        pattern = f"^{re.escape(checkpoint_words(checkpoint))}$"
+        table.writerow([pattern, facts.family, size, facts.released, facts.line])
+    return text.getvalue()
 
 
 def _write_log(folder: Path, record: Mapping[str, Any]) -> None:

@@ -28,7 +28,8 @@ from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.outcome_tables import find_outcomes
 from overbench_tasks.outcomes.reply_rows import read_replies
-from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, system_suffix
+from overbench_tasks.outcomes.target_names import Aliases, system_suffix
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.tables import read_table
 
 DATA = Path(__file__).resolve().parent / "data" / "neighbour_outcomes"

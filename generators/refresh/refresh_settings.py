@@ -25,7 +25,7 @@ from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import LabellerKind
 from overbench_tasks.labellers.registry import LABELLERS, kind_of
-from overbench_tasks.outcomes.target_configs import shaping_arguments
+from overbench_tasks.outcomes.target_record import shaping_arguments
 
 
 class _Section(BaseModel):

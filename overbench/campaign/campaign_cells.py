@@ -18,7 +18,7 @@ from typing import Any, Final
 from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.target_settings import CampaignTarget, DecodingSettings
 from overbench.campaign.task_specs import TaskSpec, labelled_by
-from overbench_tasks.outcomes.target_configs import shaping_arguments
+from overbench_tasks.outcomes.target_record import shaping_arguments
 from overbench_tasks.providers.model_types import API_TYPES, UNSEEDED_API_TYPES
 
 CELLS, FACTS = "cells", "cell.json"

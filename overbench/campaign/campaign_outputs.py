@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import csv
-import re
+import math
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from overbench.campaign.campaign_cells import CELLS, configurations
 from overbench.campaign.campaign_folder import JobFailure, keep_failure
 from overbench.campaign.campaign_jobs import WORK, refreshed_prompts
 from overbench.campaign.campaign_plan import CampaignPlan
 from overbench.campaign.campaign_settings import ReleaseSettings, ReportSettings
+from overbench.campaign.finished_cells import target_key_of
 from overbench.campaign.target_settings import CampaignTarget
+from overbench.release.release_inputs import refreshed_target
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.target_names import name_target
-from overbench_tasks.tables import whole_file
+from overbench_tasks.outcomes.target_names import Aliases, TargetAlias, name_target
+from overbench_tasks.outcomes.target_record import TargetRecord
 
-RELEASE, REPORT, FAMILIES = "release", "report.html", "families.csv"
+if TYPE_CHECKING:
+    from overbench.report.families import ModelFacts
+
+RELEASE, REPORT = "release", "report.html"
 _FLAGS: Final = {"version": "release_version", "aliases": "alias"}
 """Settings of a release that overbench aggregate has by other names."""
 _UNSAID: Final = ("about",)
@@ -71,14 +75,17 @@ def _release(
     runs = [job.refreshes for job in plan.refreshes.values() if job.refreshes is not None]
     sources = [*(run for run in runs if refreshed_prompts(run) is not None), *wanted.sources]
     words: list[object] = ["aggregate", *sources, "--responses", cells]
-    told = {**wanted.settings, "aliases": _aliases(plan, wanted.settings.get("aliases", ()))}
-    for name, given in told.items():
+    settings = AggregateSettings.model_validate(wanted.settings)
+    names = target_names(plan)
+    texts = Aliases(settings.aliases, names).texts
+    for name, given in {**wanted.settings, "aliases": texts}.items():
         flag = f"--{_FLAGS.get(name, name)}"
         for value in given if isinstance(given, list | tuple) else [given]:
             if name not in _UNSAID and value not in (None, False):
                 words += [flag] if value is True else [flag, value]
-    settings = AggregateSettings.model_validate(told)
-    return words, lambda: aggregate(sources, [cells], plan.out / RELEASE, settings, overwrite=True)
+    return words, lambda: aggregate(
+        sources, [cells], plan.out / RELEASE, settings, overwrite=True, names=names
+    )
 
 
 def _report(
@@ -87,14 +94,15 @@ def _report(
     from overbench.report.write_report import make_report
 
     first = next(iter(plan.settings.system_prompts)), next(iter(plan.settings.decodings))
-    aliases = _aliases(plan, wanted.aliases)
+    names = target_names(plan)
 
     def make() -> None:
         make_report(
             paths,
             plan.out / REPORT,
-            aliases=aliases,
-            families=_families(plan),
+            aliases=wanted.aliases,
+            names=names,
+            facts=checkpoint_facts(plan.settings.targets),
             title=wanted.title,
             first_asked=[
                 plan.out / CELLS / one.name
@@ -104,50 +112,55 @@ def _report(
         )
 
     words: list[object] = ["report", *paths]
-    for alias in aliases:
+    for alias in Aliases(wanted.aliases, names).texts:
         words += ["--alias", alias]
     return words, make
 
 
-def _aliases(plan: CampaignPlan, given: Sequence[str]) -> list[str]:
-    """Those given, and the campaign's own names of targets and system prompts for all others.
+def target_names(plan: CampaignPlan) -> dict[str, TargetAlias]:
+    """The campaign's own names of targets and system prompts, by the keys of the targets.
 
-    Two targets of the campaign that lm-eval was told the same of keep lm-eval's name.
+    Two targets of the campaign that are one checkpoint keep lm-eval's name.
     """
-    names: dict[str, set[str]] = {}
-    for one in (cell.configuration for cell in plan.done):
-        target = one.target
-        long = name_target(target.model, target.model_args, one.system_text, target.apply_chat_template)
-        if long.checkpoint == f"{target.model}:{target.model_args}":
+    names: dict[str, set[TargetAlias]] = {}
+    keys: dict[str, set[str | None]] = {}
+    for cell in plan.done:
+        configuration = cell.configuration
+        target = configuration.target
+        record = _record(target, configuration.system_text)
+        if record.checkpoint == f"{target.model}:{target.model_args}":
             continue  # named by all arguments, which a port or a seed may change
-        system = f" +system:{one.system}" if one.system_text else ""
-        names.setdefault(long.target, set()).add(f"{target.name}{system}@{target.name}")
-    named = {alias.rpartition("=")[0].strip() for alias in given}
-    ours = [f"{long}={short}" for long, (short, *more) in sorted(names.items()) if not more]
-    return [*(alias for alias in ours if alias.rpartition("=")[0] not in named), *given]
-
-
-def _families(plan: CampaignPlan) -> Path | None:
-    """The table of families, sizes and dates that the targets say of themselves; None where none does."""
-    rows = [row for target in plan.settings.targets if (row := _family(target))]
-    if not rows:
-        return None
-    file = plan.out / FAMILIES
-    with whole_file(file) as out:
-        table = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    return file
-
-
-def _family(target: CampaignTarget) -> dict[str, object] | None:
-    from overbench.report.families import checkpoint_words
-
-    if not (target.family or target.size or target.released):
-        return None
-    checkpoint = name_target(target.model, target.model_args).checkpoint
+        system = configuration.system if configuration.system_text else None
+        name = f"{target.name} +system:{system}" if system else target.name
+        names.setdefault(record.target, set()).add(TargetAlias(record.target, name, target.name, system))
+        keys.setdefault(record.target, set()).add(target_key_of(cell, plan.out))
+    for job in plan.refreshes.values():
+        if job.refreshes is not None and refreshed_prompts(job.refreshes) is not None:
+            record = refreshed_target(job.refreshes)
+            keys.setdefault(record.target, set()).add(record.key)
     return {
-        "pattern": f"^{re.escape(checkpoint_words(checkpoint))}$",
-        **{"family": target.family or "", "size": target.size or ""},
-        **{"released": target.released or "", "line": target.line or ""},
+        key: alias
+        for long, (alias, *others) in names.items()
+        for key in keys[long]
+        if key is not None and not others
+    }
+
+
+def _record(target: CampaignTarget, system_text: str = "") -> TargetRecord:
+    return name_target(target.model, target.model_args, system_text, target.apply_chat_template)
+
+
+def checkpoint_facts(targets: Sequence[CampaignTarget]) -> dict[str, ModelFacts]:
+    """What targets say of themselves, by lm-eval's names of their checkpoints."""
+    from overbench.report.families import ModelFacts
+
+    return {
+        _record(target).checkpoint: ModelFacts(
+            family=target.family or "",
+            size=math.nan if target.size is None else target.size,
+            released=target.released or "",
+            line=target.line or "",
+        )
+        for target in reversed(targets)  # of one checkpoint, the first target's stand
+        if target.family or target.size or target.released
     }

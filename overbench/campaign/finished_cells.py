@@ -15,6 +15,7 @@ from overbench.release.partial_runs import estimates_of_all, subset_mark
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
 from overbench_tasks.outcomes.reply_rows import read_replies
+from overbench_tasks.outcomes.target_names import logged_target
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import number_of
 
@@ -156,11 +157,32 @@ def _put_in_place(cell: CampaignCell, run: LoggedRun, facts: CellFacts, partial:
         shutil.copyfile(file, inner / file.name)
     with whole_file(partial / FACTS, sync=True) as told:
         json.dump(
-            {"name": cell.name, **cell.facts, "result": asdict(facts)}, told, indent=2, ensure_ascii=False
+            {
+                "name": cell.name,
+                "target_key": logged_target(run).key,
+                **cell.facts,
+                "result": asdict(facts),
+            },
+            told,
+            indent=2,
+            ensure_ascii=False,
         )
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     partial.rename(place)
+
+
+def target_key_of(cell: CampaignCell, out: Path) -> str | None:
+    """The key of the target that a finished cell's replies are of; of a cell that was finished before cells
+    told it, as its log has it. None where neither can be read."""
+    folder = cell.folder(out)
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        if (key := facts.get("target_key")) is not None:
+            return str(key)
+        return next((logged_target(read_run(log)).key for log in sample_logs(folder)), None)
+    except (OSError, ValueError, AttributeError, OverbenchError):
+        return None
 
 
 def facts_of(cell: CampaignCell, out: Path) -> CellFacts:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from generators.refresh.refresh_settings import PriceSettings
-from overbench_tasks.outcomes.target_configs import how_asked
 from overbench_tasks.outcomes.target_names import name_target
+from overbench_tasks.outcomes.target_record import how_asked
 
 PORT: Final = "{port}"
 """In model arguments and commands, where the port of a target's server comes."""

@@ -14,7 +14,8 @@ from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes, r
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names
 from overbench_tasks.outcomes.target_configs import joined
-from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
+from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.refusal import RULES_VERSION
 
 

@@ -39,8 +39,8 @@ from overbench_tasks.labellers.registry import for_batches
 from overbench_tasks.outcomes.logs import read_run, reply_files
 from overbench_tasks.outcomes.outcome import majority_label
 from overbench_tasks.outcomes.reply_rows import read_replies
-from overbench_tasks.outcomes.target_configs import how_asked
-from overbench_tasks.outcomes.target_names import name_target, public_arguments
+from overbench_tasks.outcomes.target_names import name_target
+from overbench_tasks.outcomes.target_record import how_asked, public_arguments
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_sets import read_prompts
 from overbench_tasks.prompts.random_order import random_order

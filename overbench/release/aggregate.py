@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import CHECKSUMS_FILE
 from overbench_tasks.outcomes.target_configs import joined
-from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.outcomes.target_names import Aliases, TargetAlias
 from overbench_tasks.tables import sha256_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def aggregate(
     category_judge: CategoryJudgeSettings | None = None,
     outcomes: Sequence[OutcomeTable] = (),
     overwrite: bool = False,
+    names: Mapping[str, TargetAlias] | None = None,
     say: Say = lambda line: None,
 ) -> dict[str, Any]:
     """Make a release.
@@ -78,6 +79,7 @@ def aggregate(
             nothing. None: the keywords do.
         outcomes: tables of outcomes, the sources behind ``runs``.
         overwrite: replace a release that is there.
+        names: what targets are called, by their keys; ``settings.aliases`` go before these.
         say: told what happens, a line at a time.
 
     Returns:
@@ -94,7 +96,7 @@ def aggregate(
         from generators.categories.category_judge import check_judge
 
         check_judge(category_judge)
-    aliases = Aliases(settings.aliases)
+    aliases = Aliases(settings.aliases, names)
     sources = [find_source(path, settings.prompts, aliases) for path in runs]
     sources += [outcome_source(table, aliases) for table in outcomes]
     if not sources:

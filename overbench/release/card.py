@@ -26,7 +26,7 @@ from overbench_tasks.outcomes.release_files import (
     UNSAFE_MATRIX_FILE,
 )
 from overbench_tasks.outcomes.target_configs import how_to_fill
-from overbench_tasks.outcomes.target_names import TargetRecord
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.prompts.refreshed import readable
 from overbench_tasks.text import markdown_cell, markdown_line, number_of
 

@@ -34,7 +34,8 @@ from overbench_tasks.outcomes.release_files import (
     read_release,
 )
 from overbench_tasks.outcomes.target_configs import disambiguate
-from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, decoding_of, name_target
+from overbench_tasks.outcomes.target_names import Aliases, logged_target, name_target
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.tables import SUFFIXES
@@ -153,16 +154,7 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], lis
     logs = []
     runs, others = find_runs(folders)
     for run in runs:
-        target = name_target(
-            run.model,
-            run.model_args,
-            run.system_instruction,
-            run.chat_template,
-            max_gen_toks=run.generation.get("max_gen_toks"),
-            lm_eval_version=run.lm_eval_version,
-            label_version=run.labelled_by,
-            decoding=decoding_of(run.generation, run.repeats),
-        )
+        target = logged_target(run)
         logs.append(Log(run, aliases.target(target), target.target))
     return sorted(logs, key=lambda log: (log.target.target, str(log.run.file))), left_out(others)
 
@@ -269,15 +261,7 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
         )
     with Store(folder, read_only=True) as store:
         labellers = store.labellers()
-    asked = settings["target"]
-    target = name_target(
-        str(asked.get("model", "hf")),
-        asked["model_args"],
-        asked.get("system_instruction"),
-        bool(asked.get("apply_chat_template", True)),
-        max_gen_toks=asked.get("max_gen_toks"),
-        label_version=labellers[0] if len(labellers) == 1 else None,
-    )
+    target = replace(refreshed_target(folder), label_version=labellers[0] if len(labellers) == 1 else None)
     return PromptSource(
         name=folder.resolve().name,
         file=file,
@@ -286,6 +270,22 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
         labelled_by=labellers,
         folder=folder,
         random_words=(settings.get("rounds") or {}).get("words") == "random",
+    )
+
+
+def refreshed_target(folder: Path) -> TargetRecord:
+    """The target that a refresh run asked.
+
+    Raises:
+        OverbenchError: see :func:`run_settings_of`.
+    """
+    settings = run_settings_of(folder)["target"]
+    return name_target(
+        str(settings.get("model", "hf")),
+        settings["model_args"],
+        settings.get("system_instruction"),
+        bool(settings.get("apply_chat_template", True)),
+        max_gen_toks=settings.get("max_gen_toks"),
     )
 
 
@@ -316,7 +316,7 @@ def apart(
     """Logs and sources, with names of their targets under which nothing is joined that was asked otherwise.
 
     Returns:
-        (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_names.disambiguate`.
+        (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_configs.disambiguate`.
     """
     runs, releases = ([one for one in sources if bool(one.release) is kind] for kind in (False, True))
     asked = [log.target for log in logs] + [target for run in runs for target in run.targets]

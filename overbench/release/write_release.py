@@ -6,7 +6,7 @@ Everything is ordered by id and written by one thread, so that equal inputs give
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +22,7 @@ from overbench_tasks.outcomes.release_files import (
     COUNT_COLUMNS,
     DECODING_COLUMN,
     HARD_FILE,
+    IDENTITY_COLUMNS,
     MATRIX_COLUMNS,
     MATRIX_FILE,
     PROMPT_COLUMNS,
@@ -33,8 +34,9 @@ from overbench_tasks.outcomes.release_files import (
     UNSAFE_FILE,
     UNSAFE_MATRIX_FILE,
     arrow_schema,
+    target_of_row,
 )
-from overbench_tasks.outcomes.target_names import public_arguments
+from overbench_tasks.outcomes.target_record import TargetRecord, public_arguments
 from overbench_tasks.records import LABELS
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.text import number_of
@@ -112,7 +114,7 @@ def _public_settings(work: Workspace) -> dict[str, Any]:
     settings = work.settings.model_dump(mode="json", exclude={"about", "hard_targets"})
     settings["min_checkpoints"] = checkpoints_needed(work.settings)
     settings["aliases"] = [
-        Path(text).name if text.startswith(("/", "~")) else text for text in settings["aliases"]
+        Path(text).name if text.startswith(("/", "~")) else text for text in work.inputs.aliases.texts
     ]
     if work.category_judge is not None:
         from generators.categories.category_judge import public_settings
@@ -238,14 +240,22 @@ def _write_matrix(work: Workspace, folder: Path) -> None:
 
     _write_cells(work, folder / MATRIX_FILE, "kept")
     sampled = any(target.decoding for target in work.inputs.targets.values())
-    schema = arrow_schema(TARGET_COLUMNS | (DECODING_COLUMN if sampled else {}))
+    columns = TARGET_COLUMNS | (DECODING_COLUMN if sampled else {})
     rows = [
-        asdict(one)
-        | {"model_args": public_arguments(one.model_args), "label_version": _labellers(work, number)}
-        for number, one in enumerate(work.inputs.targets.values())
+        asdict(target)
+        | {"model_args": public_arguments(target.model_args), "label_version": _labellers(work, number)}
+        for number, target in enumerate(work.inputs.targets.values())
     ]
+    if any(_identity(target_of_row({name: row[name] for name in columns})) != _identity(row) for row in rows):
+        columns |= IDENTITY_COLUMNS
+    schema = arrow_schema(columns)
     with _parquet(folder / TARGETS_FILE, schema) as targets:
         targets.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+
+
+def _identity(row: TargetRecord | Mapping[str, Any]) -> list[Any]:
+    fields = asdict(row) if isinstance(row, TargetRecord) else row
+    return [fields[name] for name in IDENTITY_COLUMNS]
 
 
 def _labellers(work: Workspace, target: int) -> str | None:

@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.short_names import hub_repository
-from overbench_tasks.outcomes.target_names import TargetRecord
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.tables import read_table
 
 COLUMNS: Final = ("pattern", "family", "size", "released", "line")
@@ -66,12 +66,14 @@ class Families:
     Args:
         own: a CSV, JSONL or Parquet file with some of the :data:`COLUMNS`, ``pattern`` and ``family`` at
             least; None: ours alone.
+        given: facts by the name of the checkpoint, before all rows.
 
     Raises:
         OverbenchError: the file cannot be read, or one of its rows makes no sense.
     """
 
-    def __init__(self, own: Path | None = None) -> None:
+    def __init__(self, own: Path | None = None, given: Mapping[str, ModelFacts] | None = None) -> None:
+        self._given = dict(given or {})
         files = [OURS] if own is None else [own, OURS]
         self._rows = [row for file in files for row in _rows(file)]
 
@@ -85,11 +87,12 @@ class Families:
     def facts(self, checkpoint: str) -> ModelFacts:
         """What is known of a checkpoint by its name: ``ORG/NAME``, a path, an API's name."""
         name, words = _last_part(checkpoint), checkpoint_words(checkpoint)
-        known = next((facts for pattern, facts in self._rows if pattern.search(words)), ModelFacts())
-        if math.isnan(known.size) and (found := _SIZE.search(name)):
-            size = float(found[1]) / (1 if found[2] in "bB" else 1000)
-            return ModelFacts(known.family, size, known.released, known.line)
-        return known
+        rows = (facts for pattern, facts in self._rows if pattern.search(words))
+        facts = self._given.get(checkpoint) or next(rows, ModelFacts())
+        if math.isnan(facts.size) and (in_name := _SIZE.search(name)):
+            size = float(in_name[1]) / (1 if in_name[2] in "bB" else 1000)
+            return replace(facts, size=size)
+        return facts
 
 
 def checkpoint_words(checkpoint: str) -> str:

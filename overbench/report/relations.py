@@ -15,7 +15,7 @@ from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import ALL, HARD
 from overbench.report.set_parts import PromptSet
 from overbench_tasks.outcomes.target_configs import differing
-from overbench_tasks.outcomes.target_names import TargetRecord
+from overbench_tasks.outcomes.target_record import TargetRecord
 
 VERSION = "later version"
 _REVISION = re.compile(r",revision=([^,]*)")

@@ -8,7 +8,6 @@ Each set then gives its parts (:mod:`overbench.report.set_parts`), which stand h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +24,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names
-from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.outcomes.target_names import Aliases, TargetAlias, hashed_system_mark
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ MUCH_UNSCORED: Final = 0.1
 
 SYSTEM_MARK = " +system"
 """What marks a configuration with a system instruction, where all have the same one."""
-
-_SYSTEM = re.compile(r" \+system:([0-9a-f]{8})(?= |$)")
 
 
 @dataclass(frozen=True)
@@ -114,8 +111,10 @@ class Inputs:
         targets |= set(self.attributed.targets if self.attributed else ())
         targets |= {name for one in self.settings for name in (one.target.target, one.target.checkpoint)}
         shown = short_names(targets.union(*self.main.matrix.source_targets))
-        if len({hashed for name in shown.values() for hashed in _SYSTEM.findall(name)}) == 1:
-            shown = {target: _SYSTEM.sub(SYSTEM_MARK, name) for target, name in shown.items()}
+        records = [one.target for one in self.settings]
+        marks = {mark for record in records if (mark := hashed_system_mark(record))}
+        if len(used := [mark for mark in marks if any(mark in name for name in shown.values())]) == 1:
+            shown = {target: name.replace(used[0], SYSTEM_MARK) for target, name in shown.items()}
         return shown
 
     def with_names(self, text: str) -> str:
@@ -132,6 +131,7 @@ def read_inputs(
     people: Path | None = None,
     outcomes: Sequence[OutcomeTable] = (),
     first_asked: Collection[Path] = (),
+    names: Mapping[str, TargetAlias] | None = None,
 ) -> Inputs:
     """Read everything under ``paths``, and the tables.
 
@@ -142,6 +142,7 @@ def read_inputs(
             set that comes with the package.
         outcomes: tables of outcomes from elsewhere.
         first_asked: folders, below ``paths``, of the logs of :attr:`Inputs.first_asked`.
+        names: what targets are called, by their keys.
 
     Raises:
         OverbenchError: a path is neither, two releases, a file that cannot be read, one set with labels
@@ -149,7 +150,7 @@ def read_inputs(
     """
     given = _given_release(paths)
     folders = [path for path in paths if not is_release(path)]
-    answers, notes = find_answers(folders, outcomes, Aliases(aliases), given)
+    answers, notes = find_answers(folders, outcomes, Aliases(aliases, names), given)
     attributed = attributed_words(answers.runs)
     parts = [set_parts(name, joined, answers.logs, given) for name, joined in outcomes_by_set(given, answers)]
     sets = _ordered_sets(parts)

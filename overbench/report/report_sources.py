@@ -29,8 +29,9 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import Release
-from overbench_tasks.outcomes.target_configs import as_known, joined
-from overbench_tasks.outcomes.target_names import Aliases, TargetRecord
+from overbench_tasks.outcomes.target_configs import as_released, joined
+from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.outcomes.target_record import TargetRecord
 
 ALL: Final = "overbench"
 HARD: Final = "overbench_hard"
@@ -62,17 +63,17 @@ def find_answers(
     folders = [folder for folder in folders if not is_run(folder)]
     for folder in folders:
         _check_results(folder)
-    known = given.targets() if given else []
+    released = given.targets() if given else []
     found, others = find_logs(folders, aliases)
     logs = [
-        log if log.target.target != log.long_name else replace(log, target=as_known(log.target, known))
+        log if log.target.target != log.long_name else replace(log, target=as_released(log.target, released))
         for log in found
     ]
     runs = [
         replace(
             run,
             targets=tuple(
-                one if one.target != long else as_known(one, known)
+                one if one.target != long else as_released(one, released)
                 for one, long in zip(run.targets, run.long_names, strict=True)
             ),
         )

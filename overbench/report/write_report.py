@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from overbench.report import figures
-from overbench.report.families import Families
+from overbench.report.families import Families, ModelFacts
 from overbench.report.figures import Picture
 from overbench.report.inline_svg import colour_rules, inline_svg
 from overbench.report.report_inputs import Inputs, read_inputs
@@ -43,6 +43,7 @@ from overbench_tasks import __version__
 from overbench_tasks.display import Table, markdown_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
+from overbench_tasks.outcomes.target_names import TargetAlias
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import escaped, number_of
 
@@ -80,6 +81,8 @@ def make_report(
     families: Path | None = None,
     title: str = TITLE,
     first_asked: Collection[Path] = (),
+    names: Mapping[str, TargetAlias] | None = None,
+    facts: Mapping[str, ModelFacts] | None = None,
 ) -> list[Path]:
     """Make a report.
 
@@ -95,6 +98,8 @@ def make_report(
             :mod:`overbench.report.families`.
         title: the heading.
         first_asked: see :func:`overbench.report.report_inputs.read_inputs`.
+        names: what targets are called, by their keys.
+        facts: family, size and date by the name of the checkpoint, before any table.
 
     Returns:
         the files written, the page first.
@@ -118,8 +123,8 @@ def make_report(
         raise OverbenchError(
             f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
         )
-    inputs = read_inputs(paths, aliases, people, outcomes, first_asked)
-    inputs = replace(inputs, families=Families(families))
+    inputs = read_inputs(paths, aliases, people, outcomes, first_asked, names)
+    inputs = replace(inputs, families=Families(families, facts))
     report = build(inputs, title)
     files = {
         out: html(report).encode(),

@@ -11,6 +11,7 @@ from typing import Any, Final
 from overbench_tasks.outcomes.logs import LoggedRun
 from overbench_tasks.outcomes.release_files import Release
 from overbench_tasks.outcomes.reply_rows import label_rows, read_replies
+from overbench_tasks.outcomes.target_names import logged_target
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side, side_of
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
@@ -36,6 +37,8 @@ class Outcome:
     Attributes:
         prompt_id: :func:`~overbench_tasks.prompts.prompt_id` of the text, also where a log has another id.
         prompt: its text.
+        target_key: :attr:`~overbench_tasks.outcomes.target_record.TargetRecord.key` of the target that was
+            asked; None where it is not known.
         given_sides: the sides that files give the prompt; none where they don't say.
         sets: the tasks or sources that it was asked in.
         labels: how many of its replies have each label.
@@ -52,6 +55,7 @@ class Outcome:
 
     prompt_id: str
     prompt: str
+    target_key: str | None = None
     given_sides: set[PromptSide] = field(default_factory=set)
     sets: set[str] = field(default_factory=set)
     labels: Counter[Label] = field(default_factory=Counter)
@@ -118,6 +122,7 @@ class Outcome:
 
     def join(self, other: Outcome) -> None:
         """Count the replies to the same prompt in another set or run as well."""
+        self.target_key = self.target_key or other.target_key
         self.given_sides |= other.given_sides
         self.sets |= other.sets
         self.labels.update(other.labels)
@@ -160,10 +165,12 @@ def log_outcomes(
     source = run.metadata.get("overbench_source")
     # Only the last part: where a file lies on somebody's machine is nobody else's business.
     set_name = f"{run.task} ({Path(str(source)).name})" if source else run.task
+    target_key = logged_target(run).key
     rows = read_replies(run.file)
     labelled = ((row, row.logged or ()) for row in rows) if label is None else label_rows(rows, label)
     for row, verdicts in labelled:
         outcome = Outcome.of_prompt(row.doc, str(run.file))
+        outcome.target_key = target_key
         outcome.sets.add(set_name)
         outcome.labelled_by.add(labelled_by if label else run.labelled_by)
         outcome.count(verdicts)
@@ -178,6 +185,7 @@ def release_outcomes(release: Release, target: str) -> Iterator[Outcome]:
     """
     import pyarrow.compute as pc
 
+    target_key = next((record.key for record in release.targets() if record.target == target), None)
     hard = set(release.prompts(hard=True, columns=("id",))["id"].to_pylist())
     columns = ("id", "prompt", "category", "features", "round", "sources")
     prompts_of_side: dict[PromptSide, Any] = {"safe": release.prompts(columns=columns)}
@@ -190,6 +198,7 @@ def release_outcomes(release: Release, target: str) -> Iterator[Outcome]:
             if (cell := cells.get(row["id"])) is None:
                 continue
             outcome = Outcome.of_prompt({**row, "prompt_label": side}, str(release.folder))
+            outcome.target_key = target_key
             outcome.sets |= {*(row["sources"] or ()), *([HARD_SET] if row["id"] in hard else ())}
             outcome.labels.update(cell_labels(cell))
             outcome.labelled_by |= {cell["labelled_by"]} - {None}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.target_names import TargetRecord
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.records import Label
 from overbench_tasks.tables import SUFFIXES, matching_files, read_table
 from overbench_tasks.text import encodable, excerpt, number_of

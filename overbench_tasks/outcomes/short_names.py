@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Final, NamedTuple
 
-from overbench_tasks.outcomes.target_configs import WHERE_AND_HOW_FAST
-from overbench_tasks.outcomes.target_names import public_arguments
+from overbench_tasks.outcomes.target_record import WHERE_AND_HOW_FAST, public_arguments
 
 OTHER_WEIGHTS: Final = ("peft", "delta", "subfolder", "revision")
 """Arguments of a checkpoint's name that make it another model than the one whose name it begins with."""

@@ -1,9 +1,8 @@
-"""Targets of one checkpoint, asked in several ways: told apart, joined where nothing differs, asked again."""
+"""Configurations of one checkpoint: kept apart by name, joined where nothing differs, asked again."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,107 +11,104 @@ from typing import Any
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import kind_that_labelled
-from overbench_tasks.outcomes.target_names import TargetRecord, name_target, public_arguments
-
-BACKEND, TOKENS = "backend", "max_gen_toks"
-WHERE_AND_HOW_FAST = frozenset(
-    re.findall(
-        r"\w+",
-        """pretrained model gguf_file peft delta subfolder revision tokenizer tokenizer_backend
-        tokenized_requests base_url header verify_certificate ca_cert_path num_concurrent max_retries timeout
-        batch_size max_batch_size device device_map device_map_option parallelize gpus max_memory_per_gpu
-        max_cpu_memory offload_folder cache_dir tensor_parallel_size data_parallel_size pipeline_parallel_size
-        swap_space gpu_memory_utilization enforce_eager max_model_len max_length trust_remote_code
-        logits_cache seed random_seed""",
-    )
+from overbench_tasks.outcomes.target_names import marked_system, name_target, system_name
+from overbench_tasks.outcomes.target_record import (
+    BACKEND,
+    TOKENS,
+    TargetRecord,
+    how_asked,
+    public_arguments,
 )
-"""Model arguments that name the checkpoint, which names tell already, or say where it runs and how fast."""
-_WHICH = {"pretrained", "model", "gguf_file", "peft", "delta", "subfolder", "revision", "tokenizer"}
-"""Of these, those that name the model."""
-
-
-def shaping_arguments(model_args: str) -> dict[str, str]:
-    """Model arguments by name, without those on where the model runs and how fast."""
-    given = (one.partition("=") for one in model_args.split(","))
-    told = {name.strip(): value.strip() for name, _, value in given}
-    return {name: value for name, value in told.items() if name not in WHERE_AND_HOW_FAST or name in _WHICH}
-
 
 _NOT_SET, _NOT_KNOWN = "not set", "not known"
-
-
-def how_asked(target: TargetRecord) -> dict[str, Any]:
-    """What tells a target's replies from others of its name, as far as it is known and was set."""
-    arguments = (one.partition("=") for one in (target.model_args or "").split(","))
-    told = {name.strip(): value.strip() for name, equals, value in arguments if equals}
-    told = {name: value for name, value in told.items() if name not in WHERE_AND_HOW_FAST}
-    known = {BACKEND: target.model, **told, TOKENS: target.max_gen_toks, **target.drawn}
-    return {name: value for name, value in known.items() if value is not None}
 
 
 def differing(targets: Sequence[TargetRecord]) -> dict[str, list[Any]]:
     """The settings in which some of these targets are known to differ, with the value of each target.
 
-    Where one is not there, a decoding setting was not set, a backend or a number of tokens is not known, and
-    an argument was not set, or is not known of a target without arguments.
+    Where a setting is not there, one of decoding was not set, a backend or a number of tokens is not known,
+    and an argument was not set, or is not known of a target without arguments.
     """
-    asked = [how_asked(target) for target in targets]
+    settings = [how_asked(target) for target in targets]
     drawn = {name for target in targets for name in target.drawn}
-    found = {}
-    for name in dict.fromkeys((BACKEND, TOKENS, *(name for one in asked for name in one))):
+    differences = {}
+    for name in dict.fromkeys((BACKEND, TOKENS, *(name for of_target in settings for name in of_target))):
         values = [
-            one.get(name, _NOT_SET if name in drawn or _tells_arguments(target, name) else _NOT_KNOWN)
-            for one, target in zip(asked, targets, strict=True)
+            of_target.get(name, _NOT_SET if name in drawn or _has_arguments(target, name) else _NOT_KNOWN)
+            for of_target, target in zip(settings, targets, strict=True)
         ]
         if len({str(value) for value in values} - {_NOT_KNOWN}) > 1:
-            found[name] = values
-    return found
+            differences[name] = values
+    return differences
 
 
-def _tells_arguments(target: TargetRecord, name: str) -> bool:
+def _has_arguments(target: TargetRecord, name: str) -> bool:
     return target.model_args is not None and name not in (BACKEND, TOKENS)
 
 
 def disambiguate(
-    asked: Sequence[TargetRecord], released: Sequence[TargetRecord] = ()
+    targets: Sequence[TargetRecord], released: Sequence[TargetRecord] = ()
 ) -> tuple[list[TargetRecord], list[str]]:
     """Targets by names under which no two that were asked otherwise are one.
 
-    Where targets of one name differ in backend, arguments or decoding, what differs is added to it. Those of
-    releases keep theirs. What is not known of a target is as with the only one that it may be.
+    Where targets of one base differ in backend, arguments or decoding, what differs is added to their names.
+    Those of releases keep theirs. What is not known of a target is as with the only one that it may be.
 
     Returns:
-        (the targets of ``asked`` and then of ``released``, notes for people on what differs).
+        (``targets`` and then ``released``, notes for people on what differs).
     """
-    ways: dict[str, list[TargetRecord]] = {}
-    way_of: dict[TargetRecord, TargetRecord] = {}
+    configurations: dict[str, list[TargetRecord]] = {}
+    configuration_of: dict[TargetRecord, TargetRecord] = {}
     # Those of whom more is known come first, for the others to find.
-    for target in (*released, *sorted(asked, key=lambda one: (one.model is None, one.max_gen_toks is None))):
-        of_name = ways.setdefault(base_name(target), [])
-        same = [way for way in of_name if how_asked(way) == how_asked(target)]
-        fitting = same or [way for way in of_name if not differing([way, target])]
+    for target in (*released, *sorted(targets, key=_unknown_settings)):
+        of_base = configurations.setdefault(_base(target), [])
+        same = [configuration for configuration in of_base if _are_same(configuration, target)]
+        fitting = same or [
+            configuration for configuration in of_base if not differing([configuration, target])
+        ]
         if len(fitting) != 1:
-            of_name.append(target)
+            of_base.append(target)
             fitting = [target]
-        way_of[target] = fitting[0]
-    names = {}
-    apart: dict[str, dict[str, list[str]]] = {}
+        configuration_of[target] = fitting[0]
+    names: dict[TargetRecord, str] = {}
+    notes: dict[str, dict[str, list[str]]] = {}
     kept = {target.target: target for target in reversed(released)}
-    for name, of_name in ways.items():
-        of_name.sort(key=lambda way: [str(value) for value in how_asked(way).values()])
-        told = differing(of_name)
-        for place, way in enumerate(of_name):
-            said = ", ".join(f"{setting} {values[place]}" for setting, values in told.items())
-            own = kept.get(way.target) == way or not said
-            names[way] = way.target if own else f"{name} ({said})"
-        if told:
-            how = f"asked in {len(of_name)} ways: {described(told)}. They stay apart, as"
-            apart.setdefault(how, {})[name] = [names[way] for way in of_name]
-    notes = [
-        f"{_who(list(of_how))} {how} {', '.join(one for some in of_how.values() for one in some)}."
-        for how, of_how in apart.items()
+    for base, of_base in configurations.items():
+        of_base.sort(key=lambda configuration: [str(value) for value in how_asked(configuration).values()])
+        differences = differing(of_base)
+        for place, configuration in enumerate(of_base):
+            added = ", ".join(f"{setting} {values[place]}" for setting, values in differences.items())
+            own = kept.get(configuration.target) == configuration or not added
+            names[configuration] = configuration.target if own else f"{base} ({added})"
+        if differences:
+            how = f"asked in {len(of_base)} ways: {described(differences)}. They stay apart, as"
+            notes.setdefault(how, {})[base] = [names[configuration] for configuration in of_base]
+    lines = [
+        f"{_who(list(by_base))} {how} {', '.join(name for some in by_base.values() for name in some)}."
+        for how, by_base in notes.items()
     ]
-    return [replace(target, target=names[way_of[target]]) for target in (*asked, *released)], notes
+    named = [_named(target, names[configuration_of[target]]) for target in (*targets, *released)]
+    return named, lines
+
+
+def _unknown_settings(target: TargetRecord) -> tuple[bool, bool]:
+    return target.model is None, target.max_gen_toks is None
+
+
+def _are_same(first: TargetRecord, second: TargetRecord) -> bool:
+    if first.key is not None and first.key == second.key:
+        return True
+    return how_asked(first) == how_asked(second)
+
+
+def _base(target: TargetRecord) -> str:
+    return target.target if target.base is None else target.base
+
+
+def _named(target: TargetRecord, name: str) -> TargetRecord:
+    """The target by a name with what differs, or without."""
+    base = _base(target)
+    return replace(target, target=name, base=None if name == base else base)
 
 
 def _who(names: Sequence[str]) -> str:
@@ -126,24 +122,43 @@ def described(settings: Mapping[str, Sequence[Any]]) -> str:
     )
 
 
-def base_name(target: TargetRecord) -> str:
-    """A target's name without what :func:`disambiguate` added."""
+def base_name(target: TargetRecord) -> str | None:
+    """The name without what :func:`disambiguate` added, of a release that doesn't tell it; None where nothing
+    was added."""
     name, added, settings = target.target.rpartition(" (")
-    known = {f"{setting} {value}" for setting, value in how_asked(target).items()}
+    values = {f"{setting} {value}" for setting, value in how_asked(target).items()}
     parts = settings.removesuffix(")").split(", ")
-    ours = all(part in known or part.endswith((_NOT_SET, _NOT_KNOWN)) for part in parts)
-    return name if added and ours and settings.endswith(")") else target.target
+    ours = all(part in values or part.endswith((_NOT_SET, _NOT_KNOWN)) for part in parts)
+    return name if added and ours and settings.endswith(")") else None
+
+
+def with_identity(target: TargetRecord) -> TargetRecord:
+    """A target of a release that doesn't tell base and system by themselves: as its name has them."""
+    system = marked_system(target.target)
+    if system is None and target.system_instruction:
+        system = system_name(target)
+    return replace(target, base=base_name(target), system=system)
 
 
 _TELLING = ("checkpoint", "system_instruction", "apply_chat_template")
-_VARYING = ("model", "model_args", "max_gen_toks", "lm_eval_version", "label_version", "decoding")
+_VARYING = (
+    "model",
+    "model_args",
+    "max_gen_toks",
+    "lm_eval_version",
+    "label_version",
+    "decoding",
+    "base",
+    "system",
+    "key",
+)
 
 
 def joined(targets: Iterable[TargetRecord]) -> dict[str, TargetRecord]:
     """One target per name, by name.
 
-    A setting that only some of a name tell is known. Of model arguments those stay on which all agree; any
-    other setting on which they differ becomes None.
+    A setting that only some of a name tell counts for all of them. Of model arguments those stay on which
+    all agree; any other setting on which they differ becomes None.
 
     Raises:
         OverbenchError: two of a name differ in checkpoint, system instruction, chat template, backend or
@@ -156,18 +171,19 @@ def joined(targets: Iterable[TargetRecord]) -> dict[str, TargetRecord]:
 
 
 def _joined(same: Sequence[TargetRecord]) -> TargetRecord:
-    first, *others = known = [target for target in same if target.model is not None] or same
-    told = {
+    first, *others = records = [target for target in same if target.model is not None] or same
+    differences = {
         setting: [getattr(first, setting), getattr(other, setting)]
         for other, setting in product(others, _TELLING)
         if getattr(first, setting) != getattr(other, setting)
     }
-    for setting, values in (told | differing(known)).items():
+    for setting, values in (differences | differing(records)).items():
         raise OverbenchError(
             f"Two targets would both be called {first.target!r}, with different {setting}: "
             f"{' and '.join(map(repr, dict.fromkeys(values)))}. Give them different names with --alias."
         )
-    return replace(first, **{setting: _agreed(setting, known) for setting in _VARYING})
+    # Where keys differ, as less is known of one of them, what is joined gets a key of its own.
+    return replace(first, **{setting: _agreed(setting, records) for setting in _VARYING})
 
 
 def _agreed(setting: str, targets: Sequence[TargetRecord]) -> Any:
@@ -176,18 +192,26 @@ def _agreed(setting: str, targets: Sequence[TargetRecord]) -> Any:
     if setting == "model_args" and len(values) > 1:
         # Without folders and machines, as an earlier release holds them.
         shown = [str(public_arguments(value)).split(",") for value in values]
-        if all(one == shown[0] for one in shown):
+        if all(arguments == shown[0] for arguments in shown):
             return max(values, key=len)
-        return ",".join(argument for argument in shown[0] if all(argument in one for one in shown))
+        return ",".join(
+            argument for argument in shown[0] if all(argument in arguments for arguments in shown)
+        )
     return next(iter(values)) if len(values) == 1 else None
 
 
-def as_known(target: TargetRecord, known: Iterable[TargetRecord]) -> TargetRecord:
-    """The target by the name and checkpoint that one of ``known`` has for it, as far as arguments tell."""
-    by_long_name = {_long_name(one): one for one in known}
+def as_released(target: TargetRecord, released: Iterable[TargetRecord]) -> TargetRecord:
+    """The target by the base and checkpoint that a release has for it: for its key, else for its name before
+    aliases, as far as arguments tell."""
+    records = list(released)
+    by_key = {record.key: record for record in records if record.key is not None}
+    by_long_name = {_long_name(record): record for record in records}
     shown = replace(target, model_args=public_arguments(target.model_args))
-    found = by_long_name.get(target.target) or by_long_name.get(_long_name(shown))
-    return replace(target, target=base_name(found), checkpoint=found.checkpoint) if found else target
+    record = by_key.get(target.key or "") or by_long_name.get(target.target)
+    record = record or by_long_name.get(_long_name(shown))
+    if record is None:
+        return target
+    return replace(target, target=_base(record), checkpoint=record.checkpoint, system=record.system)
 
 
 def _long_name(target: TargetRecord) -> str:

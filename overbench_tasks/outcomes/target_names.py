@@ -1,7 +1,8 @@
 """What a target is called, and which targets are configurations of one checkpoint.
 
-A target is a checkpoint as it was asked: backend, decoding, system instruction, template. Its name is, in
-this order,
+A target is a checkpoint as it was asked: backend, decoding, system instruction, template. Its key
+(:mod:`overbench_tasks.outcomes.target_record`) says which it is; its name is for people and, in files, for
+joining. It is, in this order,
 
     the checkpoint     refreshed.target_name of lm-eval's model arguments, else MODEL:MODEL_ARGS
     " +system:<hex>"   where a system instruction was given: the first 8 hex digits of its SHA-256, or in
@@ -22,39 +23,14 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PureWindowsPath
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from overbench_tasks.defences.defences import defence_with
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.logs import LoggedRun
+from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.prompts.refreshed import target_name
-
-
-@dataclass(frozen=True)
-class TargetRecord:
-    """One configuration of one checkpoint: a row of a release's ``targets.parquet``. None: not known.
-
-    Attributes:
-        decoding: JSON of how replies were drawn, beside ``max_gen_toks``. None: greedily, one to each prompt;
-            this is taken for granted of a release that doesn't tell.
-    """
-
-    target: str
-    checkpoint: str
-    model: str | None = None
-    model_args: str | None = None
-    system_instruction: str | None = None
-    apply_chat_template: bool | None = None
-    max_gen_toks: int | None = None
-    lm_eval_version: str | None = None
-    label_version: str | None = None
-    decoding: str | None = None
-
-    @property
-    def drawn(self) -> dict[str, Any]:
-        """``temperature``, ``repeats`` and whatever else of :attr:`decoding` was set."""
-        return {"temperature": 0, "repeats": 1, **json.loads(self.decoding or "{}")}
 
 
 def name_target(
@@ -85,7 +61,22 @@ def name_target(
         model_args=text,
         system_instruction=system_instruction or None,
         apply_chat_template=templated,
+        system=_system_tag(system_instruction) if system_instruction else None,
         **settings,
+    )
+
+
+def logged_target(run: LoggedRun) -> TargetRecord:
+    """The target that a run of lm-eval asked."""
+    return name_target(
+        run.model,
+        run.model_args,
+        run.system_instruction,
+        run.chat_template,
+        max_gen_toks=run.generation.get("max_gen_toks"),
+        lm_eval_version=run.lm_eval_version,
+        label_version=run.labelled_by,
+        decoding=decoding_of(run.generation, run.repeats),
     )
 
 
@@ -101,45 +92,80 @@ def decoding_of(generation: Mapping[str, Any], repeats: int = 1) -> str | None:
     """
     sampled = bool(generation.get("do_sample") or generation.get("temperature"))
     left_out = {"max_gen_toks", "seed", "do_sample", *(() if sampled else _SAMPLING)}
-    told: dict[str, Any] = {"temperature": "the model's own"} if sampled else {}
+    settings: dict[str, Any] = {"temperature": "the model's own"} if sampled else {}
     for name, value in generation.items():
         if name in left_out or value in (None, []):
             continue
-        told[name] = int(value) if isinstance(value, float) and value.is_integer() else value
+        settings[name] = int(value) if isinstance(value, float) and value.is_integer() else value
     if repeats != 1:
-        told["repeats"] = repeats
-    return json.dumps(told, ensure_ascii=False, sort_keys=True) if told else None
+        settings["repeats"] = repeats
+    return json.dumps(settings, ensure_ascii=False, sort_keys=True) if settings else None
 
 
 def system_suffix(system_instruction: str) -> str:
     """What a system instruction adds to a target's name."""
-    known = defence_with(system_instruction)
-    return f"{_SYSTEM}{known or hashlib.sha256(system_instruction.encode()).hexdigest()[:8]}"
+    return f"{_SYSTEM}{_system_tag(system_instruction)}"
+
+
+def _system_tag(system_instruction: str) -> str:
+    return defence_with(system_instruction) or _system_hash(system_instruction)
+
+
+def _system_hash(system_instruction: str) -> str:
+    return hashlib.sha256(system_instruction.encode()).hexdigest()[:8]
 
 
 def system_name(target: TargetRecord) -> str:
-    """What stands for a target's system instruction: what its name says, or an alias of it, else as above."""
-    _, marked, named = target.target.partition(_SYSTEM)
-    named = named if marked else system_suffix(target.system_instruction or "").removeprefix(_SYSTEM)
-    return named.partition(" (")[0]
+    """What stands for a target's system instruction in its name, or would."""
+    return target.system or _system_tag(target.system_instruction or "")
 
 
-def public_arguments(model_args: str | None) -> str | None:
-    """Model arguments as a release may show them: without the names of folders and machines.
+def hashed_system_mark(target: TargetRecord) -> str | None:
+    """What a target's name has of a system instruction that it has no name for: `` +system:489fb53a``."""
+    text = target.system_instruction
+    return f"{_SYSTEM}{target.system}" if text and target.system == _system_hash(text) else None
 
-    An absolute path is reduced to its last part, and ``base_url`` left out.
+
+def marked_system(name: str) -> str | None:
+    """What an alias, or a name in a file without the record of it, says of the system instruction."""
+    _, marked, rest = name.partition(_SYSTEM)
+    return rest.partition(" (")[0] if marked else None
+
+
+class TargetAlias(NamedTuple):
+    """What a target is called here.
+
+    Attributes:
+        long: its name before aliases.
+        name: its name here.
+        checkpoint: the name of its checkpoint here; None: see :meth:`Aliases.target`.
+        system: what stands for its system instruction; None: as before.
     """
-    if model_args is None:
-        return None
-    shown = []
-    for argument in model_args.split(","):
-        key, equals, value = argument.partition("=")
-        if key.strip() == "base_url":
-            continue
-        if value.startswith(("/", "~")) or PureWindowsPath(value).is_absolute():
-            value = Path(value.replace("\\", "/")).name
-        shown.append(f"{key}{equals}{value}")
-    return ",".join(shown)
+
+    long: str
+    name: str
+    checkpoint: str | None = None
+    system: str | None = None
+
+    @classmethod
+    def of_text(cls, text: str) -> TargetAlias:
+        """Read ``LONG NAME=short name`` or ``LONG NAME=short name@checkpoint``.
+
+        Raises:
+            OverbenchError: it is neither.
+        """
+        long, equals, short = text.rpartition("=")
+        name, at, checkpoint = short.partition("@")
+        if not equals or not long.strip() or not name.strip() or (at and not checkpoint.strip()):
+            raise OverbenchError(
+                f"Expected --alias 'LONG NAME=short name' or '...=short name@checkpoint', got {text!r}."
+            )
+        return cls(long.strip(), name.strip(), checkpoint.strip() or None, marked_system(name.strip()))
+
+    @property
+    def text(self) -> str:
+        """As a command line has it."""
+        return f"{self.long}={self.name}{f'@{self.checkpoint}' if self.checkpoint else ''}"
 
 
 class Aliases:
@@ -148,31 +174,34 @@ class Aliases:
     Args:
         given: texts ``LONG NAME=short name`` or ``LONG NAME=short name@checkpoint``. Long names may hold
             "=", short ones not. Two long names may share a short one: then they are one target.
+        by_key: names by the targets' keys, for those whose long name is given none.
 
     Raises:
         OverbenchError: a text is no alias, or one long name is given two short ones.
     """
 
-    def __init__(self, given: Sequence[str] = ()) -> None:
-        self._aliases: dict[str, tuple[str, str | None]] = {}
+    def __init__(self, given: Sequence[str] = (), by_key: Mapping[str, TargetAlias] | None = None) -> None:
+        self._given = tuple(given)
+        self._by_key = dict(by_key or {})
+        self._aliases: dict[str, TargetAlias] = {}
         for text in given:
-            long, equals, short = text.rpartition("=")
-            name, at, checkpoint = short.partition("@")
-            if not equals or not long.strip() or not name.strip() or (at and not checkpoint.strip()):
-                raise OverbenchError(
-                    f"Expected --alias 'LONG NAME=short name' or '...=short name@checkpoint', got {text!r}."
-                )
-            alias = name.strip(), checkpoint.strip() or None
-            if self._aliases.setdefault(long.strip(), alias) != alias:
-                raise OverbenchError(f"--alias gives {long.strip()!r} two names. Keep one of them.")
+            alias = TargetAlias.of_text(text)
+            if self._aliases.setdefault(alias.long, alias) != alias:
+                raise OverbenchError(f"--alias gives {alias.long!r} two names. Keep one of them.")
         self._used: set[str] = set()
+
+    @property
+    def texts(self) -> list[str]:
+        """All aliases as a command line has them: those by key that count, then those given."""
+        by_long = {alias.long: alias for alias in self._by_key.values() if alias.long not in self._aliases}
+        return [*(by_long[long].text for long in sorted(by_long)), *self._given]
 
     def name(self, name: str) -> str:
         """The short form of a target's or checkpoint's name; without an alias, the name itself."""
         if name not in self._aliases:
             return name
         self._used.add(name)
-        return self._aliases[name][0]
+        return self._aliases[name].name
 
     def extended(self, long: str, short: str, name: str) -> str:
         """The short form of a name with additions: of the long name with them, or the name itself.
@@ -186,21 +215,29 @@ class Aliases:
 
     def target(self, target: TargetRecord) -> TargetRecord:
         """The target by its short name, its checkpoint too."""
-        _, checkpoint = self._aliases.get(target.target, ("", None))
-        checkpoint = checkpoint or self.name(target.checkpoint)
-        return replace(target, target=self.name(target.target), checkpoint=checkpoint)
+        alias = self._aliases.get(target.target) or self._by_key.get(target.key or "")
+        if alias is None:
+            return replace(target, checkpoint=self.name(target.checkpoint))
+        self._used.add(alias.long)
+        return replace(
+            target,
+            target=alias.name,
+            checkpoint=alias.checkpoint or self.name(target.checkpoint),
+            base=None,
+            system=alias.system or target.system,
+        )
 
-    def check_used(self, known: Iterable[str]) -> None:
+    def check_used(self, long_names: Iterable[str]) -> None:
         """Complain about an alias that names no target.
 
         Args:
-            known: the names before aliases, for near matches.
+            long_names: the names before aliases, for near matches.
 
         Raises:
             OverbenchError: an alias was never asked for.
         """
         for long in self._aliases.keys() - self._used:
-            names = sorted(set(known))
+            names = sorted(set(long_names))
             near = difflib.get_close_matches(long, names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(names) or 'none'}."
             raise OverbenchError(f"--alias: no target is called {long!r}. {hint}")

@@ -38,6 +38,7 @@ from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import find_runs
 from overbench_tasks.outcomes.release_files import read_release
+from overbench_tasks.outcomes.target_names import logged_target
 
 KILLS = 3
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -75,6 +76,22 @@ def test_each_cell_is_asked_once_and_what_is_added_is_all_that_runs(tmp_path: Pa
     back = run(tmp_path, settings)
     assert (back.done, back.new, records(tmp_path)) == (12, 0, before)
     assert len(asked(tmp_path)) == count
+
+
+def test_a_cell_tells_the_key_of_its_target_and_one_of_before_is_named_by_its_log(tmp_path: Path) -> None:
+    settings = {**prepared(tmp_path), "report": {}}
+    run(tmp_path, settings)
+    page = (tmp_path / "out" / "report.md").read_text()
+    told: dict[str, set[str]] = {}
+    for file in (tmp_path / "out" / "cells").rglob("cell.json"):
+        facts = json.loads(file.read_text())
+        [log] = find_runs([file.parent])[0]
+        assert facts.pop("target_key") == logged_target(log).key
+        told.setdefault(str(logged_target(log).key), set()).add(facts["name"].rsplit("/", 1)[0])
+        file.write_text(json.dumps(facts))
+    assert len(told) == len({name.partition("-")[0] for names in told.values() for name in names})
+    assert run(tmp_path, settings).new == 0
+    assert (tmp_path / "out" / "report.md").read_text() == page
 
 
 def test_killed_at_any_moment_the_records_are_the_same_and_nothing_is_asked_twice(tmp_path: Path) -> None:

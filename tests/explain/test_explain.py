@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, overbench
 from explain_fakes import PROMPT, RuledTarget, explained, found, words
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from pydantic import ValidationError
 from release_fakes import write_log
 from table_files import write_table
 
+from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, overbench
 from generators.targets.target import Question, Target
 from overbench.explain.explain import openings_of
 from overbench.explain.explain_output import explanation_lines, page, summary_lines

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conftest import ANSWER, REFUSAL
 from release_fakes import write_prompts
 
+from conftest import ANSWER, REFUSAL
 from generators.adversary.adversary import Job, Written
 from generators.attribution.attribution import Attribution, WordScore
 from generators.detector.detector_report import DetectorReport

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conftest import overbench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import DATE, write_log, write_prompts, write_run
 
+from conftest import overbench
 from overbench.release.aggregate import aggregate
 from overbench.release.prompt_records import records
 from overbench.release.release_inputs import find_source
@@ -26,7 +26,8 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes import release_files
 from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.outcomes.target_configs import joined
-from overbench_tasks.outcomes.target_names import Aliases, TargetRecord, name_target, public_arguments
+from overbench_tasks.outcomes.target_names import Aliases, name_target
+from overbench_tasks.outcomes.target_record import TargetRecord, public_arguments
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.refusal import RULES_VERSION
 

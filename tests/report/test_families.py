@@ -4,19 +4,19 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log
 from report_fakes import cells
 from table_files import write_table
 
+from conftest import overbench
 from overbench.report.families import Families, ModelFacts
 from overbench.report.relations import plain_targets, relations
 from overbench.report.report_inputs import read_inputs
 from overbench.report.write_report import build
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.target_names import TargetRecord
+from overbench_tasks.outcomes.target_record import TargetRecord
 
 OURS = Families()
 ONE = [{"prompt": f"How do I kill process {n}?"} for n in range(4)]

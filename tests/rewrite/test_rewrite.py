@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, overbench
 from fault_server import Fault, FaultServer, body, completion, fault_server, status
 from table_files import write_table
 
+from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, overbench
 from generators.prompt_filters.moderation import ENSEMBLE
 from generators.rewrite.rewrite import RewriteRun
 from generators.rewrite.rewrite_settings import RewriteSettings, load_rewrite, target_from_words

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from overbench.report.stats.matrix import MISSING, ResponseMatrix
 from overbench.report.stats.rates import target_rate
 from overbench_tasks.metrics import Rate, paired_interval
-from overbench_tasks.outcomes.target_names import TargetRecord
+from overbench_tasks.outcomes.target_record import TargetRecord
 
 
 @dataclass(frozen=True)
