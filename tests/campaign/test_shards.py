@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from campaign_fakes import TARGET, InProcess, asked, run
-from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
 from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
+from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench.campaign.campaign_cells import CampaignCell, configurations
 from overbench.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment

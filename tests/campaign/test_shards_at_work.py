@@ -15,10 +15,10 @@ from typing import Any
 import fsspec
 import pytest
 from campaign_fakes import InProcess, asked, of_one, run
-from conftest import ANSWER
 from fault_server import fault_server
 from fsspec.implementations.local import LocalFileSystem
 
+from conftest import ANSWER
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench.campaign.campaign_cells import CampaignCell, configurations
 from overbench.campaign.campaign_folder import locked, note_start, settings_in

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ANSWER, MIXED, REFUSAL, REPLIES, ScriptedLM, evaluate, first_verdicts
 from fault_server import (
     CUT,
     DROP,
@@ -33,6 +32,7 @@ from hypothesis import strategies as st
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 
+from conftest import ANSWER, MIXED, REFUSAL, REPLIES, ScriptedLM, evaluate, first_verdicts
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.chat.cache import ReplyCache, default_cache_file
 from overbench_tasks.errors import OverbenchError

@@ -14,12 +14,12 @@ from xml.etree import ElementTree
 import pytest
 import typer
 import yaml
-from conftest import overbench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import write_log
 from tiny_releases import tiny_release
 
+from conftest import overbench
 from overbench import cli, compare
 from overbench.compare.changes import (
     MEASURES,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import overbench
 
+from conftest import overbench
 from overbench_tasks.defences.defences import defence_with, defences, find_defence, orders_refusal
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.target_names import name_target

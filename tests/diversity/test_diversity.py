@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_prompts
 
+from conftest import overbench
 from generators.models import models
 from overbench.diversity import diversity, similarity
 from overbench.diversity.diversity import DiversitySettings, describe, read_sets

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from conftest import ANSWER, REFUSAL
-
 from generators.targets.target import Question
 from overbench.explain.explain import PromptToExplain
 from overbench.explain.explain_run import explain

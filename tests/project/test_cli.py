@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 import typer
-from conftest import REFUSAL, overbench
 from lm_eval.tasks import TaskManager
 from pydantic import BaseModel
 from release_fakes import sample
 
+from conftest import REFUSAL, overbench
 from generators.models import models
 from generators.refresh.refresh_settings import RefreshSettings
 from generators.rewrite.rewrite_settings import RewriteSettings

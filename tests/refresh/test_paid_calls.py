@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import overbench
 from fault_server import FaultServer, fault_server, status
 from refresh_fakes import FakeTarget, scripted_run, settings
 
+from conftest import overbench
 from generators.refresh.estimate import plan_lines, refresh_plan
 from generators.refresh.loop import refresh
 from generators.refresh.paid_calls import JUDGE_TOKENS, target_is_paid

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import overbench
 from refresh_fakes import FakeTarget, scripted_run, write_seeds
 
+from conftest import overbench
 from generators.refresh.loop import refresh
 from generators.refresh.refresh_settings import RefreshSettings, load
 from generators.refresh.run import settings_of

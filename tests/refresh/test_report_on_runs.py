@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import overbench
 from refresh_fakes import FakeTarget, scripted_run
 from release_fakes import write_log, write_run
 
+from conftest import overbench
 from generators.refresh.loop import refresh
 from generators.refresh.store import Store
 from overbench.release.aggregate import aggregate

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import overbench
 from refresh_fakes import (
     REPORT,
     FakeAdversary,
@@ -19,6 +18,7 @@ from refresh_fakes import (
     write_seeds,
 )
 
+from conftest import overbench
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import Example
 from generators.detector.scores import BaselineComparison, Scores, ThresholdCheck

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import overbench
 from fault_server import fault_server
 from release_fakes import write_log, write_other_tasks, write_prompts, write_run
 
+from conftest import overbench
 from generators.categories.category_judge import read_settings
 from overbench.release.aggregate import aggregate
 from overbench.release.push import check_sums

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, logged_run, overbench
 from table_files import write_table
 
+from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, logged_run, overbench
 from overbench_tasks.metrics.stop_at_ci_width import part_interval, sequential_interval
 from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts.random_order import random_order

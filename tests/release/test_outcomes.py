@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log, write_prompts
 from table_files import write_table
 
+from conftest import overbench
 from overbench.release.aggregate import aggregate
 from overbench.release.push import check_sums
 from overbench.release.release_settings import AggregateSettings

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import overbench
 from release_fakes import sample, write_log, write_prompts, write_run
 
+from conftest import overbench
 from overbench import quickstart
 from overbench.release.aggregate import aggregate
 from overbench.release.release_settings import AggregateSettings

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import overbench
 from release_fakes import write_log
 from table_files import write_table
 
+from conftest import overbench
 from overbench.release.aggregate import aggregate
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.stats.rates import osr

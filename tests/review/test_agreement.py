@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from release_fakes import sample
 from table_files import write_table
 
+from conftest import ANSWER, MIXED, REFUSAL, overbench
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.metrics import wilson_interval

@@ -8,12 +8,12 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import sample, write_log, write_other_tasks
 from table_files import write_table
 
+from conftest import ANSWER, MIXED, REFUSAL, overbench
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers import Labeller, by_name, label_by_rules
 from overbench_tasks.outcomes.logs import reply_files

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ANSWER, REFUSAL, overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import sample
 from table_files import write_table
 
+from conftest import ANSWER, REFUSAL, overbench
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.review.annotators import (

@@ -12,12 +12,12 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from conftest import overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 from table_files import write_table
 
+from conftest import overbench
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_sets import prompt_id
 from overbench_tasks.review.annotate import make_prompt_sheet

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL, REPLIES, logged_run, overbench
 from fault_server import Fault, fault_server, status
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_fakes import sample
 from table_files import write_table
 
+from conftest import ANSWER, MIXED, REFUSAL, REPLIES, logged_run, overbench
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.metrics import Rate, wilson_interval

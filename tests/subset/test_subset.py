@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import overbench
 from hypothesis import given
 from hypothesis import strategies as st
 from release_fakes import write_log
 from tiny_releases import tiny_release
 
 from benchmarks.cheaper_coverage import by_nothing
+from conftest import overbench
 from overbench.report.stats.matrix import release_matrix
 from overbench.subset.irt import fit_traits
 from overbench.subset.leave_one_out import left_out_errors

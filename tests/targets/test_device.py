@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import overbench
 from lm_eval.__main__ import cli_evaluate
 from release_fakes import write_prompts
 from tiny_chat_model import build_chat_model
 
 from benchmarks.reading_path import typed
+from conftest import overbench
 from generators.targets.target import Target, TargetSettings
 from overbench.campaign.campaign_jobs import TASKS
 from overbench.campaign.campaign_plan import make_plan, told_sets

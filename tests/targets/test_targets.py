@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, ScriptedLM, evaluate
 from fault_server import fault_server
 from release_fakes import write_prompts
 
+from conftest import ANSWER, ScriptedLM, evaluate
 from generators.targets.target import Question, Target, TargetSettings
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError

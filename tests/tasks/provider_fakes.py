@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from conftest import ANSWER, REFUSAL
 from fault_server import CUT, DROP, Fault, body, completion, item_number, status
+
+from conftest import ANSWER, REFUSAL
 
 BEGUN = "Viral entry begins when the spike protein binds the ACE2 receptor of the host cell. The fusion"
 """A reply that was cut off and gives something."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, REFUSAL, evaluate, first_verdicts
 from fault_server import Fault, body, completion, fault_server
+
+from conftest import ANSWER, REFUSAL, evaluate, first_verdicts
 
 api_models = pytest.importorskip("lm_eval.models.api_models", exc_type=ImportError)
 

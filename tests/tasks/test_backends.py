@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, REFUSAL, evaluate, first_verdicts
 from fault_server import DROP, Fault, body, completion, count_by_item, fault_server, status
 from lm_eval.models.openai_completions import LocalChatCompletion
 from lm_eval.tasks._yaml_loader import load_yaml
 from provider_fakes import Script, labels_of
 
+from conftest import ANSWER, REFUSAL, evaluate, first_verdicts
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules

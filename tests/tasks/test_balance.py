@@ -7,11 +7,11 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, evaluate
 from hypothesis import given
 from hypothesis import strategies as st
 from table_files import write_table
 
+from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, evaluate
 from overbench_tasks.metrics import Rate, balance, unsafe_metrics
 from overbench_tasks.metrics.balance import Balance, balance_metrics
 from overbench_tasks.records import LABELS, PROMPT_LABELS, Verdict

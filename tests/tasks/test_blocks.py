@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conftest import ANSWER, evaluate, first_verdicts
 from fault_server import Fault, body, completion, fault_server, item_number, status
 from provider_fakes import ROWS, answered
 from table_files import write_table
 
+from conftest import ANSWER, evaluate, first_verdicts
 from overbench_tasks import run_warnings
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.labellers.judge import Judge, JudgeSettings

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import REPLIES, ScriptedLM, evaluate
 from lm_eval.api.registry import get_filter
 from lm_eval.tasks._yaml_loader import load_yaml
 from tiny_classifier import build_detector
 
 import overbench_tasks.filters  # noqa: F401  (registers the filters)
+from conftest import REPLIES, ScriptedLM, evaluate
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.classifier import CHAT, Classifier, ClassifierSettings, refusal_index

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import REPLIES, ScriptedLM, evaluate
 from lm_eval.api.registry import filter_registry, get_filter
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks._yaml_loader import load_yaml
 from pydantic import BaseModel, ConfigDict
 from table_files import write_table
 
+from conftest import REPLIES, ScriptedLM, evaluate
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench.campaign.campaign_settings import load_campaign
 from overbench.campaign.task_specs import labelled_by, task_spec

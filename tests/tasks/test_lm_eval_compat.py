@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import REPLIES, ScriptedLM, evaluate
 
+from conftest import REPLIES, ScriptedLM, evaluate
 from overbench_tasks.lm_eval_compat import (
     hear_replies,
     hearing_replies,

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, evaluate
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.tasks._yaml_loader import load_yaml
 from table_files import write_table
 from tiny_releases import tiny_release
 
+from conftest import ANSWER, MIXED, REFUSAL, ScriptedLM, evaluate
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate, balance, pair_rates, paired_interval

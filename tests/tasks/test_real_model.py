@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import evaluate, first_verdicts
 
+from conftest import evaluate, first_verdicts
 from generators.models import models
 from overbench_tasks.refusal import label_reply
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, REFUSAL, REPLIES, ScriptedLM, evaluate, first_verdicts, logged_run
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 from table_files import write_table
 
+from conftest import ANSWER, REFUSAL, REPLIES, ScriptedLM, evaluate, first_verdicts, logged_run
 from overbench_tasks import __version__, task
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
