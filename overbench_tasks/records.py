@@ -40,6 +40,10 @@ UNKNOWN_BLOCK: Final = "blocked: unknown, "
 """What ``Verdict.reason`` begins with where the provider is ``unknown``: nobody's way of withholding that we
 know. Its words follow."""
 
+FINAL_REASONS: Final = ("empty", "unfinished_reasoning", "request_failed")
+"""Why a saved reply has no label where that is due to the reply. Any other reason of an unscored verdict is a
+failure of the labeller, which may label the reply when it is asked again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -10,7 +10,8 @@ from pathlib import Path
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
-from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes, release_outcomes
+from overbench_tasks.outcomes.outcome import Outcome, by_prompt
+from overbench_tasks.outcomes.outcome_readers import NewLabels, log_outcomes, release_outcomes
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names
 from overbench_tasks.outcomes.target_configs import joined
@@ -115,7 +116,7 @@ def _logged_outcomes(logs: Sequence[Log], relabel: bool) -> Iterator[Outcome]:
 
     for log in logs:
         if relabel:
-            outcomes = log_outcomes(log.run, label_by_rules, f"rules {RULES_VERSION}")
+            outcomes = log_outcomes(log.run, NewLabels.by(label_by_rules, f"rules {RULES_VERSION}"))
         else:
             outcomes = log_outcomes(log.run)
         yield from tqdm(outcomes, log.run.file.name, unit=" replies", disable=None, leave=False)

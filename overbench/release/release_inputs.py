@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple
 from overbench.release.partial_runs import PART_KEYS, part_notes, random_part
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, find_runs, left_out
-from overbench_tasks.outcomes.outcome import log_outcomes
+from overbench_tasks.outcomes.outcome_readers import log_outcomes
 from overbench_tasks.outcomes.outcome_tables import BY, OutcomeTable
 from overbench_tasks.outcomes.release_files import (
     PROMPTS_FILE,

@@ -8,7 +8,8 @@ from pathlib import Path
 from overbench.release.release_inputs import Log, apart, find_logs, one_labeller
 from overbench.subset.subset import SubsetEstimate, SubsetMark, estimates, released_name
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes
+from overbench_tasks.outcomes.outcome import Outcome, by_prompt
+from overbench_tasks.outcomes.outcome_readers import log_outcomes
 from overbench_tasks.outcomes.release_files import Release
 from overbench_tasks.outcomes.reply_rows import ReplyRow, read_replies
 from overbench_tasks.outcomes.target_names import Aliases

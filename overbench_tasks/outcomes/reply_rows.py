@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.outcome import MEASURES
 from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LabelReplies, Verdict
@@ -46,7 +47,8 @@ class ReplyRow:
         logged: the verdicts that the file holds, one per reply; None where it holds none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
         prompt_label: ``safe``, ``unsafe`` or ``contested``; a log that doesn't say is of safe prompts.
-        doc: of a sample log, the prompt's row as the task had it.
+        doc: the prompt's row: of a sample log as the task had it, of a refresh run as it was exported.
+        measures: one of :data:`~overbench_tasks.outcomes.outcome.MEASURES` -> its share, where the row has it.
     """
 
     id: str
@@ -56,6 +58,7 @@ class ReplyRow:
     filter: str = ""
     prompt_label: PromptSide = "safe"
     doc: Mapping[str, Any] = field(default_factory=dict)
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     def standing(self) -> list[Verdict | None]:
         """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
@@ -111,13 +114,14 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
             "verdict per reply under 'filtered_resps'. Leave this file out."
         ) from None
     return ReplyRow(
-        str(raw["doc"].get("id", "")),
-        prompt,
-        tuple(replies),
-        verdicts,
-        str(raw["filter"]),
-        side_of(raw["doc"], where) or "safe",
-        raw["doc"],
+        id=str(raw["doc"].get("id", "")),
+        prompt=prompt,
+        replies=tuple(replies),
+        logged=verdicts,
+        filter=str(raw["filter"]),
+        prompt_label=side_of(raw["doc"], where) or "safe",
+        doc=raw["doc"],
+        measures={name: share for name in MEASURES if isinstance(share := raw.get(name), (int, float))},
     )
 
 

@@ -20,14 +20,11 @@ from typing import Any, BinaryIO, Final
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
-from overbench_tasks.records import LabelReplies, Verdict
+from overbench_tasks.records import FINAL_REASONS, LabelReplies, Verdict
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
-
-FINAL_REASONS: Final = ("empty", "unfinished_reasoning", "request_failed")
-"""Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
 
 Tallies = dict[str, Tally]
 """Per lm-eval filter of the log ("" for other files); with :data:`UNSAFE` behind it, of unsafe prompts."""
