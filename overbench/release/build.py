@@ -85,8 +85,7 @@ def read_prompts(work: Workspace, say: Say) -> None:
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
-            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, label VARCHAR, blocked_by VARCHAR,
-            reply VARCHAR, source INTEGER)""")
+            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(work.inputs.sources):

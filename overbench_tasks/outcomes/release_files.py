@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.target_configs import with_identity
 from overbench_tasks.outcomes.outcome import MEASURES
+from overbench_tasks.outcomes.target_configs import with_identity
 from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.records import LABELS
 

@@ -48,7 +48,7 @@ class ReplyRow:
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
         prompt_label: ``safe``, ``unsafe`` or ``contested``; a log that doesn't say is of safe prompts.
         doc: the prompt's row: of a sample log as the task had it, of a refresh run as it was exported.
-        measures: one of :data:`~overbench_tasks.outcomes.outcome.MEASURES` -> its share, where the row has it.
+        measures: the shares of :data:`~overbench_tasks.outcomes.outcome.MEASURES` that the row has, by name.
     """
 
     id: str
