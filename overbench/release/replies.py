@@ -29,7 +29,7 @@ from overbench_tasks.text import encodable, excerpt, number_of
 
 REPLIES_TABLES: Final = """
 -- Replies to a prompt that have one label: a row for each reply of a log, a row for all of an outcome.
--- reason: of an unscored label. blocked: how many were withheld; by whom, for what. quote: of a refused reply.
+-- reason: of an unscored label. blocked: how many were withheld, by whom and for what. quote: of a refusal.
 CREATE TABLE replies (
     prompt VARCHAR, label VARCHAR, replies INTEGER, blocked INTEGER, blocked_by VARCHAR, blocked_for VARCHAR,
     reason VARCHAR, quote VARCHAR, unsafe BOOLEAN);
