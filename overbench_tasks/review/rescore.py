@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Final
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
+from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import FINAL_REASONS, LabelReplies, Verdict
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
@@ -27,8 +28,13 @@ from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
 
 Tallies = dict[str, Tally]
-"""Per lm-eval filter of the log ("" for other files); with :data:`UNSAFE` behind it, of unsafe prompts."""
-UNSAFE: Final = " on unsafe prompts"
+"""By the lm-eval filter of the log ("" for other files) and :data:`ON_SIDE`."""
+ON_SIDE: Final[Mapping[PromptSide, str]] = {
+    "safe": "",
+    "unsafe": " on unsafe prompts",
+    "contested": " on contested prompts",
+}
+"""Stands behind the name of the filter, by the side of the prompts."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,8 @@ def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[lis
 def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Tallies:
     report: Tallies = {}
     for row, new in zip(rows, verdicts, strict=True):
-        unsafe = row.prompt_label == "unsafe"
-        report.setdefault(row.filter + UNSAFE * unsafe, Tally(unsafe)).add(row, new)
+        name = row.filter + ON_SIDE[row.prompt_label]
+        report.setdefault(name, Tally(row.prompt_label == "unsafe")).add(row, new)
     return report
 
 

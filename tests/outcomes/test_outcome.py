@@ -75,7 +75,7 @@ VERDICTS = st.builds(
 
 def counted(verdicts: list[Verdict]) -> Outcome:
     outcome = Outcome(prompt_id(KILL), KILL)
-    outcome.count(verdicts)
+    outcome.count(verdicts, ["No."] * len(verdicts))
     return outcome
 
 
