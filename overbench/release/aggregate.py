@@ -117,7 +117,7 @@ def aggregate(
             inputs = ReleaseInputs(
                 sources=sources, logs=logs, targets=targets, labelled_by=labelled_by, aliases=aliases
             )
-            work = Workspace(
+            workspace = Workspace(
                 database=Database(connection),
                 inputs=inputs,
                 settings=settings,
@@ -135,17 +135,17 @@ def aggregate(
                     *(note for table in outcomes for note in table.notes),
                 ],
             )
-            read_prompts(work, say)
-            if work.has_pairs:
-                check_pairs(work)
+            read_prompts(workspace, say)
+            if workspace.has_pairs:
+                check_pairs(workspace)
             aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
-            hard_targets(work)  # a name of nobody is told before the long part
-            join_verdicts(work, say)
-            drop_near_duplicates(work, say)
-            drop_refused_by_none(work, say)
-            if work.has_pairs:
-                settle_pairs(work, say)
-            facts = write_release(work, partial, settings.name or out.name, out, say)
+            hard_targets(workspace)  # a name of nobody is told before the long part
+            join_verdicts(workspace, say)
+            drop_near_duplicates(workspace, say)
+            drop_refused_by_none(workspace, say)
+            if workspace.has_pairs:
+                settle_pairs(workspace, say)
+            facts = write_release(workspace, partial, settings.name or out.name, out, say)
         shutil.rmtree(partial / "work")
         _write_checksums(partial)
         _put_in_place(partial, out)

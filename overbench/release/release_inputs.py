@@ -8,9 +8,9 @@
 
 ``refused_by`` in a prompt file is no verdict: it names who refused but not who was asked.
 
-Labels of several labellers don't compare and are refused; those of outcome tables stand beside them, and each
-cell says who labelled it. Replies that were asked for in another way (backend, temperature, new tokens,
-repeats) are another target's: :func:`apart`.
+Labels of several labellers don't compare, so :func:`one_labeller` refuses them. Those of outcome tables stand
+beside the others, and each cell names its labeller. Replies that were asked for in another way (backend,
+temperature, new tokens, repeats) are another target's (:func:`apart`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from overbench.release.partial_runs import PART_KEYS, part_notes, random_part
+from overbench.release.partial_runs import PART_KEYS, RandomPart, part_notes, random_part
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, find_runs, left_out
 from overbench_tasks.outcomes.outcome_readers import log_outcomes
@@ -160,16 +160,16 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], lis
 
 
 def notes_on_parts(logs: Sequence[Log]) -> list[str]:
-    """For people, of each run that asked only a part of a set; what holds for several is there once."""
+    """Notes on the runs that asked only a part of a set; a note that several runs share comes once."""
     notes = (note for log in _parts(logs) for note in part_notes(log.target.target, log.run))
     return list(dict.fromkeys(notes))
 
 
 class NotAsked(NamedTuple):
-    """Of sets of which a target was asked a random part.
+    """What a target has left open of sets of which it was asked a random part.
 
     Attributes:
-        prompts: how many it was not asked, or gave no scored reply to.
+        prompts: how many prompts of these sets have no scored reply.
         sequential: whether a part was asked until its interval was narrow enough.
     """
 
@@ -178,29 +178,40 @@ class NotAsked(NamedTuple):
 
 
 def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict[str, NotAsked]:
-    """Target -> what it was not asked, of sets of which its runs asked a random part that has some of
-    ``prompts``.
+    """Target -> what it left open of the sets of which it was asked a random part; others are missing.
 
     Args:
-        label: ``safe`` or ``unsafe``: the side of these sets.
+        prompts: a set counts where one of these has a scored reply in it.
+        label: ``safe`` or ``unsafe``, the side of the prompts that count.
     """
-    found: dict[str, dict[str, NotAsked]] = defaultdict(dict)
-    scored: dict[tuple[str, str], set[str]] = defaultdict(set)
+    by_target: dict[str, NotAsked] = {}
+    for (target, _), logs_of_set in _drawn_sets(logs, label).items():
+        # Repeats have the same prompts, and shards of a set have different ones.
+        scored = {
+            outcome.prompt
+            for log, _ in logs_of_set
+            for outcome in log_outcomes(log.run)
+            if outcome.side == label and outcome.scored
+        }
+        if scored.isdisjoint(prompts):
+            continue
+        _, part = logs_of_set[-1]
+        others = by_target.get(target, NotAsked(0, False))
+        by_target[target] = NotAsked(
+            prompts=others.prompts + part.totals[label] - len(scored),
+            sequential=others.sequential or part.width is not None,
+        )
+    return by_target
+
+
+def _drawn_sets(logs: Sequence[Log], label: str) -> dict[tuple[str, str], list[tuple[Log, RandomPart]]]:
+    """(target, task) -> the logs of a set with prompts of a side, of which a random part was asked."""
+    drawn: dict[tuple[str, str], list[tuple[Log, RandomPart]]] = defaultdict(list)
     for log in _parts(logs):
-        run, target = log.run, log.target.target
-        part = random_part(run)
-        if part is not None and (total := part.totals.get(label)):
-            outcomes = (outcome for outcome in log_outcomes(run) if outcome.side == label)
-            # Repeats have the same prompts first, and shards of a set have different ones.
-            of_set = scored[target, run.task]
-            of_set |= {outcome.prompt for outcome in outcomes if outcome.scored}
-            if not of_set.isdisjoint(prompts):
-                found[target][run.task] = NotAsked(total - len(of_set), part.width is not None)
-    return {
-        target: NotAsked(sum(one.prompts for one in some), any(one.sequential for one in some))
-        for target, tasks in found.items()
-        if (some := tasks.values())
-    }
+        part = random_part(log.run)
+        if part is not None and part.totals.get(label):
+            drawn[log.target.target, log.run.task].append((log, part))
+    return drawn
 
 
 def _parts(logs: Sequence[Log]) -> list[Log]:
