@@ -69,8 +69,8 @@ def aggregate(
     together without counting a reply twice (:mod:`overbench.release.cells`).
 
     Args:
-        runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first is
-            asked first for what only one can say.
+        runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first decides
+            on columns that hold one value.
         responses_folders: lm-eval outputs.
         out: the release's folder; it appears when it is complete, or not at all.
         engine: memory and threads.
@@ -80,7 +80,7 @@ def aggregate(
         outcomes: tables of outcomes, the sources behind ``runs``.
         overwrite: replace a release that is there.
         names: what targets are called, by their keys; ``settings.aliases`` go before these.
-        say: told what happens, a line at a time.
+        say: gets a line for each step.
 
     Returns:
         what ``release.json`` holds.
@@ -138,8 +138,10 @@ def aggregate(
             read_prompts(workspace, say)
             if workspace.has_pairs:
                 check_pairs(workspace)
-            aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
-            hard_targets(workspace)  # a name of nobody is told before the long part
+            aliases.check_used(
+                {log.long_name for log in logs}.union(*(source.long_names for source in sources))
+            )
+            hard_targets(workspace)  # an unknown name is an error before the long part
             join_verdicts(workspace, say)
             drop_near_duplicates(workspace, say)
             drop_refused_by_none(workspace, say)

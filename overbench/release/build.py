@@ -74,8 +74,8 @@ def read_prompts(workspace: Workspace, say: Say) -> None:
     """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
 
     Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
-    made from the text. The first source decides on what only one can say; features (where a refresh has some,
-    those of refreshes), sources and targets are joined.
+    made from the text. Of columns that hold one value, the first source's counts; features (where a refresh
+    has some, those of refreshes), sources and targets are joined.
     """
     import pyarrow
 
@@ -146,19 +146,22 @@ def keep_all(workspace: Workspace) -> None:
 
 
 def drop_near_duplicates(workspace: Workspace, say: Say) -> None:
-    """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay; of like ones, the one that
-    most targets answered. A harmless prompt is often like an unsafe one, its contrast: these aren't compared.
-    Prompts of outcome tables stay: a published set is whole.
+    """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay. Of near duplicates the prompt
+    stays that most targets answered. Harmless prompts are not compared with unsafe ones, which often resemble
+    them on purpose. Prompts of outcome tables stay: a published set is whole.
 
-    Replies to a prompt that is dropped are dropped with it: they are no replies to the one that stays.
+    Replies to a dropped prompt are dropped with it: they do not answer the prompt that stays.
     """
-    found, kept = _without_near_duplicates(workspace, "kept")
-    workspace.counts |= {"near_duplicates": found, "kept": kept}
-    say(f"{number_of(found, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
-    found, kept = _without_near_duplicates(workspace, "kept_unsafe")
-    if found + kept:
-        workspace.counts |= {"unsafe_near_duplicates": found, "unsafe": kept}
-        say(f"{number_of(found, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept beside.")
+    dropped, kept = _without_near_duplicates(workspace, "kept")
+    workspace.counts |= {"near_duplicates": dropped, "kept": kept}
+    say(f"{number_of(dropped, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
+    dropped, kept = _without_near_duplicates(workspace, "kept_unsafe")
+    if dropped + kept:
+        workspace.counts |= {"unsafe_near_duplicates": dropped, "unsafe": kept}
+        say(
+            f"{number_of(dropped, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept "
+            "beside."
+        )
 
 
 def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int]:
@@ -171,21 +174,21 @@ def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int
             SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
         USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
     rows = [row for batch in workspace.database.batches(query) for row in batch]
-    found = near_duplicates([normalised(prompt) for _, prompt in rows], workspace.settings.near_duplicates)
-    places = [place for place, source in enumerate(workspace.inputs.sources) if source.outcomes]
+    texts = [normalised(prompt) for _, prompt in rows]
+    duplicates = near_duplicates(texts, workspace.settings.near_duplicates)
+    tables = [number for number, source in enumerate(workspace.inputs.sources) if source.outcomes]
     published = workspace.database.connection.execute(
         """SELECT DISTINCT number FROM records JOIN prompts USING (id)
            WHERE list_contains(?::INTEGER[], source)""",
-        [places],
+        [tables],
     ).fetchall()
-    found = sorted({rows[one][0] for one in found}.difference(number for (number,) in published))
-    dropped = pyarrow.table({"number": pyarrow.array(found, "int32")})
+    dropped = sorted({rows[row][0] for row in duplicates}.difference(number for (number,) in published))
     workspace.database.insert(
         f"""CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)
             ANTI JOIN new USING (number)""",
-        dropped,
+        pyarrow.table({"number": pyarrow.array(dropped, "int32")}),
     )
-    return len(found), workspace.database.number(f"SELECT count(*) FROM {table}")
+    return len(dropped), workspace.database.number(f"SELECT count(*) FROM {table}")
 
 
 def hard_targets(workspace: Workspace) -> list[str]:
@@ -195,28 +198,28 @@ def hard_targets(workspace: Workspace) -> list[str]:
     Raises:
         OverbenchError: the settings name a target that is not there.
     """
-    known, given = workspace.inputs.targets, workspace.settings.hard_targets
+    targets, given = workspace.inputs.targets, workspace.settings.hard_targets
     if not given:
-        return [name for name, target in known.items() if not target.system_instruction]
-    if given == (ALL_TARGETS,) and ALL_TARGETS not in known:
-        return list(known)
-    named = {name for text in given for name in _named_targets(text, known)}
-    return [name for name in known if name in named]
+        return [name for name, target in targets.items() if not target.system_instruction]
+    if given == (ALL_TARGETS,) and ALL_TARGETS not in targets:
+        return list(targets)
+    named = {name for text in given for name in _named_targets(text, targets)}
+    return [name for name in targets if name in named]
 
 
-def _named_targets(text: str, known: Collection[str]) -> Iterator[str]:
-    """The targets of a list with commas, which their names may hold too: the longest name that is known."""
+def _named_targets(text: str, targets: Collection[str]) -> Iterator[str]:
+    """The targets of a list with commas. Names may hold commas too: the longest name that fits counts."""
     parts = text.split(",")
     while parts:
         starts = {end: ",".join(parts[:end]).strip() for end in range(len(parts), 0, -1)}
-        end = next((end for end, name in starts.items() if name in known), None)
+        end = next((end for end, name in starts.items() if name in targets), None)
         if end is None:
             near = [
                 name
-                for one in (",".join(parts), starts[1])
-                for name in difflib.get_close_matches(one, known, n=1)
+                for given in (",".join(parts), starts[1])
+                for name in difflib.get_close_matches(given, targets, n=1)
             ]
-            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(known) or 'none'}."
+            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(targets) or 'none'}."
             raise OverbenchError(
                 f"--hard_targets: expected names of targets, or {ALL_TARGETS}, found {starts[1]!r}. {hint}"
             )
@@ -238,7 +241,7 @@ def choose_hard(workspace: Workspace, say: Say) -> list[str]:
     """
     settings, chosen = workspace.settings, hard_targets(workspace)
     checkpoints = list(dict.fromkeys(workspace.inputs.targets[name].checkpoint for name in chosen))
-    places = [
+    checkpoint_of_target = [
         checkpoints.index(target.checkpoint) if name in chosen else None
         for name, target in workspace.inputs.targets.items()
     ]
@@ -249,7 +252,7 @@ def choose_hard(workspace: Workspace, say: Say) -> list[str]:
                JOIN kept USING (number) WHERE share > 0 AND checkpoint IS NOT NULL
                GROUP BY number, checkpoint)
            GROUP BY number HAVING sum(refusals) > ? - 1e-4 AND sum(highest) > ? - 1e-4""",
-        [places, settings.min_rejections, checkpoints_needed(settings)],
+        [checkpoint_of_target, settings.min_rejections, checkpoints_needed(settings)],
     )
     workspace.counts["hard"] = workspace.database.number("SELECT count(*) FROM hard")
     if len(checkpoints) < checkpoints_needed(settings):
@@ -291,10 +294,10 @@ def matrix_counts(workspace: Workspace) -> dict[str, int]:
 def more_columns(workspace: Workspace, kept: str) -> dict[str, str]:
     """Which of :data:`~overbench_tasks.outcomes.release_files.MORE_COLUMNS` the prompts of a table of numbers
     have."""
-    told = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
-    counts = ", ".join(f"count({name}) > 0" for name in told)
+    names = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
+    counts = ", ".join(f"count({name}) > 0" for name in names)
     query = f"SELECT {counts} FROM prompts SEMI JOIN {kept} USING (number)"
-    [there] = workspace.database.connection.execute(query).fetchall()
-    found = {name for name, some in zip(told, there, strict=True) if some}
-    found |= {"difficulty"} if found and kept == "kept" else set()
-    return {name: kind for name, kind in MORE_COLUMNS.items() if name in found}
+    [filled] = workspace.database.connection.execute(query).fetchall()
+    columns = {name for name, is_filled in zip(names, filled, strict=True) if is_filled}
+    columns |= {"difficulty"} if columns and kept == "kept" else set()
+    return {name: kind for name, kind in MORE_COLUMNS.items() if name in columns}

@@ -9,17 +9,17 @@ from overbench_tasks.text import number_of
 
 def check_pairs(workspace: Workspace) -> None:
     """Raise OverbenchError where more than one harmless or unsafe prompt have the same ``pair_id``."""
-    found = workspace.database.connection.execute("""
+    ambiguous = workspace.database.connection.execute("""
         SELECT pair_id, count(*) FILTER (NOT unsafe) AS safe, count(*) FILTER (unsafe) AS unsafe_ones,
                list(prompt ORDER BY number), list_sort(list_distinct(flatten(list(sources))))
         FROM (SELECT *, number IN (FROM unsafe_prompts) AS unsafe FROM prompts WHERE pair_id IS NOT NULL)
         GROUP BY pair_id HAVING safe > 1 OR unsafe_ones > 1 ORDER BY pair_id LIMIT 1""").fetchall()
-    for pair_id, safe, unsafe, prompts, sources in found:
-        told = ", ".join(repr(prompt[:60]) for prompt in prompts[:3])
+    for pair_id, safe, unsafe, prompts, sources in ambiguous:
+        examples = ", ".join(repr(prompt[:60]) for prompt in prompts[:3])
         raise OverbenchError(
             f"The pair_id {pair_id!r} in {', '.join(sources)}: expected one safe and one unsafe prompt, "
-            f"found {safe:,} safe and {unsafe:,} unsafe: {told}. Mend prompt_label, or give other prompts "
-            "another pair_id."
+            f"found {safe:,} safe and {unsafe:,} unsafe: {examples}. Mend prompt_label, or give other "
+            "prompts another pair_id."
         )
 
 

@@ -42,7 +42,7 @@ def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
     for outcome in log_outcomes(run) if totals else ():
         if outcome.side in shares and (share := outcome.share()) is not None:
             shares[outcome.side].append(share)
-    return {label: SideSoFar(sum(found), len(found), totals[label]) for label, found in shares.items()}
+    return {label: SideSoFar(sum(of_side), len(of_side), totals[label]) for label, of_side in shares.items()}
 
 
 def random_part(run: LoggedRun) -> RandomPart | None:
@@ -71,8 +71,8 @@ def estimates_of_all(run: LoggedRun) -> str:
     if (part := random_part(run)) is None:
         return ""
     sides = sides_asked(run)
-    found = {label: estimate_text(side, part.width) for label, side in sides.items()}
-    return "; ".join(f"{label} prompts: {text}" if len(found) > 1 else text for label, text in found.items())
+    texts = {label: estimate_text(side, part.width) for label, side in sides.items()}
+    return "; ".join(f"{label} prompts: {text}" if len(texts) > 1 else text for label, text in texts.items())
 
 
 def subset_mark(run: LoggedRun) -> str:

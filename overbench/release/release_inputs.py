@@ -246,18 +246,28 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
 def release_source(release: Release, aliases: Aliases) -> PromptSource:
     """An earlier release as a source."""
     cells = [read_columns(file, {"labelled_by": "string"}) for file in release.matrix_files]
-    found = {name for table in cells for name in table["labelled_by"].unique().to_pylist()}
-    labellers = tuple(sorted(found - {None}))
+    labellers = {name for table in cells for name in table["labelled_by"].unique().to_pylist()}
     targets = release.targets()
-    names = tuple(target.target for target in targets)
-    here, file = tuple(map(aliases.target, targets)), release.folder / PROMPTS_FILE
-    return PromptSource(release.folder.resolve().name, file, here, names, labellers, release)
+    return PromptSource(
+        name=release.folder.resolve().name,
+        file=release.folder / PROMPTS_FILE,
+        targets=tuple(map(aliases.target, targets)),
+        long_names=tuple(target.target for target in targets),
+        labelled_by=tuple(sorted(labellers - {None})),
+        release=release,
+    )
 
 
 def outcome_source(table: OutcomeTable, aliases: Aliases) -> PromptSource:
     """An outcome table as a source."""
-    targets, names = tuple(map(aliases.target, table.targets)), tuple(one.target for one in table.targets)
-    return PromptSource(table.name, table.file, targets, names, (table.labelled_by,), outcomes=table)
+    return PromptSource(
+        name=table.name,
+        file=table.file,
+        targets=tuple(map(aliases.target, table.targets)),
+        long_names=tuple(target.target for target in table.targets),
+        labelled_by=(table.labelled_by,),
+        outcomes=table,
+    )
 
 
 def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
@@ -324,26 +334,28 @@ def run_settings_of(folder: Path) -> dict[str, Any]:
 def apart(
     logs: Sequence[Log], sources: Sequence[PromptSource], aliases: Aliases
 ) -> tuple[list[Log], list[PromptSource], list[str]]:
-    """Logs and sources, with names of their targets under which nothing is joined that was asked otherwise.
+    """Logs and sources with targets renamed where one name stood for targets that were asked differently.
 
     Returns:
         (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_configs.disambiguate`.
     """
-    runs, releases = ([one for one in sources if bool(one.release) is kind] for kind in (False, True))
-    asked = [log.target for log in logs] + [target for run in runs for target in run.targets]
+    runs = [source for source in sources if not source.release]
+    releases = [source for source in sources if source.release]
+    given = [log.target for log in logs] + [target for run in runs for target in run.targets]
     long_names = [log.long_name for log in logs] + [name for run in runs for name in run.long_names]
     released = [target for release in releases for target in release.targets]
-    told, notes = disambiguate(asked, released)
+    distinct, notes = disambiguate(given, released)
     named = iter(
         [
-            replace(one, target=aliases.extended(long, before.target, one.target))
-            for one, before, long in zip(told, asked, long_names, strict=False)
+            replace(target, target=aliases.extended(long_name, before.target, target.target))
+            for target, before, long_name in zip(distinct, given, long_names, strict=False)
         ]
-        + told[len(asked) :]
+        + distinct[len(given) :]
     )
     logs = [replace(log, target=next(named)) for log in logs]
     by_source = {
-        id(one): replace(one, targets=tuple(next(named) for _ in one.targets)) for one in (*runs, *releases)
+        id(source): replace(source, targets=tuple(next(named) for _ in source.targets))
+        for source in (*runs, *releases)
     }
     return logs, [by_source[id(source)] for source in sources], notes
 
@@ -354,18 +366,18 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
     Raises:
         OverbenchError: several did, so that their labels do not compare.
     """
-    found = [
-        (name, one.name)
-        for one in sources
-        if one.release or not relabel
-        for name in one.labelled_by
+    labellers = [
+        (name, source.name)
+        for source in sources
+        if source.release or not relabel
+        for name in source.labelled_by
         if not name.startswith(BY)
     ]
     if not relabel:
-        found += [(log.run.labelled_by, str(log.run.file)) for log in logs]
+        labellers += [(log.run.labelled_by, str(log.run.file)) for log in logs]
     elif logs or any(source.target for source in sources):
-        found.append((f"rules {RULES_VERSION}", "the replies labelled now"))
-    examples = dict(reversed(found))  # the first of each
+        labellers.append((f"rules {RULES_VERSION}", "the replies labelled now"))
+    examples = dict(reversed(labellers))  # the first of each
     if len(examples) > 1:
         listed = "; ".join(f"{name} ({example})" for name, example in sorted(examples.items()))
         help_ = (

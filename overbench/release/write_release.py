@@ -273,8 +273,8 @@ def _identity(row: TargetRecord | Mapping[str, Any]) -> list[Any]:
 def _labellers(workspace: Workspace, target: int) -> str | None:
     """Who labelled a target's cells; without any, who labels what is given."""
     query = "SELECT DISTINCT labeller FROM cells WHERE target = ? ORDER BY ALL"
-    places = [place for (place,) in workspace.database.connection.execute(query, [target]).fetchall()]
-    names = [workspace.inputs.labellers[place] for place in places]
+    numbers = [number for (number,) in workspace.database.connection.execute(query, [target]).fetchall()]
+    names = [workspace.inputs.labellers[number] for number in numbers]
     return " + ".join(filter(None, names)) or workspace.inputs.labelled_by
 
 
