@@ -44,7 +44,7 @@ def majority_label_sql(counts: Mapping[Label, str]) -> str:
     return f"CASE WHEN {most} = 0 THEN 'unscored' {cases} END"
 
 
-class Measure(NamedTuple):
+class MeasuredShare(NamedTuple):
     """A share of replies: the sum of their shares, and how many replies there are."""
 
     total: float
@@ -55,9 +55,9 @@ class Measure(NamedTuple):
         """In [0, 1]."""
         return self.total / self.replies
 
-    def plus(self, other: Measure) -> Measure:
+    def plus(self, other: MeasuredShare) -> MeasuredShare:
         """The share of the replies of both."""
-        return Measure(self.total + other.total, self.replies + other.replies)
+        return MeasuredShare(self.total + other.total, self.replies + other.replies)
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Outcome:
     features: tuple[str, ...] = ()
     named_words: tuple[str, ...] = ()
     messages: tuple[Mapping[str, str], ...] = ()
-    measures: Mapping[str, Measure] = field(default_factory=dict)
+    measures: Mapping[str, MeasuredShare] = field(default_factory=dict)
     quote: str | None = None
 
     @classmethod
@@ -187,7 +187,7 @@ class Outcome:
         self.features = self.features or other.features
         self.named_words = self.named_words or other.named_words
         self.messages = self.messages or other.messages
-        no_replies = Measure(0.0, 0)
+        no_replies = MeasuredShare(0.0, 0)
         self.measures = {
             name: self.measures.get(name, no_replies).plus(other.measures.get(name, no_replies))
             for name in (*self.measures, *(name for name in other.measures if name not in self.measures))

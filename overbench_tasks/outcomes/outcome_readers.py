@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun
-from overbench_tasks.outcomes.outcome import MEASURES, Measure, Outcome
+from overbench_tasks.outcomes.outcome import MEASURES, MeasuredShare, Outcome
 from overbench_tasks.outcomes.outcome_tables import EMPTY, OutcomeTable
 from overbench_tasks.outcomes.release_files import Release
 from overbench_tasks.outcomes.reply_rows import ReplyRow, label_rows, read_replies
@@ -52,7 +52,8 @@ def sample_outcomes(file: Path, new_labels: NewLabels | None = None) -> Iterator
         outcome = Outcome.of_prompt(row.doc, str(file))
         outcome.count(verdicts, row.replies)
         outcome.measures = {
-            name: Measure(share * len(row.replies), len(row.replies)) for name, share in row.measures.items()
+            name: MeasuredShare(share * len(row.replies), len(row.replies))
+            for name, share in row.measures.items()
         }
         if new_labels:
             outcome.labelled_by.add(new_labels.labelled_by)
@@ -160,7 +161,7 @@ def _count_cell(outcome: Outcome, cell: Mapping[str, Any]) -> None:
         outcome.reasons[cell["reason"]] = labels["unscored"]
     replies = sum(labels.values())
     outcome.measures = {
-        name: Measure(cell[name] * replies, replies) for name in MEASURES if cell.get(name) is not None
+        name: MeasuredShare(cell[name] * replies, replies) for name in MEASURES if cell.get(name) is not None
     }
 
 

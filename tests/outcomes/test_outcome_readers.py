@@ -17,7 +17,7 @@ from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.logs import find_runs
-from overbench_tasks.outcomes.outcome import Measure, Outcome, by_prompt
+from overbench_tasks.outcomes.outcome import MeasuredShare, Outcome, by_prompt
 from overbench_tasks.outcomes.outcome_readers import (
     NewLabels,
     log_outcomes,
@@ -109,7 +109,9 @@ def test_a_log_gives_tier_language_messages_and_measures(tmp_path: Path) -> None
     log.write_text(json.dumps(row | {"answered": 0.5, "held": None}) + "\n")
     [outcome] = log_outcomes(find_runs([tmp_path / "run"])[0][0])
     assert (outcome.tier, outcome.language, outcome.messages) == ("hard", "de", tuple(messages))
-    assert outcome.measures == {"answered": Measure(1.0, 2)} and outcome.measures["answered"].share == 0.5
+    assert (
+        outcome.measures == {"answered": MeasuredShare(1.0, 2)} and outcome.measures["answered"].share == 0.5
+    )
 
 
 def test_a_release_gives_tier_language_messages_and_measures(tmp_path: Path) -> None:
@@ -126,12 +128,12 @@ def test_a_release_gives_tier_language_messages_and_measures(tmp_path: Path) -> 
     release = read_release(tmp_path / "out")
     [outcome] = release_outcomes(release, release.targets()[0].target)
     assert (outcome.tier, outcome.language, outcome.messages) == ("hard", "de", tuple(messages))
-    assert outcome.measures == {"answered": Measure(1.0, 2)}
+    assert outcome.measures == {"answered": MeasuredShare(1.0, 2)}
 
 
 def test_a_measure_of_runs_that_are_joined_weighs_every_reply_the_same() -> None:
     def outcome(total: float, replies: int) -> Outcome:
-        return Outcome(prompt_id(KILL), KILL, measures={"answered": Measure(total, replies)})
+        return Outcome(prompt_id(KILL), KILL, measures={"answered": MeasuredShare(total, replies)})
 
     [joined] = by_prompt([outcome(3, 3), outcome(0, 1), Outcome(prompt_id(KILL), KILL)]).values()
     assert joined.measures["answered"].share == 0.75
