@@ -45,12 +45,14 @@ _FRAME: Final = """
     please tell explain give show help let know best good better way ways want need like get
 """
 _FRAME_WORDS: Final = frozenset(_FRAME.split())
-_WORD: Final = re.compile(r"\w+")
+# Not the words of generators/words.py: this is four times as fast, and releases were made with it.
+# It cuts at apostrophes ("don t", "we ll"), which the frame's words allow for.
+_WORD_CHARACTERS: Final = re.compile(r"\w+")
 
 
 def core_of(text: str) -> str:
     """What a normalised prompt is about: its words but for the frame's; all of them where none is left."""
-    words = _WORD.findall(text[:COMPARED_CHARS])
+    words = _WORD_CHARACTERS.findall(text[:COMPARED_CHARS])
     return " ".join([word for word in words if word not in _FRAME_WORDS] or words) or text[:COMPARED_CHARS]
 
 

@@ -1,8 +1,14 @@
-"""The words of a prompt: where they stand, how common they are, and which are no features."""
+"""The words of a prompt: where they stand, how common they are, and which are no features.
+
+There are two tokenisers. :func:`spans` and :func:`words_of` give words as they are written, with a hyphenated
+word as one. :func:`word_parts` is made of these words and gives them as texts are compared, with a hyphenated
+word as several. Only code on a fast path has a pattern of its own, and says why.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -57,6 +63,7 @@ NUMBER_WORDS: Final = frozenset(_NUMBERS.split())
 _IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 _START, _INNER = rf"[[\p{{L}}\p{{N}}]--{_IDEOGRAPH}]", rf"[[\p{{L}}\p{{N}}\p{{M}}\u200c\u200d]--{_IDEOGRAPH}]"
 _WORD = rf"(?:{_IDEOGRAPH}\p{{M}}*|{_START}{_INNER}*(?:['’ʼ\-\u2010\u2011]{_START}{_INNER}*)*)"
+_ONLY_WORDS = rf"(?V1){_WORD}"
 _SPAN = rf"(?V1)(?P<word>{_WORD})|(?:(?!{_WORD})[^\s\x1c-\x1f])+"
 _SENTENCE_ENDS = frozenset('.!?…:;\n"“”«»()[]•*-–—')
 _NUMBER = re.compile(r"\d[\d'\-]*(st|nd|rd|th|s)?")
@@ -79,14 +86,36 @@ def spans(text: str) -> list[Span]:
     """
     import regex
 
-    found = regex.finditer(_SPAN, text)
-    return [Span(match.start(), match.end(), match["word"] is not None) for match in found]
+    matches = regex.finditer(_SPAN, text)
+    return [Span(match.start(), match.end(), match["word"] is not None) for match in matches]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of :func:`spans` as they are written, in order: a hyphenated word is one word."""
+    import regex
+
+    return list(regex.findall(_ONLY_WORDS, text))
+
+
+def word_parts(text: str) -> list[str]:
+    """The words by which texts are compared, in order.
+
+    They are in Unicode form NFKC and casefolded, with straight apostrophes and without a possessive ``'s``. A
+    hyphenated word gives its parts: "self-harm" gives "self" and "harm".
+    """
+    words = words_of(_straight(unicodedata.normalize("NFKC", text).casefold()))
+    return [part for word in words for part in word.removesuffix("'s").split("-")]
 
 
 def plain(word: str) -> str:
     """The word casefolded, with straight apostrophes and hyphens and without a possessive ``'s``."""
-    folded = word.casefold().translate({0x2019: "'", 0x2BC: "'", 0x2010: "-", 0x2011: "-"})
+    folded = _straight(word.casefold())
     return folded.removesuffix("'s").removesuffix("'") or folded
+
+
+def _straight(text: str) -> str:
+    """The text with straight apostrophes and plain hyphens."""
+    return text.translate({0x2019: "'", 0x2BC: "'", 0x2010: "-", 0x2011: "-"})
 
 
 def pool_form(word: str, form: Form) -> str:
@@ -109,7 +138,7 @@ def frequency(word: str) -> float:
     return float(word_frequency(plain(word), "en")) if len(word) <= LONGEST_WORD else 0.0
 
 
-def exclusions(text: str, found: Sequence[Span]) -> list[Exclusion]:
+def exclusions(text: str, word_spans: Sequence[Span]) -> list[Exclusion]:
     """For each span of :func:`spans`: why it is no feature, or "".
 
     - ``punctuation``: marks.
@@ -121,9 +150,11 @@ def exclusions(text: str, found: Sequence[Span]) -> list[Exclusion]:
       capitals (LSD). Where most of a prompt's commoner words are capitalised as well (a headline,
       shouting), no word is a name. A name that begins a sentence or is written small is not found.
     """
-    words = [text[span.start : span.end] for span in found]
-    reasons = [_exclusion(word, span.is_word) for word, span in zip(words, found, strict=True)]
-    inside = [i for i, starts in enumerate(_sentence_starts(text, found)) if not starts and not reasons[i]]
+    words = [text[span.start : span.end] for span in word_spans]
+    reasons = [_exclusion(word, span.is_word) for word, span in zip(words, word_spans, strict=True)]
+    inside = [
+        i for i, starts in enumerate(_sentence_starts(text, word_spans)) if not starts and not reasons[i]
+    ]
     common = [words[i] for i in inside if frequency(words[i]) >= NAME_FREQUENCY]
     if len(common) >= 3 and 2 * sum(word[0].isupper() for word in common) > len(common):
         return reasons
@@ -149,11 +180,11 @@ def _exclusion(word: str, is_word: bool) -> Exclusion:
     return ""
 
 
-def _sentence_starts(text: str, found: Sequence[Span]) -> list[bool]:
+def _sentence_starts(text: str, word_spans: Sequence[Span]) -> list[bool]:
     """For each span: is it the first word, or is the mark that ends a sentence between it and the last?"""
     starts: list[bool] = []
     after, first = 0, True
-    for span in found:
+    for span in word_spans:
         starts.append(first or not _SENTENCE_ENDS.isdisjoint(text[after : span.start]))
         if span.is_word:
             after, first = span.end, False

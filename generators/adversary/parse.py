@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from overbench_tasks.prompts import normalised
+from generators.words import word_parts
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.text import without_reasoning
 
@@ -56,7 +56,6 @@ _TALK = re.compile(
 _FILLERS: Final = frozenset(
     "a an the please can could would will you u tell me hey hi hello so and".split()  # noqa: SIM905
 )
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 class Parsed(NamedTuple):
@@ -128,12 +127,16 @@ def _pieces(text: str) -> Iterator[str]:
     """The lines with something to read in them; several numbered items on one line are several pieces."""
     for line in text.splitlines():
         bare = _TAG.sub("", line).strip() if len(line) <= MAX_CHARS else line.strip()
-        if not _WORD.search(bare) or bare.startswith("```"):
+        if not _is_legible(bare) or bare.startswith("```"):
             continue
         if _NUMBER.match(bare) and len(bare) <= MAX_CHARS:
             yield from _BETWEEN_ITEMS.split(bare)
         else:
             yield bare
+
+
+def _is_legible(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _bare(piece: str) -> str:
@@ -156,7 +159,7 @@ def _bare(piece: str) -> str:
 def _reason(piece: str, prompt: str, *, numbered: bool, cut: bool) -> Reason | None:
     if len(piece) > MAX_CHARS:
         return "too_long"
-    if not _WORD.search(prompt):
+    if not _is_legible(prompt):
         return "empty"
     question = prompt.endswith("?")
     if _TALK.match(prompt) or prompt.endswith(":"):
@@ -172,8 +175,8 @@ def _reason(piece: str, prompt: str, *, numbered: bool, cut: bool) -> Reason | N
 
 def _key(text: str) -> str:
     """Equal for texts that differ in case, spaces, punctuation or a list's numbers only."""
-    return " ".join(_WORD.findall(normalised(_bare(_TAG.sub("", text)[:MAX_CHARS]))))
+    return " ".join(word_parts(_bare(_TAG.sub("", text)[:MAX_CHARS])))
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(normalised(text[:MAX_CHARS])) if word not in _FILLERS]
+    return [word for word in word_parts(text[:MAX_CHARS]) if word not in _FILLERS]

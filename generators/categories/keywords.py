@@ -7,7 +7,6 @@ and publishes neither), and OR-Bench's ten as a second label (Cui et al. 2024). 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from generators.words import LONGEST_WORD, pool_form
+from generators.words import LONGEST_WORD, pool_form, words_of
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import CATEGORIES, Category
 
@@ -40,7 +39,6 @@ OR_BENCH_CATEGORIES: Final[tuple[OrBenchCategory, ...]] = get_args(OrBenchCatego
 
 _NEEDED: Final = frozenset({"category", "words"})
 _OPTIONAL: Final = frozenset({"or_bench", "everyday"})
-_WORD = re.compile(r"[^\W_]+(?:['’\-\u2010\u2011][^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +186,7 @@ Found = tuple[tuple[str, Topic], ...]
 def _found(text: str) -> Found:
     """What one keyword covers is not searched for others."""
     topics = _keywords().topics
-    words = [_word(word) for word in _WORD.findall(text)]
+    words = [_word(word) for word in words_of(text)]
     found: list[tuple[str, Topic]] = []
     end = 0
     for place, (_, longest) in enumerate(words):
