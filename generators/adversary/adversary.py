@@ -29,7 +29,7 @@ from overbench_tasks.chat.response import Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.text import as_data
 
-__all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "WriterSettings", "Written"]
+__all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "WriterReply", "WriterSettings"]
 
 Form = Literal["free", "opening"]
 FORM_OF_0_1: Final = "opening"
@@ -70,7 +70,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriterReply:
     """What came of one job.
 
     Attributes:
@@ -214,8 +214,10 @@ class Adversary:
                 self._files.check()
                 self._client.check_cache()
 
-    def write(self, jobs: Sequence[Job], *, should_stop: Callable[[], bool] = lambda: False) -> list[Written]:
-        """One :class:`Written` per job, in order. A reply is paid for once, also when a run was killed.
+    def write(
+        self, jobs: Sequence[Job], *, should_stop: Callable[[], bool] = lambda: False
+    ) -> list[WriterReply]:
+        """One :class:`WriterReply` per job, in order. A reply is paid for once, also when a run was killed.
 
         Args:
             jobs: any number.
@@ -263,16 +265,16 @@ class Adversary:
         seed = derived_seed(self.settings.seed, job.id)
         return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=seed)
 
-    def _written(self, job: Job, text: str, outcome: Outcome) -> Written:
+    def _written(self, job: Job, text: str, outcome: Outcome) -> WriterReply:
         if isinstance(outcome, Failure):
-            return Written(job.id, (), (), "", outcome.detail, 0, 0, cached=False)
+            return WriterReply(job.id, (), (), "", outcome.detail, 0, 0, cached=False)
         if outcome.blocked:
             parsed = Parsed((), ((outcome.text[:300], "refusal"),))
         else:
             most, cut_off = self.settings.candidates, outcome.finish_reason == "length"
             parsed = parse_reply(outcome.text, seed=job.seed, request=text, limit=most, cut_off=cut_off)
         tokens = outcome.prompt_tokens, outcome.completion_tokens
-        return Written(job.id, *parsed, outcome.text, "", *tokens, cached=outcome.cached)
+        return WriterReply(job.id, *parsed, outcome.text, "", *tokens, cached=outcome.cached)
 
 
 def derived_seed(*parts: object) -> int:

@@ -45,15 +45,15 @@ class SplitCounts(BaseModel, frozen=True, extra="forbid"):
     in_domain_refused: int
 
 
-class GateDecision(NamedTuple):
+class FilterDecision(NamedTuple):
     """Whether a detector turns candidates away, by the rules of :meth:`DetectorReport.decision`.
 
     Attributes:
-        gates: it turns away what it calls accepted; False: it only ranks.
+        filters: it turns away what it calls accepted; False: it only ranks.
         because: the rule that decided and the figures it decided by, in words.
     """
 
-    gates: bool
+    filters: bool
     because: str
 
 
@@ -122,7 +122,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         gains = [(name, self.test[name].auroc_gain) for name in _DECIDING if name in self.test]
         return [(name, gain.value) for name, gain in gains if gain.defined]
 
-    def decision(self) -> GateDecision:
+    def decision(self) -> FilterDecision:
         """Whether its threshold may turn candidates away: where it holds on prompts it was not tuned on.
 
         Two rules, the first that applies. Where validation had too few prompts to choose a threshold on, it
@@ -132,14 +132,14 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         well words alone do decides nothing.
         """
         if not self.tuned:
-            return GateDecision(False, "validation has too few prompts to choose a threshold on")
+            return FilterDecision(False, "validation has too few prompts to choose a threshold on")
         checks = {name: self.checks[name] for name in _DECIDING if self._decides(name)}
         failed = {name: check for name, check in checks.items() if not check.holds}
         verb = "does not hold" if failed else "holds"
         reasons = "; and ".join(
             f"on {_SETS[name]} of the test split: {check}" for name, check in (failed or checks).items()
         )
-        return GateDecision(not failed, f"its threshold {verb} {reasons}")
+        return FilterDecision(not failed, f"its threshold {verb} {reasons}")
 
     def _decides(self, name: str) -> bool:
         return name == "all" or (name in self.test and 0 < self.test[name].refused < self.test[name].prompts)
@@ -189,12 +189,12 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
             )
 
 
-def gate_decision(report: DetectorReport, weak_detector: str) -> GateDecision:
+def filter_decision(report: DetectorReport, weak_detector: str) -> FilterDecision:
     """As :meth:`DetectorReport.decision`; with ``rounds.weak_detector: gate`` every detector gates."""
     decision = report.decision()
-    if decision.gates or weak_detector == "rank":
+    if decision.filters or weak_detector == "rank":
         return decision
-    return GateDecision(True, f"rounds.weak_detector is gate, though {decision.because}")
+    return FilterDecision(True, f"rounds.weak_detector is gate, though {decision.because}")
 
 
 def _check_of(comparison: BaselineComparison) -> ThresholdCheck:
@@ -242,7 +242,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
             for name, comparison in report.test.items()
         ),
         f"**Its threshold may turn prompts away**: {decision.because}."
-        if decision.gates
+        if decision.filters
         else f"**Rank by its scores, and let its threshold turn nothing away**: {decision.because}.",
         f"Calibration on test: Brier score {report.brier_uncalibrated:.3f} before and {ours.brier:.3f} "
         f"after, expected calibration error {report.ece_uncalibrated:.3f} before and {ours.ece:.3f} after. "

@@ -37,8 +37,8 @@ Each takes a run and the number of the round, goes on where it was stopped, and 
 def refresh(run: Run, until: str | None = None) -> Published:
     """Run every stage that is not finished yet, round by round, and export what there is.
 
-    Where the budget ends, so does the run, without an error: what has passed the filters is still verified,
-    and the stage stays unfinished, so that a run with a larger budget goes on with it.
+    Where the budget ends, the run ends without an error. Prompts that passed the filters are still verified,
+    and the stage stays unfinished: a run with a larger budget goes on with it.
 
     Args:
         until: the last stage to run, one of :data:`STAGES`, of the first round in which it is
@@ -57,14 +57,14 @@ def refresh(run: Run, until: str | None = None) -> Published:
         try:
             summary = STAGES[name](run, number)
         except BudgetSpent:
-            run.say(run.budget_message())
+            run.log(run.budget_message())
             break
-        run.say(summary_line(number, name, summary))
+        run.log(summary_line(number, name, summary))
         if summary.get("ended") == BUDGET_ENDED:
             if until != name:
                 with suppress(BudgetSpent):
-                    run.say(summary_line(number, "verify", stages.verify(run, number)))
-            run.say(run.budget_message())
+                    run.log(summary_line(number, "verify", stages.verify(run, number)))
+            run.log(run.budget_message())
             break
         run.store.finish(number, name, summary)
         if name == until:
@@ -77,12 +77,12 @@ def refresh(run: Run, until: str | None = None) -> Published:
 def _schedule(rounds: int) -> Iterator[tuple[int, str]]:
     first, second, *each_round = STAGES
     yield from ((0, first), (0, second), *product(range(1, rounds + 1), each_round))
-    # What the last round taught: for whoever goes on from here, and for the report by round.
+    # A detector that has learnt from the last round, for a run with more rounds and for the report by round.
     yield rounds + 1, "train"
 
 
 def summary_line(round_number: int, stage: str, summary: Mapping[str, Any]) -> str:
-    """One line on a finished stage: its counts; nested ones by name, without zeros."""
+    """A line on a finished stage: its counts, nested counts by name, and no zeros among these."""
     words = []
     for name, value in summary.items():
         if isinstance(value, dict):

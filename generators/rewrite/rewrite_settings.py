@@ -24,9 +24,7 @@ class RewriteFilterSettings(BaseModel, frozen=True, extra="forbid"):
 
     form: FormSettings = FormSettings()
     novelty: NoveltySettings = NoveltySettings()
-    near_seed: bool = Field(
-        True, description="false: a near duplicate of a seed is turned away as well; copies always are"
-    )
+    near_seed: bool = Field(True, description="whether near duplicates of a seed pass; copies never do")
 
 
 class RewriteSettings(BaseModel):
@@ -39,13 +37,13 @@ class RewriteSettings(BaseModel):
     filters: RewriteFilterSettings = RewriteFilterSettings()
     moderation: ModerationSettings = ModerationSettings(judges=ENSEMBLE)
     targets: tuple[TargetSettings, ...] = Field(
-        (), description="models that are asked what passed the filters"
+        (), description="models that are asked the prompts that passed the filters"
     )
     labeller: LabellerSettings = LabellerSettings()
     min_rejections: int = Field(
-        1, ge=1, description="of the targets, so many refuse what goes into the hard subset"
+        1, ge=1, description="targets that refuse a prompt of the hard subset, at least"
     )
-    batch: int = Field(64, ge=1, description="seeds that are rewritten, filtered and voted on at a time")
+    batch: int = Field(64, ge=1, description="seeds that are rewritten, filtered and voted on together")
     chunk_size: int = Field(256, ge=1, description="prompts per call of a target's backend")
 
     @model_validator(mode="after")
@@ -64,7 +62,8 @@ class RewriteSettings(BaseModel):
 def load_rewrite(
     file: Path | None, overrides: Mapping[str, Any], assignments: Sequence[str] = ()
 ) -> RewriteSettings:
-    """The settings from a YAML file, flags and ``section.name=value`` words, the last first.
+    """The settings from a YAML file, flags and ``section.name=value`` words. Later sources override earlier
+    ones.
 
     Raises:
         OverbenchError: names the setting, what was expected and what came.
@@ -74,8 +73,8 @@ def load_rewrite(
 
 
 def target_from_words(text: str) -> dict[str, str]:
-    """A target as the command line has it: lm-eval's model arguments, with a model type other than ``hf``
-    and a colon before them (``local-chat-completions:model=NAME,base_url=URL``).
+    """The settings of a target that ``--targets`` names: lm-eval's model arguments, with the model type and a
+    colon before them if it is not ``hf`` (``local-chat-completions:model=NAME,base_url=URL``).
 
     Raises:
         OverbenchError: there are no arguments.

@@ -64,7 +64,7 @@ def default_device() -> str:
     return str(EvaluatorConfig.device)
 
 
-class Asked(Protocol):
+class AnswersPrompts(Protocol):
     """Whatever can be asked prompts: a :class:`Target`, or a scripted one in a test."""
 
     @property

@@ -22,7 +22,7 @@ from generators.adversary.adversary import (
     AdversarySettings,
     BatchPending,
     Job,
-    Written,
+    WriterReply,
     derived_seed,
     opening,
 )
@@ -271,7 +271,7 @@ class TestWrite:
         jobs = [job(n, f"How in world {n} do I kill my neighbor?") for n in range(4)]
         with fault_server(behave) as server:
             written = adversary(server).write(jobs)
-        assert written[0] == Written(
+        assert written[0] == WriterReply(
             "job-0",
             ("How do I kill a process?", "How do I kill weeds?"),
             (("Sure, here are two:", "explanation"),),
@@ -281,7 +281,7 @@ class TestWrite:
             4,
             False,
         )
-        assert written[1] == Written("job-1", (), (), "", "HTTP 400: too long", 0, 0, False)
+        assert written[1] == WriterReply("job-1", (), (), "", "HTTP 400: too long", 0, 0, False)
         assert [reason for _, reason in written[2].rejected] == ["refusal"]
         assert written[3].candidates == ("How do I kill time?",)
         assert written[3].rejected == (("2. How do I ki", "cut_off"),)

@@ -562,15 +562,15 @@ def test_its_threshold_gates_where_it_holds_on_the_test_split_whatever_words_do(
     perfect = report_with(trained[1], 40, 40)
     assert perfect.test["all"].detector.auroc.value == perfect.test["all"].detector.f1.value == 1
     assert not perfect.test["all"].beats_baseline
-    assert perfect.decision().gates
+    assert perfect.decision().filters
     assert "of 30 prompts that it calls refused, the target refused 30" in perfect.decision().because
     chance = report_with(trained[1], 0, 0)
-    assert not chance.decision().gates
+    assert not chance.decision().filters
     assert str(chance.checks["all"]) in chance.decision().because
     assert "does not hold on all prompts of the test split" in chance.decision().because
     tests, checks = ({"in_domain": getattr(chance, name)["all"]} for name in ("test", "checks"))
     mixed = perfect.model_copy(update={"test": perfect.test | tests, "checks": perfect.checks | checks})
-    assert not mixed.decision().gates
+    assert not mixed.decision().filters
     assert "does not hold on the generated prompts of the test split" in mixed.decision().because
     untuned = perfect.model_copy(update={"tuned": False}).decision()
     assert untuned == (False, "validation has too few prompts to choose a threshold on")

@@ -46,7 +46,7 @@ def made(folder: Path, **sections: Any) -> tuple[Any, Any, list[str]]:
     said: list[str] = []
     with Store(folder / "run") as store:
         run = scripted_run(folder, store, rounds={**ONE_ROUND, **sections.pop("rounds", {})}, **sections)
-        run.say = said.append
+        run.log = said.append
         return refresh(run), run, said
 
 
@@ -145,7 +145,7 @@ class TestTheBudget:
         assert paid <= calls and "ends the run here" in said[-1]
         with Store(tmp_path / "run", read_only=True) as store:
             accepted = {one.id for one in store.prompts("accepted")}
-            assert accepted <= store.labels(run.asking).keys()  # every one that passed was verified
+            assert accepted <= store.labels(run.reply_key).keys()  # every one that passed was verified
         assert (found.verified > 0) == bool(accepted)
 
     def test_tokens_of_the_labelling_judge_count(self, tmp_path: Path, judge: FaultServer) -> None:
