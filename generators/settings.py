@@ -21,6 +21,13 @@ from overbench_tasks.errors import OverbenchError
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
+class SettingsSection(BaseModel, frozen=True, extra="forbid"):
+    """A section of a settings file: it cannot be changed, and an unknown setting in it is an error.
+
+    The field descriptions are the documentation.
+    """
+
+
 class _EachKeyOnce(yaml.SafeLoader):
     """A key that a mapping has twice is an error, where YAML's last one would count without a word."""
 

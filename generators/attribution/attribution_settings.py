@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
+from generators.settings import SettingsSection
 from generators.words import Form
 
 Output = Literal["log_odds", "probability"]
@@ -18,7 +19,7 @@ CPU_TOKENS: Final = 1024
 ACCELERATOR_TOKENS: Final = 16_384
 
 
-class AttributionSettings(BaseModel, frozen=True, extra="forbid"):
+class AttributionSettings(SettingsSection):
     """The field descriptions are the documentation."""
 
     output: Output = Field(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.text import number_of
@@ -41,7 +42,7 @@ class Example:
     in_domain: bool = False
 
 
-class DetectorSettings(BaseModel, frozen=True, extra="forbid"):
+class DetectorSettings(SettingsSection):
     """How a detector is trained. The field descriptions are the documentation.
 
     Encoder, learning rate and epochs are the paper's (Pu et al. 2025, section 3.1). The paper does

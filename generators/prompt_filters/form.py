@@ -11,14 +11,15 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from generators.prompt_filters.rejection import Rejection
+from generators.settings import SettingsSection
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt, number_of
 
 
-class FormSettings(BaseModel, frozen=True, extra="forbid"):
+class FormSettings(SettingsSection):
     """What a prompt must look like. The field descriptions are the documentation."""
 
     enabled: bool = Field(True, description="false: a prompt may look as it likes")

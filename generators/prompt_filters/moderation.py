@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from generators.prompt_filters.moderation_classifier import (
     ClassifierModel,
@@ -24,6 +24,7 @@ from generators.prompt_filters.moderation_classifier import (
     VoteWord,
 )
 from generators.prompt_filters.rejection import Rejection
+from generators.settings import SettingsSection
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning
 from overbench_tasks.chat.response import JUDGE_BLOCKED, Failure, Outcome
@@ -81,10 +82,8 @@ ENSEMBLE: Final = (
 first, behind OpenAI's API. Such names become outdated: better name your own."""
 
 
-class ModerationSettings(BaseModel):
+class ModerationSettings(SettingsSection):
     """Who votes. Exactly one of the three is set."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     judges: tuple[VoterSettings, ...] = Field((), description="language models; their majority decides")
     classifier: ClassifierModel | None = Field(

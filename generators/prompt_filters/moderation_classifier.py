@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.classifier import Classifier, ClassifierSettings
 from overbench_tasks.text import encodable, number_of
@@ -41,10 +42,8 @@ class Vote:
     tokens: int = 0
 
 
-class ClassifierModel(BaseModel):
+class ClassifierModel(SettingsSection):
     """A text-classification model that votes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field(min_length=1, description="hub id or folder")
     revision: str | None = Field(None, description="of the model on the hub; pin it to compare results")

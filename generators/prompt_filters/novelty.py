@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from generators.near_duplicates import DuplicateFinder
 from generators.prompt_filters.rejection import Rejection
+from generators.settings import SettingsSection
 from overbench_tasks.prompts import normalised
 from overbench_tasks.text import excerpt
 
 
-class NoveltySettings(BaseModel, frozen=True, extra="forbid"):
+class NoveltySettings(SettingsSection):
     """What counts as known. The field descriptions are the documentation."""
 
     enabled: bool = Field(True, description="false: near duplicates pass; copies of a known prompt never do")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from generators.prompt_filters.rejection import Rejection
+from generators.settings import SettingsSection
 from generators.words import Form, pool_form, word_parts
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt
 
 
-class PresenceSettings(BaseModel, frozen=True, extra="forbid"):
+class PresenceSettings(SettingsSection):
     """Whether there is this filter. Which form of the word counts is the attribution's setting."""
 
     enabled: bool = Field(True, description="false: a prompt need not hold the word it was written around")

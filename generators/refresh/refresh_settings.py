@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 
 from generators.adversary.adversary import FORM_OF_0_1, AdversarySettings
 from generators.attribution.attribution_settings import AttributionSettings
@@ -20,38 +20,14 @@ from generators.prompt_filters.novelty import NoveltySettings
 from generators.prompt_filters.presence import PresenceSettings
 from generators.refresh.presets import PRESETS
 from generators.seeds.seeds import SeedSettings
-from generators.settings import assigned, checked, merge, read_settings, with_filters
+from generators.settings import SettingsSection, assigned, checked, merge, read_settings, with_filters
+from generators.targets.labeller_settings import LabellerSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.labeller import LabellerKind
-from overbench_tasks.labellers.registry import LABELLERS, kind_of
 from overbench_tasks.outcomes.target_record import shaping_arguments
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LabellerSettings(_Section):
-    """Who says whether a reply is a refusal: see :func:`overbench_tasks.labellers.registry.by_name`."""
-
-    by: str = "rules"
-    by_args: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("by")
-    @classmethod
-    def _labels_runs(cls, name: str) -> str:
-        if name not in LABELLERS:
-            raise ValueError(f"expected one of {', '.join(LABELLERS)}")
-        return name
-
-    @property
-    def kind(self) -> LabellerKind:
-        """What is known of the labeller."""
-        return kind_of(self.by)
-
-
-class PromptFilterSettings(_Section):
+class PromptFilterSettings(SettingsSection):
     """The filters that need no model."""
 
     form: FormSettings = FormSettings()
@@ -59,7 +35,7 @@ class PromptFilterSettings(_Section):
     presence: PresenceSettings = PresenceSettings()
 
 
-class RoundSettings(_Section):
+class RoundSettings(SettingsSection):
     """How the feedback rounds go (Pu et al. 2025, section 3.3 and Algorithm 1)."""
 
     rounds: int = Field(3, ge=1, description="Feedback rounds.")
@@ -108,14 +84,14 @@ class RoundSettings(_Section):
     chunk_size: int = Field(256, ge=1, description="Prompts per call of the target's backend.")
 
 
-class PriceSettings(_Section):
+class PriceSettings(SettingsSection):
     """For the estimate of ``--dry_run``: US dollars per million tokens. Default: gpt-4o-mini, July 2024."""
 
     prompt: float = Field(0.15, ge=0)
     completion: float = Field(0.60, ge=0)
 
 
-class BudgetSettings(_Section):
+class BudgetSettings(SettingsSection):
     """Where to stop a run; None is no limit. What was made until then stays usable, and the run goes on once
     the budget is raised. Every paid call counts: see :mod:`generators.refresh.paid_calls`."""
 
@@ -128,7 +104,7 @@ class BudgetSettings(_Section):
     tokens: int | None = Field(None, ge=1, description="Their prompt and completion tokens, together.")
 
 
-class RefreshSettings(_Section):
+class RefreshSettings(SettingsSection):
     """Everything that shapes a run."""
 
     target: TargetSettings

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from generators.adversary.adversary import WriterSettings
 from generators.prompt_filters.form import FormSettings
 from generators.prompt_filters.moderation import ENSEMBLE, ModerationSettings
 from generators.prompt_filters.novelty import NoveltySettings
-from generators.refresh.refresh_settings import LabellerSettings
 from generators.rewrite.toxic_seeds import ToxicSeedSettings
-from generators.settings import assigned, checked, merge, read_settings, with_filters
+from generators.settings import SettingsSection, assigned, checked, merge, read_settings, with_filters
+from generators.targets.labeller_settings import LabellerSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
 
 
-class RewriteFilterSettings(BaseModel, frozen=True, extra="forbid"):
+class RewriteFilterSettings(SettingsSection):
     """The filters that need no model."""
 
     form: FormSettings = FormSettings()
@@ -27,10 +27,8 @@ class RewriteFilterSettings(BaseModel, frozen=True, extra="forbid"):
     near_seed: bool = Field(True, description="whether near duplicates of a seed pass; copies never do")
 
 
-class RewriteSettings(BaseModel):
+class RewriteSettings(SettingsSection):
     """Everything that shapes a rewrite (Cui et al. 2024, section 3; each departure from it is a setting)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seeds: ToxicSeedSettings
     writer: WriterSettings = WriterSettings()

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from generators.adversary.adversary import derived_seed
 from generators.seeds.seed_sources import COLUMNS, KINDS, UnusableRowError, prompt_of
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 from overbench_tasks.prompts.prompt_labels import told_label
@@ -26,10 +27,8 @@ PROMPT_COLUMNS: Final = (*COLUMNS, "goal", "Request")
 CATEGORY_COLUMNS: Final = ("category", "type")
 
 
-class ToxicSeedSettings(BaseModel):
+class ToxicSeedSettings(SettingsSection):
     """Which prompts are rewritten. The field descriptions are the documentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     sources: tuple[str, ...] = Field(
         min_length=1, description="files of harmful prompts (.jsonl, .csv, .parquet, .txt, also .gz), globs"

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of, rows
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 from overbench_tasks.text import number_of
@@ -42,10 +43,8 @@ fields; ``not_unicode``: bytes that are no UTF-8, or lone surrogates; ``duplicat
 row, by normalised text."""
 
 
-class SeedSettings(BaseModel):
+class SeedSettings(SettingsSection):
     """Which seeds are read and how they are split. The field descriptions are the documentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     sources: tuple[str, ...] = Field(
         ("hh-rlhf", "toxigen"),

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import target_name
 
@@ -22,10 +23,8 @@ ROOM: Final = "--set target.max_gen_toks=4096"
 """How a refresh leaves a target room for its reasoning."""
 
 
-class TargetSettings(BaseModel):
+class TargetSettings(SettingsSection):
     """lm-eval's own names and meanings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field("hf", description="lm-eval's model type.")
     model_args: str = Field(description="lm-eval's model arguments, e.g. pretrained=NAME.")
