@@ -1,4 +1,4 @@
-"""The presence filter: does the new prompt really hold the word it was written around?"""
+"""The presence filter: does a new prompt contain the word that it was to be written around?"""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from overbench_tasks.text import excerpt
 
 
 class PresenceSettings(SettingsSection):
-    """Whether there is this filter. Which form of the word counts is the attribution's setting."""
+    """Whether the filter is used. ``attribution.form`` says which forms of the word count."""
 
-    enabled: bool = Field(True, description="false: a prompt need not hold the word it was written around")
+    enabled: bool = Field(True, description="false: a prompt need not contain the word it was written around")
 
 
 def presence_problem(prompt: str, feature: str, form: Form = "surface") -> Rejection | None:
