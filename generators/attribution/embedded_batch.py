@@ -96,8 +96,8 @@ class EmbeddedBatch:
             output: what F is.
 
         Returns:
-            (rows,) log-odds, and (rows, tokens) the part of each token in dF/da, where a is the place. Tokens of
-            the prefix are included.
+            (rows,) log-odds, and (rows, tokens) the part of each token in dF/da, where a is the place. Tokens
+            of the prefix are included.
         """
         import torch
 
