@@ -1,4 +1,4 @@
-"""The words of a prompt: where they stand, how common they are, and which are no features.
+"""The words of a prompt: their places, their frequency, and which of them cannot be features.
 
 There are two tokenisers. :func:`spans` and :func:`words_of` give words as they are written, with a hyphenated
 word as one. :func:`word_parts` is made of these words and gives them as texts are compared, with a hyphenated
@@ -19,19 +19,18 @@ Exclusion = Literal["", "stop_word", "number", "name", "punctuation", "not_a_wor
 """Why a word cannot be a feature; empty where it can."""
 
 NAME_FREQUENCY: Final = 1e-5
-"""A capitalised word inside a sentence is taken for a name if English uses it more rarely than this.
+"""A capitalised word inside a sentence is taken for a name if its frequency in English is below this.
 
-Commoner ones are kept: they are mostly groups and nationalities (Muslim, Mexican, Asian), which do set
-models off, or words that also mean something else; the frequency adjustment already holds back names
-like John.
+More frequent words can be features. Most of them are groups and nationalities (Muslim, Mexican, Asian), which
+do trigger refusals, or words with another meaning. Common names like John rank low by their frequency.
 """
 
 LONGEST_WORD: Final = 40
 """Characters. Longer runs are keys, encoded bytes or noise."""
 
-# Closed word classes, and what only keeps a request polite; not lists of "frequent words" such as
-# scikit-learn's, which also drop fire, cry, bill, find, move or bottom. What is merely common (get,
-# people, make) stays: dividing by the frequency ranks it low, and raw scores stay comparable.
+# Closed word classes and words of politeness. Lists of frequent words, such as scikit-learn's, also have
+# fire, cry, bill, find, move and bottom. Other common words (get, people, make) can be features: their
+# frequency ranks them low, and raw scores remain comparable.
 _FUNCTION_WORDS = """
 a an the this that these those such same other another each every either neither both all any some no
 none few many much more most less least several enough own
@@ -78,11 +77,11 @@ class Span(NamedTuple):
 
 
 def spans(text: str) -> list[Span]:
-    """The words of a text and the marks between them, in order; blanks belong to neither.
+    """The words of a text and the marks between them, in order; white space belongs to neither.
 
-    A word is a run of letters, digits and combining marks, with apostrophes and hyphens inside it
-    (``don't``, ``self-harm``). An ideograph or kana is a word of its own. All else but blank
-    characters (punctuation, emoji, control characters) is marks. Offsets count code points.
+    A word is a run of letters, digits and combining marks, with apostrophes and hyphens inside it (``don't``,
+    ``self-harm``). Each ideograph and each kana is a word. Everything else except white space (punctuation,
+    emoji, control characters) is marks. Offsets count code points.
     """
     import regex
 
@@ -119,7 +118,7 @@ def _straight(text: str) -> str:
 
 
 def pool_form(word: str, form: Form) -> str:
-    """The word as the feature pool counts it."""
+    """The form of a word under which its uses as a feature are counted."""
     import simplemma
 
     folded = plain(word)
@@ -129,9 +128,10 @@ def pool_form(word: str, form: Form) -> str:
 
 
 def frequency(word: str) -> float:
-    """How often English uses the word: its share of all words, in [0, 1]; 0 where wordfreq has none.
+    """The word's share of all English words, in [0, 1]; 0 for words that wordfreq does not have.
 
-    Forms count apart (``stole`` is not ``steal``); hyphenated words are rated by their parts.
+    Forms have their own frequencies (``stole`` is not ``steal``); that of a hyphenated word follows from its
+    parts.
     """
     from wordfreq import word_frequency
 
@@ -139,16 +139,16 @@ def frequency(word: str) -> float:
 
 
 def exclusions(text: str, word_spans: Sequence[Span]) -> list[Exclusion]:
-    """For each span of :func:`spans`: why it is no feature, or "".
+    """For each span of :func:`spans`, why it cannot be a feature, or "".
 
     - ``punctuation``: marks.
     - ``not_a_word``: longer than :data:`LONGEST_WORD` characters.
     - ``number``: digits, with at most an ordinal or plural ending (``2nd``, ``1990s``), or a number word.
     - ``stop_word``: in :data:`STOP_WORDS`, a contraction with one of them (``don't``, ``what's``), or a
       single letter.
-    - ``name``: rarer than :data:`NAME_FREQUENCY` and capitalised inside a sentence, but not all in
-      capitals (LSD). Where most of a prompt's commoner words are capitalised as well (a headline,
-      shouting), no word is a name. A name that begins a sentence or is written small is not found.
+    - ``name``: less frequent than :data:`NAME_FREQUENCY` and capitalised inside a sentence, but not all in
+      capitals (LSD). If most of the more frequent words are capitalised too (a headline, shouting), no word is
+      a name. Names at the beginning of a sentence or in lower case are not recognised.
     """
     words = [text[span.start : span.end] for span in word_spans]
     reasons = [_exclusion(word, span.is_word) for word, span in zip(words, word_spans, strict=True)]
@@ -165,7 +165,7 @@ def exclusions(text: str, word_spans: Sequence[Span]) -> list[Exclusion]:
 
 
 def _exclusion(word: str, is_word: bool) -> Exclusion:
-    """The reasons that do not depend on where the word stands."""
+    """The reasons that do not depend on the word's place in the sentence."""
     if not is_word:
         return "punctuation"
     if len(word) > LONGEST_WORD:
@@ -181,7 +181,8 @@ def _exclusion(word: str, is_word: bool) -> Exclusion:
 
 
 def _sentence_starts(text: str, word_spans: Sequence[Span]) -> list[bool]:
-    """For each span: is it the first word, or is the mark that ends a sentence between it and the last?"""
+    """For each span, whether it begins a sentence: it is the first word, or a mark before it ends a
+    sentence."""
     starts: list[bool] = []
     after, first = 0, True
     for span in word_spans:

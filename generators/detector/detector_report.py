@@ -128,11 +128,9 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
 
         There are two rules. If validation had too few prompts to choose a threshold on, the detector only
         ranks. Else the test split decides: prompts that the detector calls refused must be refused more often
-        than
-            the
-        rest (:class:`~generators.detector.scores.ThresholdCheck`). This must hold among all test prompts, and
-        among the generated ones (``in_domain``) if some of these are refused and some accepted. The baseline
-        plays no part.
+        than the rest (:class:`~generators.detector.scores.ThresholdCheck`). This must hold among all test
+        prompts, and among the generated ones (``in_domain``) if some of these are refused and some accepted.
+        The baseline plays no part.
         """
         if not self.tuned:
             return FilterDecision(False, "validation has too few prompts to choose a threshold on")

@@ -1,6 +1,6 @@
-"""The refresh loop: new, harmless prompts that one checkpoint refuses (Pu et al. 2025, section 3).
+"""The refresh loop: makes new, harmless prompts that a checkpoint refuses (Pu et al. 2025, section 3).
 
-Read :data:`STAGES` as the table of contents.
+:data:`STAGES` is its table of contents.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ STAGES: Final[Mapping[str, Stage]] = {
     "generate": generate,
     "verify": stages.verify,
 }
-"""The stages of a run that can be its last, in order; those from ``train`` on are of each round.
+"""The stages of a run, in order. Those from ``train`` on are repeated in each round.
 
-Each takes a run and the number of the round, goes on where it was stopped, and returns counts by name.
+Each takes a run and the number of the round, continues work that was interrupted, and returns counts by name.
 """
 
 
@@ -41,11 +41,11 @@ def refresh(run: Run, until: str | None = None) -> Published:
     and the stage stays unfinished: a run with a larger budget goes on with it.
 
     Args:
-        until: the last stage to run, one of :data:`STAGES`, of the first round in which it is
-            unfinished. None: all rounds.
+        until: the last stage to run, one of :data:`STAGES`, in the first round in which it is not finished.
+            None: all rounds.
 
     Raises:
-        OverbenchError: of any stage; everything finished and paid for until then is kept.
+        OverbenchError: a stage failed; everything that was finished or paid for is kept.
     """
     if until is not None and until not in STAGES:
         raise OverbenchError(f"No stage is called {until!r}. Expected one of {', '.join(STAGES)}.")

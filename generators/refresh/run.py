@@ -131,7 +131,7 @@ class Run:
         return paid_calls(self.settings)
 
     def calls_left(self) -> CallsLeft:
-        """What the budget leaves now."""
+        """The calls and tokens that the budget leaves now."""
         return calls_left(self.settings.budget, self.paid, self.store.spent())
 
     def budget_message(self) -> str:
