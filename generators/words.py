@@ -147,8 +147,8 @@ def exclusions(text: str, word_spans: Sequence[Span]) -> list[Exclusion]:
     - ``stop_word``: in :data:`STOP_WORDS`, a contraction with one of them (``don't``, ``what's``), or a
       single letter.
     - ``name``: less frequent than :data:`NAME_FREQUENCY` and capitalised inside a sentence, but not all in
-      capitals (LSD). If most of the more frequent words are capitalised too (a headline, shouting), no word is
-      a name. Names at the beginning of a sentence or in lower case are not recognised.
+      capitals (LSD). If most of the more frequent words are capitalised too (a headline, shouting), no word
+      is a name. Names at the beginning of a sentence or in lower case are not recognised.
     """
     words = [text[span.start : span.end] for span in word_spans]
     reasons = [_exclusion(word, span.is_word) for word, span in zip(words, word_spans, strict=True)]
