@@ -147,7 +147,7 @@ def detector_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for name in [column for column in rows[0] if column not in ("id", "refused", "refused_again")]:
         scores = np.array([float(row[name]) for row in rows])
-        found = compare(refused, (scores, 0.0), (base, 0.0), seed=0)
+        found = compare(refused, (scores, 0.0), (base, 0.0), random_seed=0)
         gain = "" if name == BASELINE else f"{found.auroc_gain:.3f}"
         yield f"| {name} | {found.detector.auroc:.3f} | {gain} | {auroc(again, scores):.3f} |"
 

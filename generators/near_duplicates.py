@@ -87,11 +87,11 @@ class DuplicateFinder:
 
     Args:
         threshold: Jaccard similarity in (0, 1]. At least 99 % of texts nearer than that are found.
-        seed: random seed of the MinHash permutations.
+        random_seed: of the MinHash permutations.
     """
 
-    def __init__(self, threshold: float, seed: int = 0) -> None:
-        self._signer = _Signer(seed, rows_per_band(threshold))
+    def __init__(self, threshold: float, random_seed: int = 0) -> None:
+        self._signer = _Signer(random_seed, rows_per_band(threshold))
         self._cores: list[str] = []
         self._by_core: dict[str, int] = {}
         self._latest: tuple[str | None, list[int]] = (None, [])
@@ -161,10 +161,10 @@ def near_duplicates(prompts: Sequence[str], threshold: float) -> list[int]:
 class _Signer:
     """MinHash by multiply-shift: the high half of (odd * x + b) mod 2^64, x mixed beforehand."""
 
-    def __init__(self, seed: int, rows: int) -> None:
+    def __init__(self, random_seed: int, rows: int) -> None:
         import numpy as np
 
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(random_seed)
         odd = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         self._factors = odd[:, None]
         self._offsets = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64)[:, None]

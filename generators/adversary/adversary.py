@@ -260,7 +260,7 @@ class Adversary:
 
     def _topics(self, job: Job) -> list[str]:
         """A topic for each candidate, all different if there are enough; none if the settings have none."""
-        draw = random.Random(derived_seed(self.settings.seed, "topics", job.id))  # noqa: S311
+        draw = random.Random(derived_random_seed(self.settings.seed, "topics", job.id))  # noqa: S311
         topics = list(self.settings.topics)
         drawn: list[str] = []
         while topics and len(drawn) < self.settings.candidates:
@@ -268,8 +268,8 @@ class Adversary:
         return drawn
 
     def _request(self, job: Job, text: str) -> Request:
-        seed = derived_seed(self.settings.seed, job.id)
-        return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=seed)
+        random_seed = derived_random_seed(self.settings.seed, job.id)
+        return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=random_seed)
 
     def _reply(self, job: Job, text: str, outcome: Outcome) -> WriterReply:
         if isinstance(outcome, Failure):
@@ -305,7 +305,7 @@ class Adversary:
         )
 
 
-def derived_seed(*parts: object) -> int:
+def derived_random_seed(*parts: object) -> int:
     """A random seed in [0, 2^31): the same for the same parts, on every machine."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:4], "big") >> 1

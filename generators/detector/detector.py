@@ -178,12 +178,14 @@ def _evaluated(
 
 
 def _compared(
-    test: Sequence[Example], detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
+    test: Sequence[Example], detector: tuple[Floats, float], baseline: tuple[Floats, float], random_seed: int
 ) -> dict[str, BaselineComparison]:
     """The detector and the baseline on each of :func:`_test_sets`."""
     (ours, threshold), (theirs, their_threshold) = detector, baseline
     return {
-        name: compare(labels_of(test)[rows], (ours[rows], threshold), (theirs[rows], their_threshold), seed)
+        name: compare(
+            labels_of(test)[rows], (ours[rows], threshold), (theirs[rows], their_threshold), random_seed
+        )
         for name, rows in _test_sets(test).items()
     }
 

@@ -142,7 +142,7 @@ def labels_of(examples: Sequence[Example]) -> Bools:
 
 
 def compare(
-    refused: Bools, detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
+    refused: Bools, detector: tuple[Floats, float], baseline: tuple[Floats, float], random_seed: int
 ) -> BaselineComparison:
     """Score two classifiers on the same rows.
 
@@ -154,9 +154,9 @@ def compare(
         refused: (rows,) whether the target refused.
         detector, baseline: probabilities of refusal, (rows,), and the threshold, at or above which a prompt
             is flagged.
-        seed: random seed of the draws.
+        random_seed: of the draws.
     """
-    ours, theirs = (_figures(refused, *classifier, seed) for classifier in (detector, baseline))
+    ours, theirs = (_figures(refused, *classifier, random_seed) for classifier in (detector, baseline))
     gain = _estimate(ours[0] - theirs[0])
     return BaselineComparison(
         prompts=len(refused),
@@ -205,21 +205,21 @@ def expected_calibration_error(refused: Bools, probabilities: Floats, bins: int 
     return float(sum(gaps) / len(order))
 
 
-def _row_counts(rows: int, seed: int) -> Iterator[Floats]:
+def _row_counts(rows: int, random_seed: int) -> Iterator[Floats]:
     """Blocks of (draws, rows) counts of each row: first each row once, then :data:`DRAWS` bootstrap draws."""
     yield np.ones((1, rows))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_seed)
     block = max(1, min(DRAWS, _CELLS // rows))
     for start in range(0, DRAWS, block):
         size = min(block, DRAWS - start)
         yield drawn_counts(np.ones(rows), size, rng)
 
 
-def _figures(refused: Bools, probabilities: Floats, threshold: float, seed: int) -> Floats:
+def _figures(refused: Bools, probabilities: Floats, threshold: float, random_seed: int) -> Floats:
     """(4, 1 + DRAWS): AUROC, F1, precision and recall, of the rows and of each draw; NaN where undefined."""
     flagged = probabilities >= threshold
     blocks = []
-    for counts in _row_counts(len(refused), seed):
+    for counts in _row_counts(len(refused), random_seed):
         hits, all_flagged, all_refused = counts @ (refused & flagged), counts @ flagged, counts @ refused
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = 2 * hits / (all_flagged + all_refused), hits / all_flagged, hits / all_refused

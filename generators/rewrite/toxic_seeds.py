@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import Field
 
-from generators.adversary.adversary import derived_seed
+from generators.adversary.adversary import derived_random_seed
 from generators.seeds.seed_sources import COLUMNS, KINDS, UnusableRowError, prompt_of
 from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
@@ -84,7 +84,7 @@ def read_toxic_seeds(settings: ToxicSeedSettings) -> tuple[list[ToxicSeed], dict
             f"No seeds in {', '.join(settings.sources)}. Expected prompts that are not marked as safe. Rows "
             f"dropped: {counts or 'none, there are no rows'}."
         )
-    order = sorted(by_text, key=lambda text: (derived_seed(settings.seed, "seeds", text), text))
+    order = sorted(by_text, key=lambda text: (derived_random_seed(settings.seed, "seeds", text), text))
     drawn = set(order[: settings.limit])
     dropped["over_limit"] += len(by_text) - len(drawn)
     return [seed for text, seed in by_text.items() if text in drawn], dict(+dropped)

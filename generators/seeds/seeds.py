@@ -254,12 +254,12 @@ def split_sizes(count: int, settings: SeedSettings) -> Counter[str]:
     return sizes
 
 
-def _ranked(texts: Iterable[str], purpose: str, seed: int) -> list[str]:
+def _ranked(texts: Iterable[str], purpose: str, random_seed: int) -> list[str]:
     """The texts in an order that looks random, and depends only on each text, the purpose and the random
     seed."""
 
     def lot(text: str) -> tuple[bytes, str]:
-        named = f"{seed} {purpose} {text}"
+        named = f"{random_seed} {purpose} {text}"
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).digest(), text
 
     return sorted(texts, key=lot)

@@ -23,7 +23,7 @@ from generators.adversary.adversary import (
     BatchPending,
     Job,
     WriterReply,
-    derived_seed,
+    derived_random_seed,
     opening,
 )
 from overbench_tasks.errors import OverbenchError
@@ -255,10 +255,10 @@ class TestSettings:
         assert AdversarySettings.model_validate({"attempts": 3}).max_retries == 2
 
     def test_a_derived_seed_is_stable_and_in_range(self) -> None:
-        assert derived_seed(0, "job-1") == derived_seed(0, "job-1") == 175969291
-        seeds = {derived_seed(n, job) for n in range(3) for job in ("a", "b", "\ud800")}
+        assert derived_random_seed(0, "job-1") == derived_random_seed(0, "job-1") == 175969291
+        seeds = {derived_random_seed(n, job) for n in range(3) for job in ("a", "b", "\ud800")}
         assert len(seeds) == 9 and all(0 <= seed < 2**31 for seed in seeds)
-        assert derived_seed(1, "1") != derived_seed(11, "")
+        assert derived_random_seed(1, "1") != derived_random_seed(11, "")
 
 
 class TestWrite:

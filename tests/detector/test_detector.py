@@ -535,7 +535,7 @@ def report_with(trained: DetectorReport, ours: float, theirs: float) -> Detector
     refused = np.arange(60) % 2 == 0
     rng = np.random.default_rng(0)
     good, bad = (sigmoid(strength * (refused - 0.5) + rng.normal(size=60)) for strength in (ours, theirs))
-    found = compare(refused, (good, 0.5), (bad, 0.5), seed=0)
+    found = compare(refused, (good, 0.5), (bad, 0.5), random_seed=0)
     checks = {"all": check_threshold(refused, good, 0.5)}
     return trained.model_copy(update={"test": {"all": found}, "checks": checks})
 
@@ -591,7 +591,7 @@ def test_a_report_of_an_earlier_version_has_its_check_computed_from_precision_an
         rng = np.random.default_rng(7)
         refused = rng.random(200) < 0.3
         values = sigmoid(strength * refused + rng.normal(size=200))
-        test = {"all": compare(refused, (values, 0.6), (values, 0.6), seed=0)}
+        test = {"all": compare(refused, (values, 0.6), (values, 0.6), random_seed=0)}
         earlier = trained[1].model_dump(exclude={"checks"}) | {"test": test}
         found = DetectorReport.model_validate(earlier).checks
         assert found == {"all": check_threshold(refused, values, 0.6)}
