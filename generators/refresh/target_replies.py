@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tqdm import tqdm
@@ -119,7 +119,7 @@ def _ask_chunk(run: Run, chunk: Sequence[RunPrompt]) -> dict[str, ModelReply]:
     return failed
 
 
-def _keep(run: Run, replies: dict[str, str] | dict[str, ModelReply]) -> None:
+def _keep(run: Run, replies: Mapping[str, str]) -> None:
     """Keep replies, with the verdicts of their provider: the texts cannot give these again."""
     with run.store.transaction():
         run.store.add_answers(run.reply_key, replies)
