@@ -14,8 +14,9 @@ from typing import Any, Final
 from pydantic import Field, field_validator, model_validator
 
 from generators.refresh.presets import PRESETS
-from generators.refresh.refresh_settings import LabellerSettings, PriceSettings, RefreshSettings
+from generators.refresh.refresh_settings import PriceSettings, RefreshSettings
 from generators.settings import checked, merge, read_settings, with_filters
+from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
-from generators.refresh.refresh_settings import LabellerSettings
+from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.campaign_settings import SetSettings
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError

@@ -25,11 +25,11 @@ from tqdm import tqdm
 
 from generators.targets.reply_file import ReplyFile
 from generators.words import frequency
+from overbench.explain.cached_target import AnswersQuestions, CachedTarget
 from overbench.explain.explain import PromptToExplain, explanations
 from overbench.explain.explain_output import page
 from overbench.explain.explain_settings import ExplainSettings
 from overbench.explain.explanation import Explanation
-from overbench.explain.inquiry import AnswersQuestions, Inquiry
 from overbench.explain.trigger_table import summary, word_form
 from overbench_tasks import __version__
 from overbench_tasks.chat.cache import default_cache_file
@@ -170,13 +170,19 @@ def explain(
         except OSError as error:
             raise OverbenchError(f"{folder} can't be written: {error}. Name another with --out.") from error
         with lock, tqdm(desc="explain", unit=" calls", disable=None) as bar:
-            kept = ReplyFile(folder / name)
-            inquiry = Inquiry(target, labeller, kept, settings.chunk_size, bar.update, how)
+            cached_target = CachedTarget(
+                target,
+                labeller,
+                ReplyFile(folder / name),
+                settings.chunk_size,
+                on_answers=bar.update,
+                how=how,
+            )
             finished: list[Explanation] = []
             records = folder / "explain.jsonl" if out else None
             if records:
                 records.unlink(missing_ok=True)
-            for explanation in explanations(prompts, settings, inquiry):
+            for explanation in explanations(prompts, settings, cached_target):
                 finished.append(explanation)
                 bar.set_postfix_str(f"{len(finished):,} of {len(prompts):,} prompts")
                 if records:

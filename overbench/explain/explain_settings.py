@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.refresh.refresh_settings import LabellerSettings
+from generators.targets.labeller_settings import LabellerSettings
 from generators.targets.target import TargetSettings
 
 FIRST_ASKED: Final = 2

@@ -17,7 +17,7 @@ from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
-from generators.refresh.refresh_settings import LabellerSettings
+from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.campaign_cells import CampaignCell, configurations
 from overbench.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
 from overbench.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings

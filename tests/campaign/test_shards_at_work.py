@@ -19,7 +19,7 @@ from fault_server import fault_server
 from fsspec.implementations.local import LocalFileSystem
 
 from conftest import ANSWER
-from generators.refresh.refresh_settings import LabellerSettings
+from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.campaign_cells import CampaignCell, configurations
 from overbench.campaign.campaign_folder import locked, note_start, settings_in
 from overbench.campaign.campaign_jobs import evaluations

@@ -22,7 +22,7 @@ from refresh_fakes import (
     settings,
 )
 
-from generators.adversary.adversary import BatchPending, Job, Written
+from generators.adversary.adversary import BatchPending, Job, WriterReply
 from generators.refresh.estimate import plan_lines
 from generators.refresh.filtering import FILTERS
 from generators.refresh.loop import refresh
@@ -320,9 +320,9 @@ class TestHopelessModels:
         self, begin: Begin
     ) -> None:
         class Failing(FakeAdversary):
-            def write(self, jobs: Sequence[Job], **_: Any) -> list[Written]:
+            def write(self, jobs: Sequence[Job], **_: Any) -> list[WriterReply]:
                 self.asked += jobs
-                return [Written(job.id, (), (), "", "HTTP 400", 0, 0, cached=False) for job in jobs]
+                return [WriterReply(job.id, (), (), "", "HTTP 400", 0, 0, cached=False) for job in jobs]
 
         said = "answered none of 4 requests, the last failed with: HTTP 400"
         with pytest.raises(OverbenchError, match=said):
@@ -466,7 +466,7 @@ def test_a_reply_that_the_provider_withheld_is_a_refusal_of_the_run(begin: Begin
     run = begin({"target": Withholding()})
     refresh(run, until="label")
     prompts = {one.id: one.prompt for one in run.store.prompts()}
-    labels = run.store.labels(run.asking)
+    labels = run.store.labels(run.reply_key)
     assert labels and set(labels.values()) == {"refused", "complied"}
     assert all((label == "refused") == refuses(prompts[key]) for key, label in labels.items())
 
@@ -482,5 +482,5 @@ def test_failed_requests_are_asked_again_and_few_of_them_are_unscored(begin: Beg
     run = begin({"target": target})
     refresh(run, until="label")
     assert sorted(target.asked) == few  # nothing that was answered
-    reasons = Counter(run.store.labels(run.asking).values())
+    reasons = Counter(run.store.labels(run.reply_key).values())
     assert reasons["unscored"] == 1 and reasons.total() == len(asked)

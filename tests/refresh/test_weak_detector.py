@@ -77,7 +77,7 @@ def test_it_ranks_the_candidates_and_says_so(report: DetectorReport, why: str, t
         assert 0 < found.verified <= found.accepted
         reasons = {reason for gate, reason in store.decisions() if gate == "detector"}
         assert reasons == {"not_among_the_likeliest"}
-        likeliest = {row["job_id"]: row["refusal_probability"] for row in store.accepted(run.asking)}
+        likeliest = {row["job_id"]: row["refusal_probability"] for row in store.accepted(run.reply_key)}
         left = [row for row in store.rejections() if row["gate"] == "detector" and row["job_id"] in likeliest]
         assert left and all(round(likeliest[row["job_id"]], 3) >= float(row["detail"]) for row in left)
         assert any("only ranks the candidates" in line and why in line for line in vars(run)["said"])

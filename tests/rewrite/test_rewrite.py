@@ -97,7 +97,7 @@ def settings(seeds: Path, endpoint: Endpoint, **sections: Any) -> RewriteSetting
 
 
 def run(used: RewriteSettings, folder: Path, targets: Sequence[Any] = ()) -> dict[str, Any]:
-    with RewriteRun(used, folder, say=lambda line: None) as work:
+    with RewriteRun(used, folder, log=lambda line: None) as work:
         vars(work)["targets"] = targets
         return work.rewrite()
 
