@@ -14,12 +14,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from overbench.release.release_inputs import Log, PromptSource
+from overbench.release.joined_outcomes import JoinedOutcomes
+from overbench.release.release_inputs import Log
 from overbench.report.families import Families, ModelFacts
-from overbench.report.report_sources import ALL, HARD, Setting, find_answers, outcomes_by_set, run_settings
+from overbench.report.report_sources import (
+    ALL,
+    HARD,
+    Answers,
+    Setting,
+    find_answers,
+    outcomes_by_set,
+    run_settings,
+)
 from overbench.report.set_parts import PromptSet, SetParts, UnsafeSet, set_parts
-from overbench.report.stats.labeller_agreement import LabellerComparison, compare_labellers
-from overbench.report.stats.matrix import LabelCount, ResponseMatrix
+from overbench.report.stats.matrix import LabelCount
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
@@ -54,6 +62,7 @@ class Inputs:
         label_errors: labeller -> the replies that show its errors, where there are any.
         sources: what was read, by name alone.
         notes: what a reader must know before trusting a number.
+        answers: the logs, outcome tables and refresh runs, for a section that needs more of them.
         release: what the prompts come from; None where there are only logs.
         families: what is known of checkpoints.
         parts: of a release whose prompts come from several sources that other targets answered, or from
@@ -62,10 +71,8 @@ class Inputs:
             logs and outcome tables those of each set.
         unsafe_labels: by set and target, as ``labels``.
         category_labels: of the first set, by category, as whose ``set_name`` it stands, and target.
-        labellers: what several labellers make of the logs' replies; None where no log has any.
         first_asked: the targets with which others of their checkpoints are compared; empty for those that
             were asked in the plain way.
-        attributed: what refresh runs attributed, see :func:`~overbench.report.run_words.attributed_matrix`.
     """
 
     sets: tuple[PromptSet, ...]
@@ -77,20 +84,24 @@ class Inputs:
     label_errors: Mapping[str, LabelErrors]
     sources: tuple[str, ...]
     notes: tuple[str, ...]
+    answers: Answers
     release: Release | None = None
     families: Families = field(default_factory=Families)
     parts: tuple[PromptSet, ...] = ()
     unsafe: tuple[UnsafeSet, ...] = ()
     unsafe_labels: tuple[LabelCount, ...] = ()
     category_labels: tuple[LabelCount, ...] = ()
-    labellers: LabellerComparison | None = None
     first_asked: frozenset[str] = frozenset()
-    attributed: ResponseMatrix | None = None
 
     @property
     def main(self) -> PromptSet:
         """The set that most sections speak of."""
         return self.sets[0]
+
+    @cached_property
+    def outcomes(self) -> dict[str, JoinedOutcomes]:
+        """Set -> the outcomes of all its prompts, harmless and unsafe, row by row."""
+        return dict(outcomes_by_set(self.release, self.answers))
 
     @cached_property
     def facts(self) -> dict[str, ModelFacts]:
@@ -108,7 +119,6 @@ class Inputs:
         that there is one, where all have the same."""
         targets = {target for one in self.sets for target in one.matrix.targets}
         targets |= {target for one in self.unsafe for target in one.refused.targets}
-        targets |= set(self.attributed.targets if self.attributed else ())
         targets |= {name for one in self.settings for name in (one.target.target, one.target.checkpoint)}
         shown = short_names(targets.union(*self.main.matrix.source_targets))
         records = [one.target for one in self.settings]
@@ -151,7 +161,6 @@ def read_inputs(
     given = _given_release(paths)
     folders = [path for path in paths if not is_release(path)]
     answers, notes = find_answers(folders, outcomes, Aliases(aliases, names), given)
-    attributed = attributed_words(answers.runs)
     parts = [set_parts(name, joined, answers.logs, given) for name, joined in outcomes_by_set(given, answers)]
     sets = _ordered_sets(parts)
     labels = [count for part in parts for count in part.labels]
@@ -170,9 +179,8 @@ def read_inputs(
         unsafe=tuple(unsafe for part in parts for unsafe in part.unsafe),
         unsafe_labels=_by_set_and_target(count for part in parts for count in part.unsafe_labels),
         category_labels=next((part.category_labels for part in parts if part.name == sets[0].name), ()),
-        labellers=compare_labellers(answers.logs),
-        attributed=attributed,
         first_asked=_targets_below(first_asked, answers.logs),
+        answers=answers,
     )
     notes += [note for table in outcomes for note in table.notes]
     notes += [note for part in parts for note in part.notes]
@@ -218,15 +226,6 @@ def _targets_below(folders: Collection[Path], logs: Sequence[Log]) -> frozenset[
     """The targets of the logs below these folders."""
     resolved = {folder.resolve() for folder in folders}
     return frozenset(log.target.target for log in logs if not resolved.isdisjoint(log.run.file.parents))
-
-
-def attributed_words(runs: Sequence[PromptSource]) -> ResponseMatrix | None:
-    """See :func:`~overbench.report.run_words.attributed_matrix`; None without runs."""
-    if not runs:
-        return None
-    from overbench.report.run_words import attributed_matrix
-
-    return attributed_matrix(runs)
 
 
 def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> Iterator[str]:

@@ -22,21 +22,9 @@ from overbench.report.families import Families, ModelFacts
 from overbench.report.figures import Picture
 from overbench.report.inline_svg import colour_rules, inline_svg
 from overbench.report.report_inputs import Inputs, read_inputs
-from overbench.report.sections.evidence_sections import prompts_section, release_section, settings_section
-from overbench.report.sections.family_sections import families_section
-from overbench.report.sections.grid_sections import grid_section
-from overbench.report.sections.label_sections import labels_section
-from overbench.report.sections.labeller_sections import labellers_section
-from overbench.report.sections.rate_sections import (
-    attributions_section,
-    categories_section,
-    features_section,
-    rates_section,
-    significance_section,
-    transfer_section,
-)
-from overbench.report.sections.section import Report, highest_first
-from overbench.report.sections.trade_off_sections import WITHOUT_UNSAFE, trade_off_section
+from overbench.report.section import Report, highest_first
+from overbench.report.section_list import sections_of
+from overbench.report.sections.trade_off_section import WITHOUT_UNSAFE
 from overbench.report.stats.rates import osr
 from overbench.report.themes import NARROW, WIDE
 from overbench_tasks import __version__
@@ -48,24 +36,6 @@ from overbench_tasks.tables import whole_file
 from overbench_tasks.text import escaped, number_of
 
 TITLE: Final = "OVERBENCH report"
-
-SECTIONS: Final = (
-    rates_section,
-    trade_off_section,
-    grid_section,
-    families_section,
-    attributions_section,
-    features_section,
-    categories_section,
-    transfer_section,
-    significance_section,
-    prompts_section,
-    labels_section,
-    labellers_section,
-    settings_section,
-    release_section,
-)
-"""In their order; each is None where the inputs say nothing of it."""
 
 MOST_ROWS: Final = 40
 """Of a table in the Markdown; the page has all of them."""
@@ -174,8 +144,7 @@ def build(inputs: Inputs, title: str = TITLE) -> Report:
         )
     if not inputs.unsafe:
         notes.append(WITHOUT_UNSAFE)
-    sections = tuple(filter(None, (section(inputs) for section in SECTIONS)))
-    return Report(title, _lead(inputs), tuple(notes), sections)
+    return Report(title, _lead(inputs), tuple(notes), sections_of(inputs))
 
 
 def _lead(inputs: Inputs) -> tuple[str, ...]:

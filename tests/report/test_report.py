@@ -17,7 +17,7 @@ from tiny_releases import tiny_release
 
 from conftest import ANSWER, REFUSAL, overbench
 from overbench.report.report_inputs import read_inputs
-from overbench.report.sections.evidence_sections import shade, shaded
+from overbench.report.sections.prompts_section import shade, shaded
 from overbench.report.write_report import build, html, make_report, markdown
 from overbench_tasks.display import Cell, percent, table_of, text
 from overbench_tasks.errors import OverbenchError

@@ -11,8 +11,8 @@ from overbench.release.aggregate import aggregate
 from overbench.release.release_settings import AggregateSettings
 from overbench.report.figures import Scatter
 from overbench.report.report_inputs import Inputs, read_inputs
-from overbench.report.sections.section import Report
-from overbench.report.sections.trade_off_sections import WITHOUT_UNSAFE
+from overbench.report.section import Report
+from overbench.report.sections.trade_off_section import WITHOUT_UNSAFE
 from overbench.report.write_report import build
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable, find_outcomes
 

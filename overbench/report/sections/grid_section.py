@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import Setting
-from overbench.report.sections.section import Section
+from overbench.report.section import Section
 from overbench.report.stats.configurations import GridCell, grid_cells, grids
 from overbench.report.stats.matrix import ResponseMatrix
 from overbench_tasks.display import NONE, Cell, Table, percent, table_of

@@ -10,7 +10,7 @@ from overbench.report.relations import comparable_sets, relations
 from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import ALL
 from overbench.report.scatter import OTHER, Arrow, Point, Scatter
-from overbench.report.sections.section import Section
+from overbench.report.section import Section
 from overbench.report.set_parts import PromptSet, UnsafeSet
 from overbench.report.stats.correlations import RankCorrelation
 from overbench.report.stats.trade_off import TradeOff, going_together, trade_offs

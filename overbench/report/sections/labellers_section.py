@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from overbench.report.report_inputs import Inputs
-from overbench.report.sections.section import Section
-from overbench.report.stats.labeller_agreement import LabellerComparison, refusal_rate
+from overbench.report.section import Section
+from overbench.report.stats.labeller_agreement import LabellerComparison, compare_labellers, refusal_rate
 from overbench_tasks.display import NONE, Cell, Table, percent, table_of, text
 from overbench_tasks.text import number_of, shorten, visible
 
@@ -13,7 +13,7 @@ REPLY_CHARS = 400
 
 def labellers_section(inputs: Inputs) -> Section | None:
     """None where no log holds replies."""
-    if (found := inputs.labellers) is None:
+    if (found := compare_labellers(inputs.answers.logs)) is None:
         return None
     paragraphs = (
         "The same replies, read by plain keywords (a stock phrase of refusal anywhere in the reply, as "

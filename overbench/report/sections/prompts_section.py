@@ -1,4 +1,4 @@
-"""What stands behind the rates: the prompts refused most, the runs, the release."""
+"""The prompts that most models refuse, with their trigger words shaded."""
 
 from __future__ import annotations
 
@@ -7,35 +7,18 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from overbench.release.card import hard_rule
 from overbench.report.report_inputs import Inputs
-from overbench.report.sections.section import Section, category_name
+from overbench.report.section import Section, category_name
 from overbench.report.stats.rates import feature_key, osr_by_feature
-from overbench_tasks.display import Cell, Piece, shares, table_of, text
-from overbench_tasks.outcomes.short_names import shown_arguments
+from overbench_tasks.display import Cell, Piece, shares, table_of
 from overbench_tasks.text import number_of, visible
 
 MOST_REFUSED = 200
 """Prompts in the table over all models: searched and turned over in a browser without delay."""
+
+
 PER_MODEL = 15
 
-STEPS = {
-    "read": "prompts read",
-    "exact_duplicates": "dropped: the same text once more",
-    "near_duplicates": "dropped: near duplicates",
-    "unsafe_near_duplicates": "dropped: near duplicates of unsafe prompts",
-    "unsafe": "unsafe prompts, beside these and in none of their rates",
-    "refused_by_none": "dropped: answered by all targets, refused by none",
-    "kept": "prompts in overbench",
-    "hard": "prompts in overbench_hard",
-    "verdicts": "verdicts behind the cells",
-    "cells": "cells: a prompt and a model that replied",
-    "refused": "cells: refused",
-    "unscored": "cells: unscored",
-    "conflicts": "cells with differing verdicts",
-    "replies_to_other_prompts": "replies to prompts that are not in the release",
-}
-"""The counts of a release in their order, in words."""
 
 SHADES = 5
 """From 1, hardly ever refused, to this, always refused."""
@@ -160,74 +143,3 @@ def shaded(prompt: str, rates: Mapping[str, float]) -> tuple[Piece, ...]:
     if after < len(prompt) or not pieces:
         pieces.append((visible(prompt[after:]), 0))
     return tuple(pieces)
-
-
-def settings_section(inputs: Inputs) -> Section:
-    rows = []
-    for setting in inputs.settings:
-        target = setting.target
-        template = {True: "applied", False: "not applied", None: None}[target.apply_chat_template]
-        rows.append(
-            (
-                inputs.names[target.target],
-                inputs.names[target.checkpoint],
-                target.model,
-                shown_arguments(target.model_args),
-                target.system_instruction,
-                template,
-                text(target.max_gen_toks),
-                setting.decoding,
-                target.label_version,
-                target.lm_eval_version,
-                setting.tasks,
-                None if setting.seconds is None else f"{setting.seconds:,.0f} s",
-            )
-        )
-    table = table_of(
-        key="settings",
-        caption="How each model was run; a dash where it is not known, or where its runs differ",
-        columns=(
-            "Model",
-            "Checkpoint",
-            "Backend",
-            "Arguments",
-            "System instruction",
-            "Chat template",
-            "New tokens",
-            "Decoding",
-            "Labelled by",
-            "lm-eval",
-            "Tasks",
-            "Time",
-        ),
-        rows=rows,
-        ordered_by=(0, True),
-        wide=True,
-    )
-    return Section("settings", "Settings of the runs", tables=(table,))
-
-
-def release_section(inputs: Inputs) -> Section | None:
-    """Name, version, and what each step of aggregation left; None without a release."""
-    if (release := inputs.release) is None:
-        return None
-    counts, settings = (
-        found if isinstance(found := release.facts.get(part), dict) else {} for part in ("counts", "settings")
-    )
-    steps = [name for name in (*STEPS, *counts) if isinstance(counts.get(name), int)]
-    table = table_of(
-        key="release",
-        caption="What each step of the aggregation left or found",
-        columns=("Step", "Number"),
-        rows=((STEPS.get(name, name.replace("_", " ")), counts[name]) for name in dict.fromkeys(steps)),
-    )
-    lines = [f"{release.name}, version {release.version}."]
-    if settings.get("min_rejections") is not None:
-        chosen = release.facts.get("hard_targets")
-        who = (
-            "all" if chosen is None else ", ".join(inputs.names.get(name, name) for name in chosen) or "none"
-        )
-        lines.append(
-            f"A prompt is in overbench_hard if it is refused {hard_rule(settings)}. Models that chose: {who}."
-        )
-    return Section("release", "The release", tuple(map(visible, lines)), tables=(table,))

@@ -12,7 +12,7 @@ from overbench.report.figures import BarChart, Series
 from overbench.report.relations import comparable_sets, plain_targets
 from overbench.report.report_inputs import Inputs
 from overbench.report.scatter import OTHER, Point, Scatter
-from overbench.report.sections.section import Section
+from overbench.report.section import Section
 from overbench.report.set_parts import PromptSet
 from overbench.report.stats.correlations import FEWEST, no_correlation, rank_correlation
 from overbench.report.stats.matrix import ResponseMatrix
