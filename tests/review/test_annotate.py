@@ -231,7 +231,7 @@ class TestUse:
     def test_the_command(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(run.parent)
         assert "labels.csv: 8 replies" in overbench("annotate", run, "--limit", 8)
-        assert "Go on with --interactive" in overbench("annotate", run, code=1)
+        assert "Continue with --interactive" in overbench("annotate", run, code=1)
         assert "1 labelled" in overbench("annotate", run, "--interactive", typed="c\nq\n")
         assert [row["human_label"] for row in read_sheet(Path("labels.csv"))] == ["complied"] + [""] * 7
 

@@ -79,7 +79,7 @@ class TestDraw:
         assert "drawn from other files" in overbench(
             "annotate", *words, "--seed", 1, "--annotators", "dora", code=1
         )
-        assert "Go on with --interactive" in overbench("annotate", *words, "--annotators", "ben", code=1)
+        assert "Continue with --interactive" in overbench("annotate", *words, "--annotators", "ben", code=1)
 
     @pytest.mark.parametrize("name", ["overbench_model_accepted.jsonl", "rewritten.jsonl"])
     def test_of_a_run_what_its_moderators_turned_away_is_drawn_from_too(

@@ -158,7 +158,7 @@ class TestCommand:
         monkeypatch.chdir(release.parent)
         assert overbench("subset", "release", "--size", "12").startswith("subset.jsonl: subset: 12 of 60")
         said = overbench("subset", "release", "--size", "9", code=1)
-        assert "subset.jsonl is there already. Name another file with --out" in said
+        assert "subset.jsonl exists already. Name another file with --out" in said
 
     def test_a_release_that_does_not_fit(self, release: Path, tmp_path: Path) -> None:
         bare = tiny_release(tmp_path / "bare", [{"prompt": prompt} for prompt in PROMPTS])
