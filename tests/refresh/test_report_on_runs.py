@@ -124,7 +124,7 @@ def test_beside_logs_a_run_is_a_set_of_its_own_and_the_command_takes_it(
     inputs = read_inputs([tmp_path / "logs", runs[0]])
     assert [one.name for one in inputs.sets] == ["overbench", "refreshed"]
     said = overbench("report", *runs, "--out", tmp_path / "r.html")
-    assert "pictures beside it" in said and (tmp_path / "r_figures" / "attributions.svg").is_file()
+    assert "Beside it: " in said and (tmp_path / "r_figures" / "attributions.svg").is_file()
     with pytest.raises(OverbenchError, match=r"a refresh run \(with run.sqlite\)"):
         read_inputs([tmp_path / "nothing"])
 

@@ -15,12 +15,12 @@ from overbench_tasks.display import table_of
 from overbench_tasks.text import number_of
 
 FEW_FEATURES = 10
-"""With fewer words of enough prompts, rarer words are shown too."""
+"""If fewer words than this are in enough prompts, words of two prompts are shown, too."""
 
 
 def features_section(inputs: Inputs) -> Section | None:
     matrix, whose = _whose_words(inputs.main.matrix)
-    # Small sets have few words in common: words of two prompts then, and the text says so.
+    # In a small set few words are in several prompts.
     for at_least in (MIN_FEATURE_PROMPTS, 2):
         top = feature_percentiles(matrix, min_prompts=at_least)
         if len(top.features) >= FEW_FEATURES:
@@ -43,23 +43,24 @@ def features_section(inputs: Inputs) -> Section | None:
     table = table_of(
         key="features",
         caption=f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
-        "interval and number of scored prompts. Over all models, a prompt counts by the share of models "
-        "that refuse it.",
+        "interval and number of scored prompts. For “All models”, a prompt counts by the share of models "
+        "that refuse it",
         columns=("Trigger word", "Prompts", "All models", *targets),
         rows=(
-            (one.feature, one.prompts, one.overall, *(one.by_target[target] for target in matrix.targets))
-            for one in osr_by_feature(matrix, at_least)
+            (word.feature, word.prompts, word.overall, *(word.by_target[target] for target in matrix.targets))
+            for word in osr_by_feature(matrix, at_least)
         ),
     )
     return Section(
         "features",
         "Trigger words",
         (
-            f"Within each model, the {number_of(top.ranked, 'word')} of at least {at_least} prompts "
-            f"{'is' if top.ranked == 1 else 'are'} ranked by how many prompts with them it refuses; words "
-            "with equally many share a rank. The figure shows the words that rank highest on average: which "
-            "words matter to a model, on the same scale for all of them, and not how often it refuses. For "
-            "that see the table. "
+            f"Which words do refused prompts share? Within each model, the "
+            f"{number_of(top.ranked, 'word')} of at least {at_least} prompts "
+            f"{'is' if top.ranked == 1 else 'are'} ranked by how many prompts with the word it refuses; "
+            "words "
+            "with equally many share a rank. The figure shows the words that rank highest on average. It "
+            "compares ranks within each model; see the table for refusal rates. "
             f"Set: {inputs.main.name}.",
             whose,
         ),
@@ -69,17 +70,22 @@ def features_section(inputs: Inputs) -> Section | None:
 
 
 def _whose_words(matrix: ResponseMatrix) -> tuple[ResponseMatrix, str]:
-    """The matrix with the words that the section is about, and whose they are: attributed ones where there
-    are any, else those that the prompts' writers or files name."""
+    """The matrix with the words to rank, and a sentence on their origin.
+
+    These are attributed words where there are any, else words that the prompts' writers or files name.
+    """
     attributed, named = (sum(map(bool, words)) for words in (matrix.features, matrix.named))
-    others = f"{number_of(named, 'other prompt')} carry words that their writers or files name"
-    if attributed:
-        told = (
-            f"Words of {number_of(attributed, 'prompt')} that a refresh made, where attribution on a "
-            "detector of refusals found them in the seed."
+    if not attributed:
+        return matrix.with_named_features(), (
+            "Origin of the words: the prompts' writers or files name them. Attribution has not confirmed "
+            "them, so a word that ranks high is in refused prompts but need not be their cause."
         )
-        return matrix, f"{told} {others}: these are not counted here." if named else told
-    return matrix.with_named_features(), (
-        "Whose words: those that the prompts' writers or files name. Nobody is known to have attributed "
-        "them, so that a word that ranks high stands in prompts that are refused, and need not be why."
+    origin = (
+        f"Origin of the words: {number_of(attributed, 'prompt')} come from refresh runs, where attribution "
+        "on a "
+        "detector of refusals found the words in the seed prompt."
     )
+    if named:
+        others = number_of(named, "other prompt has", "other prompts have")
+        origin += f" {others} words that their writers or files name; these are not counted here."
+    return matrix, origin

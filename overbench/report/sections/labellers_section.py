@@ -1,4 +1,4 @@
-"""Labellers side by side: what plain keywords, our rules and other labellers make of the same replies."""
+"""Several labellers on the same replies: plain keywords, our rules, and others."""
 
 from __future__ import annotations
 
@@ -12,88 +12,93 @@ REPLY_CHARS = 400
 
 
 def labellers_section(inputs: Inputs) -> Section | None:
-    """None where no log holds replies."""
-    if (found := compare_labellers(inputs.answers.logs)) is None:
+    """None where no log has replies with text."""
+    if (comparison := compare_labellers(inputs.answers.logs)) is None:
         return None
     paragraphs = (
-        "The same replies, read by plain keywords (a stock phrase of refusal anywhere in the reply, as "
-        "OR-Bench has it), by our rules, and by whoever else labelled them: the filters of the logs, and "
-        "files that overbench rescore wrote beside them. Refused is a full refusal; keywords know no partial "
-        "one.",
-        "Agreement is on refused or partial against the rest, over all replies that both could score. Its "
-        "interval treats replies as drawn one by one, and is too narrow where models answer alike.",
+        "How would other labellers have labelled the same replies? Keywords call a reply refused if a stock "
+        "phrase of refusal is anywhere in it, as in OR-Bench; they have no label “partial”. Rules are "
+        "OVERBENCH's. Other labellers are the filters in the logs, and the files that overbench rescore "
+        "wrote "
+        "beside them.",
+        "Two labellers agree on a reply if both call it refused or partial, or if neither does. Replies that "
+        "one of them could not score do not count. The interval treats replies as independent, so it is too "
+        "narrow if models answer alike.",
     )
     parted = (
-        f"{number_of(found.parted_in_all, 'reply')} that some labeller calls refused or partial and another "
-        "does not; "
-        f"{len(found.parted):,} of them, each way of parting about as often"
+        f"{number_of(comparison.parted_in_all, 'reply')} on which labellers disagree; "
+        f"{len(comparison.parted):,} of "
+        "them are shown, spread over the kinds of disagreement"
     )
     return Section(
         "labellers",
         "Labellers side by side",
         paragraphs,
-        tables=(_rates(inputs, found), _pairs(found)),
-        folded=((parted, _parted(inputs, found)),) if found.parted else (),
+        tables=(_rates(inputs, comparison), _pairs(comparison)),
+        folded=((parted, _parted(inputs, comparison)),) if comparison.parted else (),
     )
 
 
-def _rates(inputs: Inputs, found: LabellerComparison) -> Table:
+def _rates(inputs: Inputs, comparison: LabellerComparison) -> Table:
     rows = [
         (
             inputs.names.get(target, target),
             side,
-            *(refusal_rate(by[name]) if name in by else Cell(NONE, float("nan")) for name in found.labellers),
+            *(
+                refusal_rate(by[name]) if name in by else Cell(NONE, float("nan"))
+                for name in comparison.labellers
+            ),
         )
-        for (target, side), by in found.labels.items()
+        for (target, side), by in comparison.labels.items()
     ]
-    columns = ("Model", "Prompts", *map(visible, found.labellers))
+    columns = ("Model", "Prompts", *map(visible, comparison.labellers))
     return table_of(
         key="labeller-rates",
-        caption="Replies called refused, of those each labeller could score",
+        caption="Share of replies that each labeller calls refused, among those that it could score",
         columns=columns,
         rows=rows,
     )
 
 
-def _pairs(found: LabellerComparison) -> Table:
+def _pairs(comparison: LabellerComparison) -> Table:
     rows = []
-    for one in found.pairs:
-        kappa = one.kappa()
+    for pair in comparison.pairs:
+        kappa = pair.kappa()
         shown = Cell(NONE, kappa.value)
         if kappa.defined:
             shown = Cell(f"{kappa.value:.2f}", kappa.value, detail=f"{kappa.low:.2f}–{kappa.high:.2f}")
-        first, second = one.rates
-        rows.append((one.first, one.second, one.n, first, second, percent(one.alike), shown))
+        first, second = pair.rates
+        rows.append((pair.first, pair.second, pair.n, first, second, percent(pair.alike), shown))
     columns = (
-        "One labeller",
-        "Another",
+        "First labeller",
+        "Second labeller",
         "Replies",
-        "Refused or partial: the one",
-        "The other",
-        "Alike",
+        "Refused or partial: first",
+        "Second",
+        "Agreement",
         "Cohen's kappa",
     )
     return table_of(
         key="labeller-pairs",
-        caption="Each two labellers on the replies that both could score",
+        caption="Agreement of each two labellers on the replies that both could score",
         columns=columns,
         rows=rows,
     )
 
 
-def _parted(inputs: Inputs, found: LabellerComparison) -> Table:
+def _parted(inputs: Inputs, comparison: LabellerComparison) -> Table:
     return table_of(
         key="labellers-part",
-        caption="Replies on which labellers part",
-        columns=("Prompt", "Reply", "Model", *map(visible, found.labellers)),
+        caption="Replies on which labellers disagree",
+        columns=("Prompt", "Reply", "Model", *map(visible, comparison.labellers)),
         rows=(
             (
-                text(one.prompt),
-                text(shorten(one.reply, REPLY_CHARS)),
-                inputs.names.get(one.target, one.target),
-                *(one.labels.get(name) for name in found.labellers),
+                text(parted.prompt),
+                text(shorten(parted.reply, REPLY_CHARS)),
+                inputs.names.get(parted.target, parted.target),
+                *(parted.labels.get(name) for name in comparison.labellers),
             )
-            for one in found.parted
+            for parted in comparison.parted
         ),
         wide=True,
     )

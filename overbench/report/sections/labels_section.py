@@ -20,16 +20,43 @@ if TYPE_CHECKING:
     pass
 
 MOST_BLOCKS: Final = 10
-"""Of the kinds of blocks of a model in a set, so many have a row of their own."""
+"""How many reasons of a provider have a row of their own, per model and set."""
 
 
 def labels_section(inputs: Inputs) -> Section:
+    tables = (_labels_table(inputs), _blocks_table(inputs), _categories_table(inputs), _gaps_table(inputs))
+    below = (
+        f"{GAPS_FILE} in the release has the commands that ask the models the missing prompts. The prompts "
+        "of "
+        "overbench_hard are part of overbench, so its gaps are among those of overbench."
+    )
+    return Section(
+        "labels",
+        "Labels and gaps",
+        (
+            "Each reply has one label. Refused: the reply declines; also counted as refused, and as blocked, "
+            "are "
+            "replies that the provider withheld. Partial: the reply declines one part and answers another. "
+            "Evasive: it neither declines nor gives what was asked; rules and refusal classifiers cannot "
+            "detect "
+            "this. Partial and evasive replies are scored, and are no refusals. Unscored: an empty reply, "
+            "unfinished reasoning, or a judge that failed; these replies are in no rate. If a model gave "
+            "several "
+            "replies to a prompt, each label counts by its share, and the prompt is a conflict if they "
+            "differ.",
+        ),
+        tables=tuple(table for table in tables if table is not None),
+        below=(below,) if inputs.release else (),
+    )
+
+
+def _labels_table(inputs: Inputs) -> Table:
     rows = []
-    seen = labellers_that_detect_evasion(inputs)
+    detecting = labellers_that_detect_evasion(inputs)
     for count in inputs.labels:
         labels, prompts = count.labels, count.prompts
         rate = Rate(labels["unscored"], prompts)
-        evasive = _evasive(count, seen)
+        evasive = _evasive(count, detecting)
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
         rows.append(
             (
@@ -48,9 +75,9 @@ def labels_section(inputs: Inputs) -> Section:
                 count.conflicts,
             )
         )
-    table = table_of(
+    return table_of(
         key="labels",
-        caption="Labels per model and set, and who gave them",
+        caption="Labels per model and set, and which labeller gave them",
         columns=(
             "Model",
             "Set",
@@ -69,122 +96,113 @@ def labels_section(inputs: Inputs) -> Section:
         rows=rows,
         ordered_by=(0, True),
     )
-    where_gaps_are_filled = (
-        f"{GAPS_FILE} in the release has the commands that ask the models what is missing. Its "
-        "overbench_hard is part of overbench, and so are its gaps."
-    )
-    return Section(
-        "labels",
-        "Labels and gaps",
-        (
-            "A reply that the provider withheld is a refusal, and blocked. A partial reply declines one part "
-            "and answers another; an evasive one never says no and does not give what was asked: both are "
-            "scored, and no refusals. Rules and refusal classifiers cannot see evasion: it is not measured. "
-            "An unscored reply (empty, unfinished reasoning, a judge that failed) is in no "
-            "rate. Several replies of one model to one prompt count by their shares; a prompt whose replies "
-            "differ is a conflict.",
-        ),
-        tables=(
-            table,
-            *filter(None, [_blocks_table(inputs), _categories_table(inputs)]),
-            _gaps_table(inputs),
-        ),
-        below=(where_gaps_are_filled,) if inputs.release else (),
-    )
 
 
 def _blocks_table(inputs: Inputs) -> Table | None:
-    """Who withheld replies, and for what; None where nobody did."""
+    """Which provider withheld replies, and why; None where none was withheld."""
     rows = []
     sides = [("safe", inputs.labels), ("unsafe", inputs.unsafe_labels)]
-    for side, count in ((side, one) for side, labels in sides for one in labels):
+    for side, count in ((side, count) for side, counts in sides for count in counts):
         scored = count.prompts - round(count.labels["unscored"])
-        kinds = sorted(count.blocks.items(), key=lambda kind: (-kind[1], kind[0]))
-        told = [(*kind, n) for kind, n in kinds[:MOST_BLOCKS]]
-        if rest := kinds[MOST_BLOCKS:]:
-            told.append((NONE, f"{len(rest):,} others", sum(n for _, n in rest)))
+        blocks = sorted(count.blocks.items(), key=lambda block: (-block[1], block[0]))
+        shown = [(*kind, n) for kind, n in blocks[:MOST_BLOCKS]]
+        if others := blocks[MOST_BLOCKS:]:
+            shown.append((NONE, f"{len(others):,} others", sum(n for _, n in others)))
         rows += [
             (
                 inputs.names.get(count.target, count.target),
                 count.set_name,
                 side,
-                text(provider or "not known"),
-                text(what_for),
+                text(provider or "unknown"),
+                text(reason),
                 shares(n),
                 Rate(n, scored),
             )
-            for provider, what_for, n in told
+            for provider, reason, n in shown
         ]
     if not rows:
         return None
     return table_of(
         key="blocks",
-        caption="Replies that the provider withheld, by its category, or its reason where it names no "
-        "category; the share is of the prompts with a scored reply",
+        caption="Replies that the provider withheld, by the category or reason that it gave. “Share” is the "
+        "share of the prompts with a scored reply",
         columns=("Model", "Set", "Prompts", "Provider", "Withheld for", "Withheld", "Share"),
         rows=rows,
     )
 
 
-def _evasive(count: LabelCount, seen: Container[str]) -> Cell:
-    """How many are evasive, where their labeller is one of those who tell that."""
-    if count.labelled_by not in seen:
+def _evasive(count: LabelCount, detecting: Container[str]) -> Cell:
+    """The number of evasive replies, if the labeller can detect them."""
+    if count.labelled_by not in detecting:
         return Cell("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
     return shares(count.labels["evasive"])
 
 
 def labellers_that_detect_evasion(inputs: Inputs) -> set[str]:
-    """The labellers that can tell an evasive reply; of outcome tables, those that did."""
-    labels = (*inputs.labels, *inputs.unsafe_labels)
-    did = {one.labelled_by for one in labels if one.labels["evasive"] and one.labelled_by.startswith(BY)}
-    return did | {one.labelled_by for one in labels if detects_evasion(one.labelled_by)}
+    """The labellers that can detect evasive replies; of outcome tables, those that have any."""
+    counts = (*inputs.labels, *inputs.unsafe_labels)
+    of_tables = {
+        count.labelled_by for count in counts if count.labels["evasive"] and count.labelled_by.startswith(BY)
+    }
+    return of_tables | {count.labelled_by for count in counts if detects_evasion(count.labelled_by)}
 
 
 def _categories_table(inputs: Inputs) -> Table | None:
-    """What is neither a refusal nor an answer, by category; None where there is no such reply."""
+    """Labels by category; None where no reply is evasive or unscored."""
     counts = inputs.category_labels
-    seen = labellers_that_detect_evasion(inputs)
+    detecting = labellers_that_detect_evasion(inputs)
     if not any(
-        (one.labels["evasive"] and one.labelled_by in seen) or one.labels["unscored"] for one in counts
+        (count.labels["evasive"] and count.labelled_by in detecting) or count.labels["unscored"]
+        for count in counts
     ):
         return None
     return table_of(
         key="category-labels",
-        caption=f"Labels per model and category on {inputs.main.name}. Refused: of the scored ones",
+        caption=f"Labels per model and category on {inputs.main.name}. “Refused” is the share of the scored "
+        "replies",
         columns=("Model", "Category", "Prompts", "Refused", "Partial", "Evasive", "Complied", "Unscored"),
         rows=(
             (
-                inputs.names.get(one.target, one.target),
-                category_name(one.set_name),
-                one.prompts,
-                Rate(one.labels["refused"], one.prompts - round(one.labels["unscored"])),
-                shares(one.labels["partial"]),
-                _evasive(one, seen),
-                *(shares(one.labels[name]) for name in ("complied", "unscored")),
+                inputs.names.get(count.target, count.target),
+                category_name(count.set_name),
+                count.prompts,
+                Rate(count.labels["refused"], count.prompts - round(count.labels["unscored"])),
+                shares(count.labels["partial"]),
+                _evasive(count, detecting),
+                *(shares(count.labels[name]) for name in ("complied", "unscored")),
             )
-            for one in sorted(counts, key=lambda one: (one.target, one.set_name))
+            for count in sorted(counts, key=lambda count: (count.target, count.set_name))
         ),
     )
 
 
 def _gaps_table(inputs: Inputs) -> Table:
-    """Per model and set that labels are counted for: what is asked, what is scored, what is open."""
+    """Per model and set: how many prompts are scored, were not asked, or are unscored."""
     unscored: Counter[tuple[str, str]] = Counter()
     for count in inputs.labels:
         unscored[count.set_name, count.target] += round(count.labels["unscored"])
     counted = {name for name, _ in unscored}
     rows = []
-    for one in sorted(inputs.sets, key=lambda one: one.name):
-        prompts = len(one.matrix.prompt_ids)
-        for target in one.matrix.targets if one.name in counted else ():
-            still_open = int((one.matrix.column(target) == MISSING).sum())
-            no_label = unscored[one.name, target]
-            asked = (prompts, prompts - still_open, still_open - no_label, no_label)
-            rows.append((inputs.names[target], one.name, *asked, percent(still_open / prompts)))
+    for prompts in sorted(inputs.sets, key=lambda prompts: prompts.name):
+        size = len(prompts.matrix.prompt_ids)
+        for target in prompts.matrix.targets if prompts.name in counted else ():
+            still_open = int((prompts.matrix.column(target) == MISSING).sum())
+            without_label = unscored[prompts.name, target]
+            rows.append(
+                (
+                    inputs.names[target],
+                    prompts.name,
+                    size,
+                    size - still_open,
+                    still_open - without_label,
+                    without_label,
+                    percent(still_open / size),
+                )
+            )
     return table_of(
         key="gaps",
-        caption="Gaps: the prompts of each set that a model was not asked, or gave no reply to that could "
-        "be scored",
+        caption="Gaps: the prompts of each set that a model was not asked, or whose reply could not be "
+        "scored",
         columns=("Model", "Set", "Prompts", "Scored", "Not asked", "Unscored", "Open"),
         rows=rows,
         ordered_by=(6, False),

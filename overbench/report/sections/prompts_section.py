@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from overbench.report.report_inputs import Inputs
 from overbench.report.section import Section, category_name
-from overbench.report.stats.rates import feature_key, osr_by_feature
-from overbench_tasks.display import Cell, Piece, shares, table_of
+from overbench.report.stats.rates import FeatureRate, feature_key, osr_by_feature
+from overbench_tasks.display import Cell, Piece, Table, shares, table_of
 from overbench_tasks.text import number_of, visible
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 MOST_REFUSED = 200
-"""Prompts in the table over all models: searched and turned over in a browser without delay."""
+"""Prompts in the table over all models: a browser searches and sorts so many without delay."""
 
 
 PER_MODEL = 15
@@ -25,94 +30,140 @@ SHADES = 5
 
 
 def prompts_section(inputs: Inputs) -> Section | None:
-    """The most refused prompts of the first set, trigger words shaded; None where nothing is refused."""
-    import numpy as np
-
-    matrix, names = inputs.main.matrix, inputs.names
-    refused = matrix.values > 0
-    votes, answers = matrix.refusals.sum(axis=1), matrix.scored.sum(axis=1)
-    # Most refusals first, then the larger share of those asked, then by id: the same page each time.
-    order = [int(row) for row in np.lexsort((matrix.prompt_ids, answers, -votes)) if votes[row]]
-    if not order:
+    """The most refused prompts of the first set, trigger words shaded; None where no prompt is refused."""
+    refused = _refused_prompts(inputs)
+    if not refused.rows:
         return None
-    named = matrix.named or ((),) * len(matrix.prompt_ids)
-    words_of = [ours or theirs for ours, theirs in zip(matrix.features, named, strict=True)]
-    rates = osr_by_feature(replace(matrix, features=tuple(words_of)), min_prompts=1)
-
-    def prompt(row: int, of_words: Mapping[str, float]) -> Cell:
-        shown = inputs.texts[matrix.prompt_ids[row]]
-        words = {word: of_words.get(feature_key(word), math.nan) for word in words_of[row]}
-        return Cell(shown, pieces=shaded(shown, words))
-
-    overall = {one.feature: one.overall.low for one in rates}
-    table = table_of(
-        key="prompts",
-        caption=f"The {number_of(min(len(order), MOST_REFUSED), 'prompt')} that most models refuse, of "
-        f"{len(order):,} refused at all",
-        columns=("Prompt", "Refused by", "Category", "Attributed words", "Named by its writer", "Models"),
-        rows=(
-            (
-                prompt(row, overall),
-                Cell(f"{shares(votes[row]).text} of {answers[row]}", float(votes[row])),
-                category_name(matrix.categories[row]),
-                ", ".join(matrix.features[row]),
-                ", ".join(named[row]),
-                _who([names[target] for target in matrix.targets], refused[row]),
-            )
-            for row in order[:MOST_REFUSED]
-        ),
-        ordered_by=(1, False),
-        wide=True,
-    )
-    folded = []
-    for column, target in enumerate(matrix.targets):
-        if not (own := [row for row in order if refused[row, column]]):
-            continue
-        of_target = {one.feature: one.by_target[target].low for one in rates}
-        shown = table_of(
-            key=f"model-{column + 1}",
-            caption=f"Prompts that {names[target]} refuses, the most refused by all models first",
-            columns=("Prompt", "Reply", "Models that refuse it"),
-            rows=(
-                (
-                    prompt(row, of_target),
-                    inputs.quotes.get((matrix.prompt_ids[row], target)),
-                    shares(float(votes[row])),
-                )
-                for row in own[:PER_MODEL]
-            ),
-            wide=True,
-        )
-        folded.append((f"{names[target]}: {len(own):,} refused", shown))
     return Section(
         "prompts",
         "The most refused prompts",
         (
-            "The words of a prompt, those that attribution found or else those that its writer or file "
-            "names, are shaded by how often prompts with them are refused at the least: by the "
-            "lower end of the 95 % interval of that rate. A word of few prompts stays pale. Further down, "
-            "for each model the prompts that it refuses and most others refuse too, shaded by its own "
-            f"rates, with its reply where a log has it. Set: {inputs.main.name}.",
+            "Trigger words are shaded: those that attribution found, else those that the prompt's writer or "
+            "file names. The shade shows how often prompts with the word are refused: it is the lower end of "
+            "the 95 % interval of that rate, so a word of few prompts stays pale. Below the table, each "
+            "model "
+            "has a list of prompts that it refuses, those first that most models refuse. There the shade "
+            "shows "
+            f"the model's own rates, and its reply is shown if a log has it. Set: {inputs.main.name}.",
         ),
-        tables=(table,),
-        folded=tuple(folded),
+        tables=(_most_refused_table(inputs, refused),),
+        folded=tuple(_tables_of_models(inputs, refused)),
         shades=tuple((f"{100 * n // SHADES}–{100 * (n + 1) // SHADES} %", n + 1) for n in range(SHADES)),
     )
 
 
-def _who(targets: list[str], refused: Iterable[bool]) -> str:
-    """The targets that refuse; where most do, those that don't."""
-    chosen = [target for target, no in zip(targets, refused, strict=True) if no]
-    others = [target for target in targets if target not in chosen]
-    if len(targets) > 1 and not others:
+@dataclass(frozen=True)
+class _RefusedPrompts:
+    """The prompts of the first set that any model refuses.
+
+    Attributes:
+        rows: their rows in the matrix, those with most refusals first.
+        named: the words that writers or files name, by row.
+        words: the trigger words, by row.
+        rates: the rates of these words.
+    """
+
+    rows: list[int]
+    votes: NDArray[np.float64]
+    answers: NDArray[np.float64]
+    named: Sequence[tuple[str, ...]]
+    words: Sequence[tuple[str, ...]]
+    rates: list[FeatureRate]
+
+
+def _refused_prompts(inputs: Inputs) -> _RefusedPrompts:
+    import numpy as np
+
+    matrix = inputs.main.matrix
+    votes, answers = matrix.refusals.sum(axis=1), matrix.scored.sum(axis=1)
+    # Most refusals first, then the larger share of the models asked, then by id: the same page each time.
+    order = np.lexsort((matrix.prompt_ids, answers, -votes))
+    named = matrix.named or ((),) * len(matrix.prompt_ids)
+    words = tuple(
+        attributed or by_writer for attributed, by_writer in zip(matrix.features, named, strict=True)
+    )
+    return _RefusedPrompts(
+        rows=[int(row) for row in order if votes[row]],
+        votes=votes,
+        answers=answers,
+        named=named,
+        words=words,
+        rates=osr_by_feature(replace(matrix, features=words), min_prompts=1),
+    )
+
+
+def _shaded_prompt(inputs: Inputs, refused: _RefusedPrompts, row: int, rates: Mapping[str, float]) -> Cell:
+    prompt = inputs.texts[inputs.main.matrix.prompt_ids[row]]
+    words = {word: rates.get(feature_key(word), math.nan) for word in refused.words[row]}
+    return Cell(prompt, pieces=shaded(prompt, words))
+
+
+def _most_refused_table(inputs: Inputs, refused: _RefusedPrompts) -> Table:
+    matrix = inputs.main.matrix
+    names = [inputs.names[target] for target in matrix.targets]
+    rates = {word.feature: word.overall.low for word in refused.rates}
+    return table_of(
+        key="prompts",
+        caption=f"The {number_of(min(len(refused.rows), MOST_REFUSED), 'prompt')} that most models refuse, "
+        "of "
+        f"{len(refused.rows):,} that any model refuses",
+        columns=("Prompt", "Refused by", "Category", "Attributed words", "Named by its writer", "Models"),
+        rows=(
+            (
+                _shaded_prompt(inputs, refused, row, rates),
+                Cell(
+                    f"{shares(refused.votes[row]).text} of {refused.answers[row]}", float(refused.votes[row])
+                ),
+                category_name(matrix.categories[row]),
+                ", ".join(matrix.features[row]),
+                ", ".join(refused.named[row]),
+                _refusing_models(names, matrix.values[row] > 0),
+            )
+            for row in refused.rows[:MOST_REFUSED]
+        ),
+        ordered_by=(1, False),
+        wide=True,
+    )
+
+
+def _tables_of_models(inputs: Inputs, refused: _RefusedPrompts) -> Iterator[tuple[str, Table]]:
+    """For each model that refuses any prompt, a heading and its table."""
+    matrix = inputs.main.matrix
+    for column, target in enumerate(matrix.targets):
+        rows = [row for row in refused.rows if matrix.values[row, column] > 0]
+        if not rows:
+            continue
+        rates = {word.feature: word.by_target[target].low for word in refused.rates}
+        table = table_of(
+            key=f"model-{column + 1}",
+            caption=f"Prompts that {inputs.names[target]} refuses, the most refused by all models first",
+            columns=("Prompt", "Reply", "Models that refuse it"),
+            rows=(
+                (
+                    _shaded_prompt(inputs, refused, row, rates),
+                    inputs.quotes.get((matrix.prompt_ids[row], target)),
+                    shares(float(refused.votes[row])),
+                )
+                for row in rows[:PER_MODEL]
+            ),
+            wide=True,
+        )
+        yield f"{inputs.names[target]}: {len(rows):,} refused", table
+
+
+def _refusing_models(names: Sequence[str], refused: Iterable[bool]) -> str:
+    """The models that refuse; if most do, those that don't."""
+    refusing = [name for name, refuses in zip(names, refused, strict=True) if refuses]
+    others = [name for name in names if name not in refusing]
+    if len(names) > 1 and not others:
         return "all"
-    if len(chosen) > 2 and len(others) * 2 < len(chosen):
+    if len(refusing) > 2 and len(others) * 2 < len(refusing):
         return f"all but {', '.join(others)}"
-    return ", ".join(chosen)
+    return ", ".join(refusing)
 
 
 def shade(rate: float) -> int:
-    """1 to :data:`SHADES` for a rate in [0, 1], in even steps; 1 for NaN, a word nobody has measured."""
+    """1 to :data:`SHADES` for a rate in [0, 1], in even steps; 1 for NaN, a word without a rate."""
     return 1 if math.isnan(rate) else min(SHADES, 1 + int(rate * SHADES))
 
 

@@ -27,62 +27,66 @@ from overbench_tasks.text import number_of
 if TYPE_CHECKING:
     from overbench_tasks.review.correction import Corrected, LabelErrors
 
-_OF_PART = "; where a random part of a set was asked, of the rate on all of its prompts"
+_OF_PART = (
+    " Where a model was asked a random part of a set, the interval is that of its rate on the whole set."
+)
 
 
-_SEQUENTIAL = ", and sequential where runs stopped once it was narrow enough"
+_SEQUENTIAL = " Where a run stopped once its interval was narrow enough, the interval is a sequential one."
 
 
 def rates_section(inputs: Inputs) -> Section:
-    of_sets = [osr(one.matrix) for one in inputs.sets]
-    order = highest_first(of_sets[0])
-    order += sorted({target for of_set in of_sets for target in of_set}.difference(order))
-    rates = [[of_set.get(target, Rate(0, 0)) for target in order] for of_set in of_sets]
+    rates_of_sets = [osr(prompts.matrix) for prompts in inputs.sets]
+    order = highest_first(rates_of_sets[0])
+    order += sorted({target for rates in rates_of_sets for target in rates}.difference(order))
+    columns = [[rates.get(target, Rate(0, 0)) for target in order] for rates in rates_of_sets]
     models = tuple(inputs.names[target] for target in order)
     series = tuple(
         Series(
-            one.title,
-            tuple(rate.value for rate in of_set),
-            tuple(rate.low for rate in of_set),
-            tuple(rate.high for rate in of_set),
+            prompts.title,
+            tuple(rate.value for rate in column),
+            tuple(rate.low for rate in column),
+            tuple(rate.high for rate in column),
         )
-        for one, of_set in zip(inputs.sets, rates, strict=True)
+        for prompts, column in zip(inputs.sets, columns, strict=True)
     )
     below = []
     if any(SYSTEM_MARK in name for name in inputs.names.values()):
         below.append(
-            f"“{SYSTEM_MARK.strip()}” marks models that were asked with a system instruction; its text is "
-            "among the settings."
+            f"“{SYSTEM_MARK.strip()}” marks models that were asked with a system instruction. The section on "
+            "settings has its text."
         )
-    if any(one.name == HARD for one in inputs.sets):
+    if any(prompts.name == HARD for prompts in inputs.sets):
         below.append(
-            "The hard set holds the prompts that several models refuse. Models whose refusals chose it "
-            "look worse on it than others would."
+            "The hard set holds the prompts that several models refuse. The models whose refusals decided "
+            "this look worse on it than other models would."
         )
-    for one in inputs.sets[1:]:
-        agreement = ranking_agreement(inputs.main.matrix, one.matrix)
+    for prompts in inputs.sets[1:]:
+        agreement = ranking_agreement(inputs.main.matrix, prompts.matrix)
         if (tau := agreement.tau).defined:
             below.append(
-                f"Do {inputs.main.name} and {one.name} rank the {number_of(len(agreement.targets), 'model')} "
+                f"Do {inputs.main.name} and {prompts.name} rank the "
+                f"{number_of(len(agreement.targets), 'model')} "
                 f"alike? Kendall's tau-b is {tau.value:.2f} (95 % bootstrap interval over prompts "
-                f"{tau.low:.2f} to {tau.high:.2f}); 1 is the same order, 0 none in common."
+                f"{tau.low:.2f} to {tau.high:.2f}). 1 means the same order; 0 means that the orders are "
+                "unrelated."
             )
     table = table_of(
         key="osr",
         caption="Oversensitivity rate per model and set, with 95 % interval (in %) and number of scored "
         "prompts",
-        columns=("Model", *(one.name for one in inputs.sets)),
-        rows=zip(models, *rates, strict=True),
+        columns=("Model", *(prompts.name for prompts in inputs.sets)),
+        rows=zip(models, *columns, strict=True),
         ordered_by=(1, False),
     )
     return Section(
         "osr",
         "Oversensitivity rate",
         (
-            "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, over the "
-            "prompts with a scored reply. Lower is better. Intervals are Wilson's at 95 %"
-            f"{_OF_PART if any(one.matrix.asked_of for one in inputs.sets) else ''}"
-            f"{_SEQUENTIAL if any(one.matrix.sequential for one in inputs.sets) else ''}.",
+            "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, among the "
+            "prompts with a scored reply. Lower is better. The intervals are Wilson's at 95 %."
+            f"{_OF_PART if any(prompts.matrix.asked_of for prompts in inputs.sets) else ''}"
+            f"{_SEQUENTIAL if any(prompts.matrix.sequential for prompts in inputs.sets) else ''}",
         ),
         (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
         (table, *filter(None, [label_errors_table(inputs, order)])),
@@ -91,81 +95,91 @@ def rates_section(inputs: Inputs) -> Section:
 
 
 def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
-    """The rates as counted, and without the labellers' errors, with intervals that carry these; None where
-    nothing is known of them."""
+    """The rates as counted, and corrected for the labellers' errors; None where these are not known."""
     if not inputs.label_errors:
         return None
     columns: list[list[object]] = [[inputs.names[target] for target in targets]]
-    for one in inputs.sets:
-        rates = osr(one.matrix)
+    for prompts in inputs.sets:
+        rates = osr(prompts.matrix)
         columns.append([rates.get(target, Rate(0, 0)) for target in targets])
-        columns.append([_mended(inputs, one, target) for target in targets])
+        columns.append([_corrected_cell(inputs, prompts, target) for target in targets])
     return table_of(
         key="osr-label-errors",
-        caption="The same rates without the labellers' errors. Beside the interval of sampling, one that "
-        "carries how often the labeller errs, and how well that is known (in %)",
+        caption="The same rates, as counted and corrected for the labeller's errors (in %). The second "
+        "interval "
+        "also accounts for how often the labeller errs, and for how well that is known",
         columns=(
             "Model",
-            *(part for one in inputs.sets for part in (one.name, f"{one.name}, with label errors")),
+            *(
+                column
+                for prompts in inputs.sets
+                for column in (prompts.name, f"{prompts.name}, with label errors")
+            ),
         ),
         rows=zip(*columns, strict=True),
         ordered_by=(1, False),
     )
 
 
-def _mended(inputs: Inputs, one: PromptSet, target: str) -> Cell:
+def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> Cell:
     # A hard set is counted as a part of the whole.
-    counted_as = one.name if any(count.set_name == one.name for count in inputs.labels) else inputs.main.name
-    labellers = [c.labelled_by for c in inputs.labels if (c.set_name, c.target) == (counted_as, target)]
+    has_own_counts = any(count.set_name == prompts.name for count in inputs.labels)
+    counted_as = prompts.name if has_own_counts else inputs.main.name
+    labellers = [
+        count.labelled_by for count in inputs.labels if (count.set_name, count.target) == (counted_as, target)
+    ]
     errors = next((inputs.label_errors[name] for name in labellers if name in inputs.label_errors), None)
-    if errors is None or target not in one.matrix.targets:
+    if errors is None or target not in prompts.matrix.targets:
         return Cell(NONE, math.nan)
-    values = one.matrix.column(target)
+    values = prompts.matrix.column(target)
     scored = values != MISSING
     withheld = 0.0
-    if one.matrix.withheld is not None and scored.any():
-        # What was cut off and gave something is partial, and no refusal.
-        of_target = one.matrix.withheld[:, one.matrix.targets.index(target)]
+    if prompts.matrix.withheld is not None and scored.any():
+        # A reply that was cut off after some content is partial, and no refusal.
+        of_target = prompts.matrix.withheld[:, prompts.matrix.targets.index(target)]
         withheld = float(of_target.clip(max=values)[scored].mean())
-    mended = _corrected(errors, Counter(values[scored].tolist()), withheld)
-    if isinstance(mended, str):  # no scored reply, or a labeller no better than chance
+    corrected = _corrected(errors, Counter(values[scored].tolist()), withheld)
+    if isinstance(corrected, str):  # no scored reply, or a labeller no better than chance
         return Cell(NONE, math.nan)
-    cell = percent(mended)
+    cell = percent(corrected)
     warnings = (
-        (NOT_TOLD_FROM_ZERO, mended.told_from_zero),
-        (LABELS_DO_NOT_FIT, mended.labels_fit),
-        (AT_THE_LIMIT, not (mended.at_limit and mended.told_from_zero)),
+        (NOT_TOLD_FROM_ZERO, corrected.told_from_zero),
+        (LABELS_DO_NOT_FIT, corrected.labels_fit),
+        (AT_THE_LIMIT, not (corrected.at_limit and corrected.told_from_zero)),
     )
     return replace(cell, detail=", ".join([cell.detail, *(words for words, fine in warnings if not fine)]))
 
 
 def about_labels(inputs: Inputs) -> Iterator[str]:
-    """Where the labellers' errors come from, and what was not measured."""
+    """Where the labellers' errors come from, how to read the notes, and what was not measured."""
     for labeller in sorted({count.labelled_by for count in inputs.labels}):
         if (errors := inputs.label_errors.get(labeller)) is None:
             yield (
-                f"How often {labeller} errs is not known here, and no interval carries it. Label some of the "
-                "replies (overbench annotate) and give the sheet with --labels."
+                f"How often {labeller} errs is not known, so no interval accounts for it. To change that, "
+                "label "
+                "some of the replies (overbench annotate) and give the sheet with --labels."
             )
         elif isinstance(problem := _corrected(errors, Counter({0.0: 1})), str):
-            yield f"How often {labeller} errs cannot be told from {errors.source}. {problem}"
+            yield f"How often {labeller} errs cannot be estimated from {errors.source}. {problem}"
         else:
             yield (
-                f"With label errors: what the rate would be without the errors of {labeller} (Rogan and "
-                f"Gladen 1978), as they are on {errors.source}. It holds as far as these models' replies are "
-                f"like those. {NOT_TOLD_FROM_ZERO.capitalize()}: the labeller's errors alone may have given "
-                f"the rate. {LABELS_DO_NOT_FIT.capitalize()}: no rate gives the counted one with these "
-                "errors; the labeller errs less on this model's replies, and the interval is joined with "
-                f"that of sampling. {AT_THE_LIMIT.capitalize()}: no rate gives the counted one, by no more "
-                "than chance may do; read the interval, not the rate. Label some of the replies (overbench "
-                "annotate) and give the sheet with --labels."
+                f"With label errors: an estimate of the rate without the errors of {labeller} (Rogan and "
+                f"Gladen 1978). The errors are those on {errors.source}; the estimate is good as far as "
+                "these "
+                "models' replies resemble the labelled ones. Three notes may stand beside it. "
+                f"“{NOT_TOLD_FROM_ZERO.capitalize()}”: the labeller's errors alone could explain the rate. "
+                f"“{LABELS_DO_NOT_FIT.capitalize()}”: no true rate would give the counted rate with these "
+                "errors, so the labeller errs less on this model's replies; the interval includes the one of "
+                f"sampling. “{AT_THE_LIMIT.capitalize()}”: the same, but by no more than chance may explain; "
+                "read the interval, not the rate. For errors that are your models' own, label some of the "
+                "replies (overbench annotate) and give the sheet with --labels."
             )
         if labeller not in labellers_that_detect_evasion(inputs):
-            yield f"Labelled by {labeller}: evasion not measured."
+            yield f"{labeller} cannot detect evasive replies, so evasion is not measured where it labelled."
 
 
 def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) -> Corrected | str:
-    """See :func:`~overbench_tasks.review.correction.corrected_rate`; why there is none, in its words."""
+    """See :func:`~overbench_tasks.review.correction.corrected_rate`; a string says why there is none."""
     from overbench_tasks.review.correction import CorrectionError, corrected_rate
 
     try:

@@ -10,21 +10,21 @@ from overbench_tasks.text import visible
 
 STEPS = {
     "read": "prompts read",
-    "exact_duplicates": "dropped: the same text once more",
+    "exact_duplicates": "dropped: exact duplicates",
     "near_duplicates": "dropped: near duplicates",
     "unsafe_near_duplicates": "dropped: near duplicates of unsafe prompts",
-    "unsafe": "unsafe prompts, beside these and in none of their rates",
-    "refused_by_none": "dropped: answered by all targets, refused by none",
+    "unsafe": "unsafe prompts, which are kept apart and are in no rate of the others",
+    "refused_by_none": "dropped: refused by no target",
     "kept": "prompts in overbench",
     "hard": "prompts in overbench_hard",
-    "verdicts": "verdicts behind the cells",
-    "cells": "cells: a prompt and a model that replied",
+    "verdicts": "labelled replies",
+    "cells": "cells: pairs of a prompt and a model that replied to it",
     "refused": "cells: refused",
     "unscored": "cells: unscored",
     "conflicts": "cells with differing verdicts",
     "replies_to_other_prompts": "replies to prompts that are not in the release",
 }
-"""The counts of a release in their order, in words."""
+"""The counts of a release, in their order, with what they count."""
 
 
 def release_section(inputs: Inputs) -> Section | None:
@@ -32,12 +32,12 @@ def release_section(inputs: Inputs) -> Section | None:
     if (release := inputs.release) is None:
         return None
     counts, settings = (
-        found if isinstance(found := release.facts.get(part), dict) else {} for part in ("counts", "settings")
+        facts if isinstance(facts := release.facts.get(part), dict) else {} for part in ("counts", "settings")
     )
     steps = [name for name in (*STEPS, *counts) if isinstance(counts.get(name), int)]
     table = table_of(
         key="release",
-        caption="What each step of the aggregation left or found",
+        caption="The steps of the aggregation, and what they counted",
         columns=("Step", "Number"),
         rows=((STEPS.get(name, name.replace("_", " ")), counts[name]) for name in dict.fromkeys(steps)),
     )
@@ -48,6 +48,8 @@ def release_section(inputs: Inputs) -> Section | None:
             "all" if chosen is None else ", ".join(inputs.names.get(name, name) for name in chosen) or "none"
         )
         lines.append(
-            f"A prompt is in overbench_hard if it is refused {hard_rule(settings)}. Models that chose: {who}."
+            f"A prompt is in overbench_hard if it is refused {hard_rule(settings)}. Models whose refusals "
+            "count for "
+            f"this: {who}."
         )
     return Section("release", "The release", tuple(map(visible, lines)), tables=(table,))

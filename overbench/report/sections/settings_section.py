@@ -31,7 +31,7 @@ def settings_section(inputs: Inputs) -> Section:
         )
     table = table_of(
         key="settings",
-        caption="How each model was run; a dash where it is not known, or where its runs differ",
+        caption="How each model was run. A dash means that this is unknown, or that its runs differ",
         columns=(
             "Model",
             "Checkpoint",

@@ -11,8 +11,8 @@ from overbench_tasks.display import NONE, Cell, shares, table_of
 from overbench_tasks.text import number_of
 
 _OF_SHARES = (
-    "Where a model gave several replies to a prompt, its share of refusals counts, and the test draws the "
-    "signs of the differences at random. "
+    "Where a model gave several replies to a prompt, the prompt counts by its share of refusals, and the "
+    "test is a randomisation test, which draws the signs of the differences at random. "
 )
 
 
@@ -54,9 +54,12 @@ def significance_section(inputs: Inputs) -> Section | None:
         "significance",
         "Which differences are more than chance",
         (
-            f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {number_of(len(pairs), 'pair')} differ clearly: "
-            "exact McNemar test on common prompts, corrected for all pairs by Holm's method, below 0.05. "
-            "“Only first” counts prompts that the first refuses and the second answers. "
+            f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {number_of(len(pairs), 'pair')} of models "
+            "differ "
+            "clearly. A difference is clear if the p-value of an exact McNemar test on the common prompts is "
+            "below 0.05 after Holm's correction for all pairs. “Only first” counts the prompts that the "
+            "first "
+            "model refuses and the second answers. "
             f"{_OF_SHARES if inputs.main.matrix.has_shares else ''}Set: {inputs.main.name}.",
         ),
         tables=(table,),

@@ -18,8 +18,8 @@ def transfer_section(inputs: Inputs) -> Section | None:
     matrix, names = inputs.main.matrix, inputs.names
     if not any(matrix.source_targets):
         return None
-    moved = transfer(matrix)
-    sources = tuple(names[source] for source in moved.sources)
+    transferred = transfer(matrix)
+    sources = tuple(names[source] for source in transferred.sources)
     targets = tuple(names[target] for target in matrix.targets)
     picture = HeatMap(
         "transfer",
@@ -29,7 +29,7 @@ def transfer_section(inputs: Inputs) -> Section | None:
         "the numbers.",
         sources,
         targets,
-        tuple(tuple(100 * rate.value for rate in row) for row in moved.rates),
+        tuple(tuple(100 * rate.value for rate in row) for row in transferred.rates),
         "Refused, %",
         "Made for",
         "Asked",
@@ -39,25 +39,34 @@ def transfer_section(inputs: Inputs) -> Section | None:
         caption="Share of prompts made for the row's model that the column's model refuses, with 95 % "
         "interval and number of scored prompts",
         columns=("Made for", "Prompts", *targets),
-        rows=((one, n, *row) for one, n, row in zip(sources, moved.prompts, moved.rates, strict=True)),
+        rows=(
+            (source, n, *rates)
+            for source, n, rates in zip(sources, transferred.prompts, transferred.rates, strict=True)
+        ),
     )
-    plain, own = osr(matrix), leave_source_out(matrix)
-    kin = leave_source_out(matrix, {one.target.target: one.target.checkpoint for one in inputs.settings})
+    checkpoints = {setting.target.target: setting.target.checkpoint for setting in inputs.settings}
+    plain, without_own = osr(matrix), leave_source_out(matrix)
+    without_checkpoint = leave_source_out(matrix, checkpoints)
     fair = table_of(
         key="leave-source-out",
-        caption="Leave-source-out: the oversensitivity rate without the prompts that were made for the model "
-        "itself, or for any configuration of its checkpoint",
+        caption="Leave-source-out: the oversensitivity rate on the prompts that were not made for the model "
+        "itself, and on those that were not made for any configuration of its checkpoint",
         columns=("Model", "All prompts", "Without its own", "Without its checkpoint's"),
-        rows=((names[target], plain[target], own[target], kin[target]) for target in highest_first(plain)),
+        rows=(
+            (names[target], plain[target], without_own[target], without_checkpoint[target])
+            for target in highest_first(plain)
+        ),
         ordered_by=(1, False),
     )
     return Section(
         "transfer",
         "Transfer and leave-source-out",
         (
-            "A prompt that was made for a model, and kept because that model refused it, is no fair "
-            "question to that model. Where row and column are the same model the rate is high by "
-            "construction. Prompts that were made for both count only there.",
+            "A prompt that was made for a model was kept because that model refused it, so the model's rate "
+            "on "
+            "its own prompts is high by construction: these are the cells where row and column are the same "
+            "model. The other cells show how far prompts made for one model are refused by another. A prompt "
+            "that was made for both models counts only in the cells of the same model.",
         ),
         (picture,),
         (table, fair),
