@@ -119,7 +119,7 @@ def test_beside_the_interval_of_sampling_stands_one_with_the_labellers_errors(tm
     below = " ".join(report.sections[0].below)
     assert "“The labelled set does not fit”: no true rate would give the counted rate" in below
     assert "200 labelled replies of mine.csv" in below
-    assert f"Labelled by rules {RULES_VERSION}: evasion not measured." in below
+    assert f"rules {RULES_VERSION} cannot detect evasive replies" in below
 
 
 def test_what_a_provider_withheld_is_no_error_of_a_labeller(tmp_path: Path) -> None:
