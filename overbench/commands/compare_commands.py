@@ -58,7 +58,7 @@ def compare(
     Exit code 0: nothing shows that NEW got worse. 1: NEW got worse, significantly and by more than
     --max_increase. 2: the data can't tell, or an input can't be used.
     """
-    from overbench.compare.compare_output import as_json, junit_xml, markdown_page, terminal_lines
+    from overbench.compare.compare_output import as_json, comparison_lines, junit_xml, markdown_page
     from overbench.compare.decision import CANNOT_TELL, compare_targets
     from overbench.compare.sides import read_side
     from overbench_tasks.errors import OverbenchError
@@ -78,6 +78,6 @@ def compare(
         typer.secho(f"Error: {error}", fg="red", err=True)
         raise typer.Exit(CANNOT_TELL) from None
     typer.echo(
-        json.dumps(as_json(comparison), indent=2) if json_output else "\n".join(terminal_lines(comparison))
+        json.dumps(as_json(comparison), indent=2) if json_output else "\n".join(comparison_lines(comparison))
     )
     raise typer.Exit(comparison.exit_code)

@@ -15,8 +15,7 @@ from xml.etree import ElementTree
 
 from overbench.compare.changes import WORD_KINDS, GroupChange, MeasuredChange, PromptPair, RepeatNoise
 from overbench.compare.decision import Decision, TargetComparison
-from overbench_tasks.display import Cell, Table, markdown_lines, shares, table_of
-from overbench_tasks.display import terminal_lines as table_in_terminal
+from overbench_tasks.display import Cell, Table, markdown_lines, shares, table_of, terminal_lines
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import escaped, number_of, printable
 
@@ -65,11 +64,11 @@ class _Form:
     table: Callable[[Table], Iterable[str]]
 
 
-_TERMINAL: Final = _Form(printable, "", partial(table_in_terminal, indent=0))
+_TERMINAL: Final = _Form(printable, "", partial(terminal_lines, indent=0))
 _MARKDOWN: Final = _Form(escaped, "- ", partial(markdown_lines, disarm=escaped))
 
 
-def terminal_lines(comparison: TargetComparison) -> list[str]:
+def comparison_lines(comparison: TargetComparison) -> list[str]:
     """The comparison for a terminal."""
     return [*_lines(comparison, _TERMINAL), "", f"Exit code {comparison.exit_code}."]
 
@@ -255,9 +254,9 @@ def junit_xml(comparison: TargetComparison) -> str:
                 case, results[decision.state], message=xml_text(_sentence(decision))
             )
             if decision.overall.n:
-                result.text = xml_text("\n".join(table_in_terminal(_table([decision]), indent=0)))
+                result.text = xml_text("\n".join(terminal_lines(_table([decision]), indent=0)))
     output = ElementTree.SubElement(suite, "system-out")
-    output.text = xml_text("\n".join(terminal_lines(comparison)))
+    output.text = xml_text("\n".join(comparison_lines(comparison)))
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)

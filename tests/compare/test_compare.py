@@ -32,7 +32,7 @@ from overbench.compare.changes import (
     group_changes,
     repeat_noise,
 )
-from overbench.compare.compare_output import junit_xml, markdown_page, terminal_lines
+from overbench.compare.compare_output import comparison_lines, junit_xml, markdown_page
 from overbench.compare.compare_settings import CompareSettings
 from overbench.compare.decision import TargetComparison, decide
 from overbench_tasks.metrics import Rate
@@ -283,7 +283,7 @@ def test_strangers_text_is_disarmed_in_every_form(text: str) -> None:
     found = comparison(text)
     suite = ElementTree.fromstring(junit_xml(found).encode())[0]
     assert [case.tag for case in suite] == ["testcase", "system-out"]
-    lines = "\n".join(terminal_lines(found))
+    lines = "\n".join(comparison_lines(found))
     assert not set(lines) & set("\x00\x07\x1b\u202e")
     assert "<b>" not in markdown_page(found) and "![" not in markdown_page(found)
 
