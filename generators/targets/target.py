@@ -261,7 +261,7 @@ class Target:
         except NotImplementedError as error:
             raise OverbenchError(
                 f"{self._flags}: this backend gives no log-probabilities of given text; hf, vllm and "
-                "local-completions do. Leave --by_probability out."
+                "local-completions do. Leave --refusal_probability out."
             ) from error
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise OverbenchError(

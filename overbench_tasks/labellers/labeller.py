@@ -2,7 +2,7 @@
 :class:`Labeller` labels replies.
 
 A labeller is one file of this package with its ``KIND``, and its entry in
-:mod:`~overbench_tasks.labellers.registry`. lm-eval's filters, ``--by``, settings files, estimates, logs and
+:mod:`~overbench_tasks.labellers.registry`. lm-eval's filters, ``--labeller``, settings files, estimates, logs and
 reports read these.
 """
 
@@ -66,7 +66,7 @@ class LabellerKind:
     """What is known of a labeller before it is made ready. Nothing here loads a model or asks for a key.
 
     Attributes:
-        name: the word that ``--by`` and settings files take.
+        name: the word that ``--labeller`` and settings files take.
         name_format: :attr:`Labeller.name` as a format string over :attr:`Labeller.versions`. It begins with
             ``name``, then a blank or a colon. Sample logs are read with it.
         read_settings: the settings, checked as far as can be without a network, a key or a model. Raises

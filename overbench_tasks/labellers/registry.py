@@ -23,7 +23,7 @@ LABELLERS: Final = {
 BASELINES: Final = {"keywords": "overbench_tasks.labellers.keywords_labeller"}
 """As :data:`LABELLERS`: those that other labellers are compared with. No run is labelled by them."""
 NAMES: Final = (*LABELLERS, *BASELINES)
-"""All labellers, by the words that ``--by`` takes."""
+"""All labellers, by the words that ``--labeller`` takes."""
 
 
 def kind_of(name: str) -> LabellerKind:

@@ -18,11 +18,9 @@ FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests"
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 STAND_FOR_ANY = {
     "generators/prompt_filters/NAME.py",
-    "overbench/report/sections/NAME.py",
-    "overbench/report/stats/NAME.py",
+    "overbench/report/sections/NAME_section.py",
     "overbench_tasks/labellers/NAME.py",
     "task_configs/NAME.yaml",
-    "tests/report/test_NAME.py",
 }
 
 

@@ -49,7 +49,7 @@ PARSED_ONLY = {
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
     r"overbench refresh(?!.*--dry_run)": "trains a detector; tests/refresh and the reading path run it",
     r"overbench rewrite(?!.*--dry_run)": "asks a writer and judges; tests/rewrite runs it",
-    r"overbench rescore .*--by classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
+    r"overbench rescore .*--labeller classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
 GROUP: Any = typer.main.get_command(cli.app)
 COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in cli.COMMANDS}

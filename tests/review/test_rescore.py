@@ -356,7 +356,7 @@ class TestKilled:
             return real(form, chunk, label)
 
         monkeypatch.setattr(rescore, "label_chunk", interrupted)
-        assert "The same command goes on from here" in overbench("rescore", source, code=130)
+        assert "Run the same command again to continue" in overbench("rescore", source, code=130)
         (part,) = tmp_path.glob("*.part")
         assert len(rows_of(part)) == 500
         part.write_bytes(whole[: int(len(whole) * 0.8)])  # whole chunks are kept, a part of one is not
@@ -441,7 +441,14 @@ def test_the_command_fails_where_a_judge_answers_nothing(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     answers: str | Fault = status(400)
     with fault_server(lambda *_: answers) as server:
-        words = ["rescore", log, "--by", "judge", "--by_args", f"base_url={server.url},max_retries=0"]
+        words = [
+            "rescore",
+            log,
+            "--labeller",
+            "judge",
+            "--labeller_args",
+            f"base_url={server.url},max_retries=0",
+        ]
         assert "The judge answered none of" in overbench(*words, code=1)
         answers = "VERDICT: refused"
         overbench(*words)
