@@ -63,7 +63,7 @@ def paper_table(rates: Rates) -> list[str]:
     in_refreshes = sum(one.refresh_calls for one in targets)
     whole = json.loads(KEPT.read_text())["whole"][-1]
     per_prompt = sum(whole["steps"].values()) / whole["prompts"]
-    driver = sum(whole["steps"][step] for step in DRIVER_STEPS) / whole["prompts"]
+    driver = sum(whole["steps"].get(step, 0) for step in DRIVER_STEPS) / whole["prompts"]
     alone = (asking + loading[SHARD_PROMPTS[-1]]) / gpus
     load = f"cells: loading models, {rates.load_minutes:g} minutes each, shards of"
     rows = {

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-from overbench.campaign.campaign_folder import at_work
+from overbench.campaign.campaign_folder import running_jobs
 from overbench.campaign.engines.processes import left_over
 from overbench_tasks.tables import read_table, whole_file
 
@@ -154,7 +154,7 @@ def attempt(
 
 
 def _kill(process: subprocess.Popen[bytes], out: Path, how: str) -> dict[str, Any]:
-    jobs = [key.partition("-")[0] == "refresh" for key in at_work(out)]
+    jobs = [key.partition("-")[0] == "refresh" for key in running_jobs(out)]
     also = {HOW[0]: [], HOW[1]: children(process.pid), HOW[2]: descendants(process.pid)}[how]
     for one in (process.pid, *also):
         with suppress(ProcessLookupError):

@@ -20,6 +20,7 @@ from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSet
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.tables import SUFFIXES
 
 DEFENCE: Final = "defence:"
 """Before the name of a defence, in place of a system prompt's text."""
@@ -61,11 +62,24 @@ class SetSettings(SettingsPart):
     system_prompts: tuple[str, ...] | None = Field(None, description="Asked with which. Default: all.")
     decodings: tuple[str, ...] | None = Field(None, description="Asked how. Default: all.")
 
+    @field_validator("source", "unsafe_source")
+    @classmethod
+    def _absolute(cls, source: str | None) -> str | None:
+        return None if source is None else absolute_source(source)
+
     @model_validator(mode="after")
     def _one_source(self) -> SetSettings:
         if self.refreshed and (self.source or self.unsafe_source):
             raise ValueError("expected either refreshed or a source, got both")
         return self
+
+
+def absolute_source(source: str) -> str:
+    """A source that is on this machine by its full path, so that lm_eval and ``campaign status`` may be
+    started in any folder."""
+    path = Path(source).expanduser()
+    is_here = path.exists() or path.name.removesuffix(".gz").endswith(SUFFIXES)
+    return str(path.absolute()) if is_here else source
 
 
 class ReleaseSettings(SettingsPart):
@@ -77,6 +91,11 @@ class ReleaseSettings(SettingsPart):
     settings: dict[str, Any] = Field(
         default_factory=dict, description="As in overbench aggregate: min_rejections, min_checkpoints, ..."
     )
+
+    @field_validator("sources")
+    @classmethod
+    def _absolute(cls, sources: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(Path(absolute_source(str(source))) for source in sources)
 
 
 class ReportSettings(SettingsPart):

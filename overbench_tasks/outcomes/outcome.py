@@ -20,6 +20,9 @@ from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
 SCORED_LABELS: Final[tuple[Label, ...]] = ("refused", "partial", "evasive", "complied")
 """From the label that gives a user least to the one that gives most."""
 
+RETRYABLE_REASONS: Final = ("request_failed", "judge_error", "classifier_error")
+"""Reasons why a reply is unscored that another attempt may mend."""
+
 HARD_SET: Final = "overbench_hard"
 
 
@@ -44,6 +47,7 @@ class Outcome:
         labels: how many of its replies have each label.
         reasons: why replies are unscored, as often as each.
         withheld: (provider, what for) of the replies that a provider withheld, as often as each.
+        reply_chars: characters of all its replies together; 0 where the texts are not at hand.
         sure: whether the labeller was sure of all verdicts.
         labelled_by: every labeller of one of its replies.
         category, tier, language: of the prompt; None where not told.
@@ -61,6 +65,7 @@ class Outcome:
     labels: Counter[Label] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     withheld: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reply_chars: int = 0
     sure: bool = True
     labelled_by: set[str] = field(default_factory=set)
     category: str | None = None
@@ -102,6 +107,11 @@ class Outcome:
         return self.labels.total() - self.labels["unscored"]
 
     @property
+    def failed(self) -> int:
+        """How many replies never came or were never labelled: see :data:`RETRYABLE_REASONS`."""
+        return sum(self.reasons[reason] for reason in RETRYABLE_REASONS)
+
+    @property
     def label(self) -> Label:
         """See :func:`majority_label`."""
         return majority_label(self.labels)
@@ -128,6 +138,7 @@ class Outcome:
         self.labels.update(other.labels)
         self.reasons.update(other.reasons)
         self.withheld.update(other.withheld)
+        self.reply_chars += other.reply_chars
         self.sure = self.sure and other.sure
         self.labelled_by |= other.labelled_by
         self.category = self.category or other.category
@@ -174,6 +185,7 @@ def log_outcomes(
         outcome.sets.add(set_name)
         outcome.labelled_by.add(labelled_by if label else run.labelled_by)
         outcome.count(verdicts)
+        outcome.reply_chars = sum(map(len, row.replies))
         yield outcome
 
 

@@ -31,7 +31,7 @@ from overbench.campaign.campaign_estimate import estimate
 from overbench.campaign.campaign_folder import failures, settings_in
 from overbench.campaign.campaign_jobs import mark_refreshed
 from overbench.campaign.campaign_plan import make_plan
-from overbench.campaign.campaign_settings import CampaignSettings, load_campaign
+from overbench.campaign.campaign_settings import CampaignSettings, RaySettings, load_campaign
 from overbench.campaign.campaign_status import estimate_lines
 from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.cli import app
@@ -204,13 +204,11 @@ class WithRefreshes(LocalEngine):
 
     def run(self, jobs: Any, out: Path, on_result: Any) -> None:
         for job in jobs:
-            if job.refreshes is not None and job.target == "one":
-                write_run(job.refreshes, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
-                mark_refreshed(job.refreshes)
-        left = [job for job in jobs if job.refreshes is None or job.target != "one"]
-        broken = [
-            replace(one, command=(sys.executable, "-c", "1/0")) if one.refreshes else one for one in left
-        ]
+            if job.run_dir is not None and job.target == "one":
+                write_run(job.run_dir, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
+                mark_refreshed(job.run_dir)
+        left = [job for job in jobs if job.run_dir is None or job.target != "one"]
+        broken = [replace(one, command=(sys.executable, "-c", "1/0")) if one.run_dir else one for one in left]
         super().run(broken, out, on_result)
 
 
@@ -319,7 +317,9 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> 
     left = estimate(left.plan)
     assert left.targets["one"].measured and left.targets["one"].tokens_per_second < 64
     lines = "\n".join(estimate_lines(left, ray=True))
-    assert "prompts     gone: 100, in 2 cells" in lines and " of shards; refreshes and report apart" in lines
+    assert "prompts     gone: 100, in 2 cells" in lines and " of shards" not in lines
+    left.plan.settings = left.plan.settings.model_copy(update={"ray": RaySettings(shards="memory://x")})
+    assert " of shards; refreshes and report apart" in "\n".join(estimate_lines(left, ray=True))
     assert any("and about " in line for line in estimate_lines(left)) and left.like_earlier
     longer = {**files, "decodings": {"long": {"gen_kwargs": {"max_gen_toks": 2000}}}}
     bound = estimate(make_plan(CampaignSettings.model_validate(longer), tmp_path / "out"))

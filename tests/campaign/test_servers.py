@@ -45,7 +45,7 @@ def test_no_two_servers_of_one_machine_have_one_port(tmp_path: Path) -> None:
     fixed = job(tmp_path, "c", port=port, command=SERVE.replace("{port}", str(port)))
     assert one.server is not None
     try:
-        first._hold_port(one, one.server)  # as while it loads: nothing answers yet
+        first._reserve_port(one, one.server)  # as while it loads: nothing answers yet
         with pytest.raises(OverbenchError, match=f"Port {port} is held for another server"):
             second.serving(other).__enter__()
         with any_port.serving(replace(other, server=one.server)) as chosen:
@@ -93,7 +93,7 @@ def test_a_campaign_that_is_stopped_waits_for_no_server(
 
     problems = []
     monkeypatch.setattr(Servers, "_problem", lambda *told: str(problems.append(told)))
-    monkeypatch.setattr(local_engine, "SAY_EVERY_SEC", 0.05)
+    monkeypatch.setattr(local_engine, "PROGRESS_SEC", 0.05)
     monkeypatch.setattr(local_engine, "progress", progress)
     slow = {**TARGET, "server": {"command": "sleep 60", "timeout_sec": 10}}
     with pytest.raises(KeyboardInterrupt):
