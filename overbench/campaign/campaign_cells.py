@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from overbench.campaign.campaign_settings import CampaignSettings, SetSettings
@@ -22,7 +21,6 @@ from overbench.campaign.task_specs import TaskSpec
 from overbench_tasks.outcomes.target_record import shaping_arguments
 from overbench_tasks.providers.model_types import API_TYPES, UNSEEDED_API_TYPES
 
-CELLS, FACTS = "cells", "cell.json"
 SEED_ARGUMENTS: Final = {
     **dict.fromkeys(set(API_TYPES).difference(UNSEEDED_API_TYPES), "seed"),
     **{"vllm": "seed", "vllm-vlm": "seed", "sglang": "random_seed"},
@@ -51,7 +49,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        return f"{self.prefix}/{self.decoding_settings.names(self.decoding)[self.repeat - 1]}"
+        return f"{self.prefix}/{self.decoding}{self.decoding_settings.suffixes[self.repeat - 1]}"
 
     @property
     def earlier_names(self) -> list[str]:
@@ -154,14 +152,6 @@ class CampaignCell:
         """Its name and key. The name is needed: targets at two addresses may have the same key."""
         return f"{self.name}/{self.key}"
 
-    def folder(self, out: Path) -> Path:
-        """The folder of the finished cell: lm-eval's output, and beside it :data:`FACTS`."""
-        return out / CELLS / self.path
-
-    def is_done(self, out: Path) -> bool:
-        """Whether it is finished. Its folder is moved into place complete, with :data:`FACTS` in it."""
-        return (self.folder(out) / FACTS).is_file()
-
 
 @dataclass(frozen=True)
 class Shard:
@@ -212,13 +202,13 @@ def configurations(settings: CampaignSettings) -> list[Configuration]:
         Configuration(
             target=target,
             system=system,
-            system_text=settings.system_text(system),
+            system_text=text,
             decoding=decoding,
             decoding_settings=decoding_settings,
             repeat=repeat,
         )
         for target in settings.targets
-        for system in settings.system_prompts
+        for system, text in settings.system_prompts.items()
         for decoding, decoding_settings in settings.decodings.items()
         for repeat in range(1, decoding_settings.repeats + 1)
     ]

@@ -196,10 +196,10 @@ def _add_refreshes(total: CampaignEstimate) -> None:
     """The plans of refreshes that are still to be made, and the calls of their targets."""
     plan = total.plan
     unreadable: dict[str, str] = {}
+    all_settings = plan.settings.refreshes
     for name in plan.unfinished_refreshes():
         target = total.targets[name]
-        settings = plan.settings.refresh_of(target.target)
-        assert settings is not None
+        settings = all_settings[name]
         sources = ", ".join(settings.seeds.sources)
         try:
             refresh = refresh_plan(settings, read=sources not in unreadable)
@@ -228,7 +228,7 @@ def _unreadable_cells(total: CampaignEstimate) -> list[CampaignCell]:
     plan = total.plan
     cells: list[CampaignCell] = []
     for name, why in plan.problems.items():
-        stated = stated_set(name, plan.settings.set_settings(name))
+        stated = stated_set(name, plan.settings.complete_sets[name])
         if stated is None:
             total.unknown[name] = why
         else:
@@ -236,7 +236,7 @@ def _unreadable_cells(total: CampaignEstimate) -> list[CampaignCell]:
             total.assumed.append(f"set {name}: {prompts}, which can't be read now")
             cells += cells_of(plan.settings.sets[name], plan.configurations, [stated], labeller="")
     for name, target in plan.waiting:
-        settings = plan.settings.set_settings(name)
+        settings = plan.settings.complete_sets[name]
         most = settings.prompts or total.refreshes[target].through
         stated = stated_set(f"{name}-{target}", settings.model_copy(update={"prompts": most}))
         if stated is not None:

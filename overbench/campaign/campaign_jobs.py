@@ -19,6 +19,7 @@ from typing import Final
 
 import yaml
 
+from generators.refresh.refresh_settings import RefreshSettings
 from overbench.campaign.campaign_cells import (
     SEED_ARGUMENTS,
     CampaignCell,
@@ -27,7 +28,6 @@ from overbench.campaign.campaign_cells import (
     hashed,
     server_identity,
 )
-from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.target_settings import PORT, CampaignTarget, ServerSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME
@@ -202,16 +202,8 @@ def _model_args(configuration: Configuration) -> str:
     return ",".join([*others, f"{seed_argument}={configuration.seed}"])
 
 
-def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -> CampaignJob | None:
-    """The refresh of a target; None where it has none.
-
-    Raises:
-        OverbenchError: a setting that can't be used.
-    """
-    port = target.server.port if target.server else 0
-    refresh = settings.refresh_of(target, target.model_args.replace(PORT, str(port)))
-    if refresh is None:
-        return None
+def refresh_job(refresh: RefreshSettings, target: CampaignTarget, out: Path) -> CampaignJob:
+    """The refresh of a target."""
     identity = {**refresh.identity(), **server_identity(target)}
     run_dir = out / REFRESHES / f"{target.name}-{hashed(identity)}"
     settings_file = run_dir.with_name(f"{run_dir.name}.yaml")

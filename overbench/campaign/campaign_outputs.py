@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from overbench.campaign.campaign_cells import CELLS, CampaignCell
+from overbench.campaign.campaign_cells import CampaignCell
 from overbench.campaign.campaign_folder import JobFailure, keep_failure
 from overbench.campaign.campaign_jobs import WORK, refreshed_prompts
 from overbench.campaign.campaign_plan import CampaignPlan
 from overbench.campaign.campaign_settings import ReleaseSettings, ReportSettings
+from overbench.campaign.cell_results import CELLS, cell_folder
 from overbench.campaign.target_settings import CampaignTarget
 from overbench.release.release_inputs import refreshed_target
 from overbench_tasks.errors import OverbenchError
@@ -161,7 +162,7 @@ def _logged_key(cell: CampaignCell, out: Path) -> str | None:
     """The key of the target by a cell's log, for a cell without the key in its ``cell.json``; None where
     the log can't be read."""
     try:
-        return next((logged_target(read_run(log)).key for log in sample_logs(cell.folder(out))), None)
+        return next((logged_target(read_run(log)).key for log in sample_logs(cell_folder(cell, out))), None)
     except OverbenchError:
         return None
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from overbench.campaign.campaign_cells import (
-    CELLS,
-    FACTS,
     CampaignCell,
     Configuration,
     cells_of,
@@ -20,7 +18,7 @@ from overbench.campaign.campaign_cells import (
 )
 from overbench.campaign.campaign_jobs import CampaignJob, evaluations, refresh_job, refreshed_prompts
 from overbench.campaign.campaign_settings import CampaignSettings, SetSettings
-from overbench.campaign.cell_results import CellResult, read_result
+from overbench.campaign.cell_results import CELLS, FACTS, CellResult, cell_folder, read_result
 from overbench.campaign.task_specs import PART_FACTS, TaskSpec, labelled_by, part_of, task_spec
 from overbench_tasks.errors import OverbenchError
 
@@ -104,22 +102,22 @@ def make_plan(settings: CampaignSettings, out: Path) -> CampaignPlan:
         OverbenchError: the result of a finished cell can't be read, or the labeller can't be used.
     """
     out = out.absolute()
-    plan = CampaignPlan(settings, out, configurations(settings))
-    for target in settings.targets:
-        if (job := refresh_job(settings, target, out)) is not None:
-            plan.refreshes[target.name] = job
+    targets = {target.name: target for target in settings.targets}
+    refreshes = {
+        name: refresh_job(refresh, targets[name], out) for name, refresh in settings.refreshes.items()
+    }
+    plan = CampaignPlan(settings, out, configurations(settings), refreshes)
     labeller = labelled_by(settings.labeller)
-    for name in settings.sets:
-        set_settings = settings.set_settings(name)
+    for name, set_settings in settings.complete_sets.items():
         try:
             if set_settings.refreshed:
-                task_specs, targets = _refreshed_sets(name, set_settings, plan)
+                task_specs, refreshed_for = _refreshed_sets(name, set_settings, plan)
             else:
-                task_specs, targets = [task_spec(name, set_settings, settings.labeller)], []
+                task_specs, refreshed_for = [task_spec(name, set_settings, settings.labeller)], []
         except OverbenchError as error:
             plan.problems[name] = str(error)
         else:
-            plan.cells += cells_of(set_settings, plan.configurations, task_specs, labeller, targets)
+            plan.cells += cells_of(set_settings, plan.configurations, task_specs, labeller, refreshed_for)
     order = {target.name: number for number, target in enumerate(settings.targets)}
     plan.cells.sort(key=lambda cell: order[cell.configuration.target.name])
     plan.read_results()
@@ -147,15 +145,16 @@ def tidy(plan: CampaignPlan) -> None:
     Raises:
         OSError: a folder can't be moved.
     """
-    planned = {cell.folder(plan.out) for cell in plan.cells}
+    planned = {cell_folder(cell, plan.out) for cell in plan.cells}
     for file in sorted((plan.out / CELLS).rglob(FACTS)):
         if file.parent not in planned and not _of_problem(file, plan):
             _move(file.parent, plan.out / EARLIER / file.parent.relative_to(plan.out / CELLS))
     for cell in plan.unfinished:
         for name in (cell.configuration.name, *cell.configuration.earlier_names):
             earlier = plan.out / EARLIER / name / cell.task_spec.name / cell.key
-            if (earlier / FACTS).is_file() and not cell.is_done(plan.out):
-                _move(earlier, cell.folder(plan.out))
+            folder = cell_folder(cell, plan.out)
+            if (earlier / FACTS).is_file() and not (folder / FACTS).is_file():
+                _move(earlier, folder)
     plan.read_results()
 
 
@@ -168,7 +167,7 @@ def _of_problem(file: Path, plan: CampaignPlan) -> bool:
     name = str(configuration_folder.relative_to(plan.out / CELLS))
     facts = json.loads(file.read_text(encoding="utf-8"))
     settings = plan.settings
-    part = part_of(settings.set_settings(set_name))
+    part = part_of(settings.complete_sets[set_name])
     if {key: facts[key] for key in PART_FACTS if key in facts} != part:
         return False
     labeller = {"labeller": labelled_by(settings.labeller)}

@@ -162,14 +162,25 @@ class CampaignSettings(SettingsPart):
     @classmethod
     def _tasks_by_name(cls, value: object) -> object:
         if isinstance(value, Mapping):
-            return {name: {"task": one} if isinstance(one, str) else one for name, one in value.items()}
+            return {
+                name: {"task": settings} if isinstance(settings, str) else settings
+                for name, settings in value.items()
+            }
         return value
+
+    @field_validator("system_prompts")
+    @classmethod
+    def _texts(cls, value: dict[str, str]) -> dict[str, str]:
+        return {
+            name: find_defence(text.removeprefix(DEFENCE)).text if text.startswith(DEFENCE) else text.strip()
+            for name, text in value.items()
+        }
 
     @field_validator("decodings", mode="before")
     @classmethod
     def _defaults_for_none(cls, value: object) -> object:
         if isinstance(value, Mapping):
-            return {name: {} if one is None else one for name, one in value.items()}
+            return {name: {} if decoding is None else decoding for name, decoding in value.items()}
         return value
 
     @model_validator(mode="after")
@@ -187,24 +198,24 @@ class CampaignSettings(SettingsPart):
                     f"{target.in_reports[0]!r}; expected model_args that tell them apart: behind servers, "
                     "other names for model= (--served-model-name)"
                 )
-        known = {
+        names_of = {
             "targets": targets,
             "system_prompts": list(self.system_prompts),
             "decodings": list(self.decodings),
         }
-        for name in chain(*known.values(), self.sets):
+        for name in chain(*names_of.values(), self.sets):
             if not _NAME.fullmatch(name):
                 raise ValueError(
                     f"expected a name of letters, digits and . _ + -, which is a folder's too, got {name!r}"
                 )
         self._folders_apart()
-        for name, one in self.sets.items():
-            for part, names in known.items():
-                for wanted in getattr(one, part) or ():
-                    if wanted not in names:
-                        raise ValueError(f"sets.{name}.{part}: no {wanted!r} among {', '.join(names)}")
+        for set_name, settings in self.sets.items():
+            for part, names in names_of.items():
+                for name in getattr(settings, part) or ():
+                    if name not in names:
+                        raise ValueError(f"sets.{set_name}.{part}: no {name!r} among {', '.join(names)}")
         refreshed = [target for target in self.targets if target.refresh is not False]
-        if any(one.refreshed for one in self.sets.values()) and not refreshed:
+        if any(settings.refreshed for settings in self.sets.values()) and not refreshed:
             raise ValueError("a set has refreshed: true, and no target has refresh: true")
         for target in refreshed:
             if target.server and not target.server.port and PORT in target.model_args:
@@ -216,51 +227,57 @@ class CampaignSettings(SettingsPart):
 
     def _folders_apart(self) -> None:
         """Raise ValueError where a repeat or a refreshed set would have the folders of another."""
-        drawn = [again for name, one in self.decodings.items() for again in one.names(name)]
-        refreshed = [target.name for target in self.targets if target.refresh is not False]
-        asked = [
-            f"{name}-{target}" if one.refreshed else name
-            for name, one in self.sets.items()
-            for target in (refreshed if one.refreshed else [""])
+        decodings = [
+            f"{name}{suffix}" for name, decoding in self.decodings.items() for suffix in decoding.suffixes
         ]
-        for part, names in (("decodings", drawn), ("sets", asked)):
+        refreshed = [target.name for target in self.targets if target.refresh is not False]
+        sets = [
+            f"{name}-{target}" if settings.refreshed else name
+            for name, settings in self.sets.items()
+            for target in (refreshed if settings.refreshed else [""])
+        ]
+        for part, names in (("decodings", decodings), ("sets", sets)):
             if twice := {name for name in names if names.count(name) > 1}:
                 raise ValueError(
                     f"{part}: two would have the folder {twice.pop()!r}, since repeats are called "
                     "DECODING-1, ..., and refreshed sets SET-TARGET; expected other names"
                 )
 
-    def set_settings(self, name: str) -> SetSettings:
-        """A set, with what it leaves to the campaign."""
-        one = self.sets[name]
-        width = self.stop_at_ci_width if one.stop_at_ci_width is None else one.stop_at_ci_width
-        seed = self.sample_seed if one.sample_seed is None else one.sample_seed
-        return one.model_copy(update={"stop_at_ci_width": width, "sample_seed": seed})
+    @property
+    def complete_sets(self) -> dict[str, SetSettings]:
+        """The sets, with the campaign's settings where a set states none of its own."""
+        complete = {}
+        for name, settings in self.sets.items():
+            width, seed = settings.stop_at_ci_width, settings.sample_seed
+            complete[name] = settings.model_copy(
+                update={
+                    "stop_at_ci_width": self.stop_at_ci_width if width is None else width,
+                    "sample_seed": self.sample_seed if seed is None else seed,
+                }
+            )
+        return complete
 
-    def system_text(self, name: str) -> str:
-        """The text of a system prompt; "" for none.
-
-        Raises:
-            OverbenchError: no defence has that name.
-        """
-        text = self.system_prompts[name]
-        return find_defence(text.removeprefix(DEFENCE)).text if text.startswith(DEFENCE) else text.strip()
-
-    def refresh_of(self, target: CampaignTarget, model_args: str | None = None) -> RefreshSettings | None:
-        """The settings of a target's refresh; None where it has none.
-
-        Args:
-            model_args: with the port of its server.
+    @property
+    def refreshes(self) -> dict[str, RefreshSettings]:
+        """Target -> the settings of its refresh, of all targets that have one.
 
         Raises:
             OverbenchError: a setting that can't be used.
         """
-        if target.refresh is False:
-            return None
+        return {
+            target.name: self._refresh_of(target) for target in self.targets if target.refresh is not False
+        }
+
+    def _refresh_of(self, target: CampaignTarget) -> RefreshSettings:
+        port = target.server.port if target.server else 0
         own = target.refresh if isinstance(target.refresh, dict) else {}
-        asked: dict[str, Any] = {"model": target.model, "model_args": model_args or target.model_args}
-        asked |= {"apply_chat_template": target.apply_chat_template, "device": target.device}
-        asked |= {} if target.batch_size is None else {"batch_size": target.batch_size}
+        asked_target: dict[str, Any] = {
+            "model": target.model,
+            "model_args": target.model_args.replace(PORT, str(port)),
+            "apply_chat_template": target.apply_chat_template,
+            "device": target.device,
+        }
+        asked_target |= {} if target.batch_size is None else {"batch_size": target.batch_size}
         if self.refresh_preset not in PRESETS:
             raise OverbenchError(
                 f"refresh_preset: expected one of {', '.join(PRESETS)}, got {self.refresh_preset!r}."
@@ -269,7 +286,7 @@ class CampaignSettings(SettingsPart):
         labeller = {} if "labeller" in given else {"labeller": self.labeller.model_dump()}
         settings = merge({**PRESETS[self.refresh_preset], **labeller}, given)
         return checked(
-            RefreshSettings, merge(settings, {"target": asked}), f"targets.{target.name}.refresh: "
+            RefreshSettings, merge(settings, {"target": asked_target}), f"targets.{target.name}.refresh: "
         )
 
 
@@ -315,10 +332,7 @@ def load_campaign(file: Path) -> CampaignSettings:
             stacklevel=2,
         )
     settings = checked(CampaignSettings, given, f"{file}: ")
-    for name in settings.system_prompts:
-        settings.system_text(name)
-    for target in settings.targets:
-        settings.refresh_of(target)
+    refreshes = settings.refreshes
     labeller = settings.labeller
     try:
         labeller.kind.settings(labeller.by_args)  # no key is asked for yet
@@ -329,20 +343,19 @@ def load_campaign(file: Path) -> CampaignSettings:
         from overbench.release.release_settings import AggregateSettings
 
         joined = checked(AggregateSettings, settings.release.settings, f"{file}, release.settings: ")
-        refreshes = {one.name: settings.refresh_of(one) for one in settings.targets}
         for source in settings.release.sources:
             find_source(source, joined.prompts, Aliases(joined.aliases))
-        if not settings.release.sources and not any(refreshes.values()):
+        if not settings.release.sources and not refreshes:
             raise OverbenchError(
                 f"{file}: a release has prompts of refreshes or of release.sources, and there are neither. "
                 "Name the prompts in release.sources, or leave release out."
             )
-        for name, one in refreshes.items():
-            if one and not joined.relabel and _labels(one.labeller) != _labels(labeller):
+        for name, refresh in refreshes.items():
+            if not joined.relabel and _labels(refresh.labeller) != _labels(labeller):
                 raise OverbenchError(
-                    f"{file}: a release has one labeller, and {name}'s refresh has {one.labeller.by} where "
-                    f"cells have {labeller.by}, or another judge. Leave out refresh.labeller, or make it the "
-                    "same as labeller."
+                    f"{file}: a release has one labeller, and {name}'s refresh has {refresh.labeller.by} "
+                    f"where cells have {labeller.by}, or another judge. Leave out refresh.labeller, or "
+                    "make it the same as labeller."
                 )
     return settings
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from overbench.campaign.campaign_cells import FACTS, CampaignCell
+from overbench.campaign.campaign_cells import CampaignCell
 from overbench.campaign.campaign_folder import unwritable
 from overbench.campaign.campaign_jobs import CampaignJob
 from overbench.release.partial_runs import estimates_of_all, random_part, subset_mark
@@ -25,6 +25,13 @@ from overbench_tasks.outcomes.outcome import log_outcomes
 from overbench_tasks.outcomes.target_names import logged_target
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import number_of
+
+CELLS, FACTS = "cells", "cell.json"
+
+
+def cell_folder(cell: CampaignCell, out: Path) -> Path:
+    """The folder of a finished cell: lm-eval's output, and beside it :data:`FACTS`."""
+    return out / CELLS / cell.path
 
 
 @dataclass(frozen=True)
@@ -138,8 +145,11 @@ def joined_result(results: Sequence[CellResult]) -> CellResult:
     )
 
 
-def take_each(job: CampaignJob, out: Path) -> tuple[dict[str, CellResult], list[str]]:
+def take_each(job: CampaignJob, folder: Path, out: Path) -> tuple[dict[str, CellResult], list[str]]:
     """Move what a job has written to the folders of its cells.
+
+    Args:
+        folder: of the job, with lm-eval's output in ``output``.
 
     Returns:
         (name of each cell that is in place now -> its result, what is wrong with the others: a result is
@@ -148,7 +158,7 @@ def take_each(job: CampaignJob, out: Path) -> tuple[dict[str, CellResult], list[
     latest: dict[str, LoggedRun] = {}
     unread: list[str] = []
     seconds: dict[str, float] = {}
-    for log in sample_logs(job.folder(out) / "output"):
+    for log in sample_logs(folder / "output"):
         try:
             run = read_run(log)
         except OverbenchError as error:
@@ -165,23 +175,19 @@ def take_each(job: CampaignJob, out: Path) -> tuple[dict[str, CellResult], list[
             problems.append(f"{cell.name}: {missing}")
             continue
         try:
-            taken[cell.name] = _take(cell, logged, job, out, per_prompt * cell.task_spec.prompts)
+            result = replace(count_log(logged), seconds=per_prompt * cell.task_spec.prompts)
+            result.check(cell.name, logged.expected, job.max_failed)
+            complete = folder / "finished" / cell.key
+            output = complete / logged.file.parent.name
+            output.mkdir(parents=True)
+            for file in (logged.results_file, logged.file):
+                shutil.copyfile(file, output / file.name)
+            taken[cell.name] = put_in_place(cell, complete, logged, result, out)
         except OverbenchError as error:
             problems.append(str(error))
         except OSError as error:
             problems.append(f"{cell.name}: {unwritable(out, error)}")
     return taken, problems
-
-
-def _take(cell: CampaignCell, run: LoggedRun, job: CampaignJob, out: Path, seconds: float) -> CellResult:
-    result = replace(count_log(run), seconds=seconds)
-    result.check(f"{cell.name}, {run.file.name}", run.expected, job.max_failed)
-    complete = job.folder(out) / "finished" / cell.key
-    output = complete / run.file.parent.name
-    output.mkdir(parents=True)
-    for file in (run.results_file, run.file):
-        shutil.copyfile(file, output / file.name)
-    return put_in_place(cell, complete, run, result, out)
 
 
 def put_in_place(
@@ -209,7 +215,7 @@ def put_in_place(
             indent=2,
             ensure_ascii=False,
         )
-    folder = cell.folder(out)
+    folder = cell_folder(cell, out)
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     complete.rename(folder)
@@ -235,7 +241,7 @@ def read_result(cell: CampaignCell, out: Path) -> CellResult | None:
     Raises:
         OverbenchError: its file can't be read.
     """
-    file = cell.folder(out) / FACTS
+    file = cell_folder(cell, out) / FACTS
     try:
         facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return CellResult(**facts["result"], target_key=facts.get("target_key"))

@@ -129,9 +129,10 @@ class DecodingSettings(SettingsPart):
         """Whether chance is in the replies."""
         return bool(self.gen_kwargs.get("do_sample")) or float(self.gen_kwargs.get("temperature", 0)) > 0
 
-    def names(self, name: str) -> list[str]:
-        """What its repeats are called in folders."""
-        return [name] if self.repeats == 1 else [f"{name}-{n}" for n in range(1, self.repeats + 1)]
+    @property
+    def suffixes(self) -> list[str]:
+        """For each repeat, what follows the name of the decoding in the name of its folder."""
+        return [""] if self.repeats == 1 else [f"-{repeat}" for repeat in range(1, self.repeats + 1)]
 
     @model_validator(mode="after")
     def _repeats_differ(self) -> DecodingSettings:

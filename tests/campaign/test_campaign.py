@@ -415,7 +415,7 @@ def test_settings_under_their_earlier_names_are_taken_with_a_warning(tmp_path: P
         "sets_together is share_model_load",
     ]
     assert not found.share_model_load and found.stop_at_ci_width == 0.3
-    assert found.set_settings("hard").stop_at_ci_width == 0.2
+    assert found.complete_sets["hard"].stop_at_ci_width == 0.2
     (tmp_path / "out").mkdir()
     file.rename(tmp_path / "out" / "campaign.yaml")
     with warnings.catch_warnings():
@@ -450,8 +450,8 @@ def test_a_refresh_is_labelled_as_the_campaign_is_or_there_is_no_release(tmp_pat
     for more in ({"labeller": judge}, {"refresh_preset": "paper"}):
         file.write_text(yaml.safe_dump({**settings, **more}))
         campaign = load_campaign(file)
-        refresh = campaign.refresh_of(campaign.targets[0])
-        assert refresh is not None and refresh.labeller == campaign.labeller
+        refresh = campaign.refreshes["one"]
+        assert refresh.labeller == campaign.labeller
     other = {"labeller": judge, "refresh": {"labeller": {"by": "judge", "by_args": {"model": "gpt-5"}}}}
     file.write_text(yaml.safe_dump({**settings, **other, "release": None}))
     load_campaign(file)

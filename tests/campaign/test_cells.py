@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 
 from generators.refresh.refresh_settings import LabellerSettings
 from overbench.campaign.campaign import run_campaign
-from overbench.campaign.campaign_cells import CELLS, FACTS, CampaignCell, configurations, hashed
+from overbench.campaign.campaign_cells import CampaignCell, configurations, hashed
 from overbench.campaign.campaign_estimate import estimate
 from overbench.campaign.campaign_jobs import refresh_job
 from overbench.campaign.campaign_plan import EARLIER, make_plan
 from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.cell_results import CELLS, FACTS
 from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.campaign.task_specs import prompts_hash
 from overbench.cli import app
@@ -52,8 +53,7 @@ def test_another_speed_or_place_makes_no_other_refresh_and_another_server_does()
     def place(**changed: Any) -> str:
         target = {**TARGET, "refresh": {"moderation": {"none": True}}, **changed}
         settings = CampaignSettings.model_validate({**SETTINGS, "targets": [target]})
-        job = refresh_job(settings, settings.targets[0], Path())
-        assert job is not None
+        job = refresh_job(settings.refreshes["one"], settings.targets[0], Path())
         return str(job.run_dir)
 
     faster = f"{TARGET['model_args']},num_concurrent=64,base_url=http://b"

@@ -121,8 +121,8 @@ def test_what_servers_and_models_say_does_not_steer_the_terminal(
 def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def take_each(job: CampaignJob, out: Path) -> Any:
-        return real(job, out) if job.target == "one" else [][1]
+    def take_each(job: CampaignJob, folder: Path, out: Path) -> Any:
+        return real(job, folder, out) if job.target == "one" else [][1]
 
     real = local_engine.take_each
     monkeypatch.setattr(local_engine, "take_each", take_each)
@@ -133,4 +133,4 @@ def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     }
     found = run(tmp_path, settings)
     assert (found.done, found.failures[0].why) == (4, "IndexError: list index out of range")
-    assert "return real(job, out)" in Path(found.failures[0].log).read_text()
+    assert "return real(job, folder, out)" in Path(found.failures[0].log).read_text()

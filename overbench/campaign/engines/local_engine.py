@@ -135,7 +135,7 @@ def run_job(
         crash = f"exit code {exit_code}: {last_lines(log)}" if exit_code else ""
         if crash and len(job.cells) < 2:
             raise OverbenchError(crash)
-        finished, problems = take_each(job, out)
+        finished, problems = take_each(job, job.folder(out), out)
         if crash and len(problems) > 1 and _MODEL_LOADED in log.read_bytes():
             return JobResult(job, finished, retries=_one_by_one(job.without(finished), out))
         if problems:
