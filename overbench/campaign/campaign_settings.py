@@ -23,7 +23,7 @@ from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.tables import SUFFIXES
 
 DEFENCE: Final = "defence:"
-"""Before the name of a defence, in place of a system prompt's text."""
+"""Stands before the name of a defence, in place of the text of a system prompt."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}")
 
@@ -33,34 +33,42 @@ class SetSettings(SettingsPart):
 
     task: str = Field("overbench", description="One of our tasks; it says which prompts are safe.")
     source: str | None = Field(
-        None, description="What takes the place of its prompts: a file, a release, a dataset on the hub."
+        None, description="Prompts that replace the task's own: a file, a release, a dataset on the hub."
     )
-    unsafe_source: str | None = Field(None, description="Of overbench_balance: the same of its unsafe side.")
-    revision: str | None = Field(None, description="Of a dataset on the hub.")
+    unsafe_source: str | None = Field(
+        None, description="With overbench_balance: the same for the unsafe side."
+    )
+    revision: str | None = Field(None, description="The revision of a dataset on the hub.")
     refreshed: bool = Field(
         False,
-        description="In place of a source: the prompts that were refreshed for each target, a set each.",
+        description="Instead of a source: the prompts refreshed for each target, one set a target.",
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="So many prompts, drawn by sample_seed and spread over the set's categories; of pairs "
-        "whole ones, of a safe and an unsafe side as many of each. The same for every target.",
+        description="How many prompts to ask, drawn by sample_seed and spread over the set's categories. "
+        "Pairs are drawn whole, safe and unsafe sides in equal numbers. Every target gets the same prompts.",
     )
     sample_seed: int | None = Field(None, description="Default: the campaign's.")
     stop_at_ci_width: float | None = Field(
         None,
         ge=0,
         lt=1,
-        description="Stop once the interval of the rate is so wide: 0.04 is plus or minus 2 points. 0: ask "
+        description="Stop once the interval of the rate is this wide: 0.04 is plus or minus 2 points. 0: ask "
         "all. Default: the campaign's.",
     )
     prompts: int | None = Field(
-        None, ge=1, description="How many there will be, for an estimate where they can't be read yet."
+        None,
+        ge=1,
+        description="How many prompts there will be: for the estimate, where they can't be read yet.",
     )
-    targets: tuple[str, ...] | None = Field(None, description="Who is asked. Default: all.")
-    system_prompts: tuple[str, ...] | None = Field(None, description="Asked with which. Default: all.")
-    decodings: tuple[str, ...] | None = Field(None, description="Asked how. Default: all.")
+    targets: tuple[str, ...] | None = Field(None, description="The targets that are asked. Default: all.")
+    system_prompts: tuple[str, ...] | None = Field(
+        None, description="The system prompts it is asked with. Default: all."
+    )
+    decodings: tuple[str, ...] | None = Field(
+        None, description="The decodings it is asked with. Default: all."
+    )
 
     @field_validator("source", "unsafe_source")
     @classmethod
@@ -83,7 +91,7 @@ def absolute_source(source: str) -> str:
 
 
 class ReleaseSettings(SettingsPart):
-    """The release that the answers are joined into: settings of overbench aggregate, and its prompts."""
+    """The release that the replies are joined into: settings of overbench aggregate, and its prompts."""
 
     sources: tuple[Path, ...] = Field(
         (), description="Prompt files, runs or releases beside the campaign's own refreshes."
@@ -106,48 +114,52 @@ class ReportSettings(SettingsPart):
 
 
 class RaySettings(SettingsPart):
-    """With ``--engine ray``: how cells are cut, and where their parts are kept."""
+    """With ``--engine ray``: how cells are cut into shards, and where the shards lie."""
 
     shard_prompts: int = Field(
-        50_000, ge=1, description="Prompts of one lm_eval, which loads the model: longer cells are cut."
+        50_000,
+        ge=1,
+        description="The most prompts of one lm_eval, which loads the model: longer cells are cut.",
     )
     shards: str | None = Field(
         None,
-        description="Folder or fsspec address (s3://..., gs://...) for finished parts. Default: in the "
+        description="Folder or fsspec address (s3://..., gs://...) for finished shards. Default: in the "
         "campaign's folder, which all nodes must see then.",
     )
-    max_retries: int = Field(3, ge=-1, description="Of what was lost with a worker or node; -1: no end.")
+    max_retries: int = Field(
+        3, ge=-1, description="How often Ray restarts a task after its worker or node was lost; -1: always."
+    )
 
 
 class CampaignSettings(SettingsPart):
     """Everything that shapes a campaign."""
 
-    out: Path | None = Field(None, description="Its folder. Default: campaigns/NAME OF THE FILE.")
+    out: Path | None = Field(None, description="The campaign's folder. Default: campaigns/NAME OF THE FILE.")
     targets: tuple[CampaignTarget, ...]
     system_prompts: dict[str, str] = Field(
         default_factory=lambda: {"plain": ""},
         min_length=1,
-        description="Text by name; defence:NAME for one of overbench defence; empty for none. The first "
-        "with the first decoding is what the report compares the others with.",
+        description="Name -> text. defence:NAME stands for a text of overbench defence, an empty text for "
+        "none. The report compares the others with the first system prompt and decoding.",
     )
     decodings: dict[str, DecodingSettings] = Field(
         default_factory=lambda: {"greedy": DecodingSettings()}, min_length=1
     )
     sets: dict[str, SetSettings] = Field(min_length=1)
     sample_seed: int = Field(
-        0, description="Of the draw of sets with a limit, and of the order of those with stop_at_ci_width."
+        0, description="Seed of the draw of sets with a limit, and of the order with stop_at_ci_width."
     )
-    stop_at_ci_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
+    stop_at_ci_width: float = Field(0, ge=0, lt=1, description="For sets without a value of their own.")
     labeller: LabellerSettings = LabellerSettings()
     refresh: dict[str, Any] = Field(
         default_factory=dict,
-        description="Settings of every refresh, as its settings file has them; labeller is the campaign's.",
+        description="Settings of every refresh, as in its settings file; the labeller is the campaign's.",
     )
     refresh_preset: str = "default"
-    release: ReleaseSettings | None = Field(None, description="Join the answers into OVERBENCH and -HARD.")
+    release: ReleaseSettings | None = Field(None, description="Join the replies into OVERBENCH and -HARD.")
     report: ReportSettings | None = ReportSettings()
     prices: PriceSettings = PriceSettings()
-    gpus: float | None = Field(None, gt=0, description="That there are: for the estimate.")
+    gpus: float | None = Field(None, gt=0, description="How many GPUs there are: for the estimate.")
     share_model_load: bool = Field(
         True,
         description="One lm_eval for all sets of a target, system prompt and decoding, so that the model is "
@@ -291,11 +303,11 @@ class CampaignSettings(SettingsPart):
 
 
 EARLIER_NAMES: Final = {"until_width": "stop_at_ci_width", "sets_together": "share_model_load"}
-"""Settings of a campaign and of its sets in earlier versions, and what they are called now."""
+"""Earlier name of a setting of a campaign or a set -> its name today."""
 
 
 def with_todays_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A campaign's settings under the names of today, and the earlier names that stood in their place.
+    """A campaign's settings under the names of today, and the earlier names that were replaced.
 
     Raises:
         OverbenchError: a setting is there under both names.
@@ -303,10 +315,10 @@ def with_todays_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list
     renamed, earlier = _renamed(settings)
     if isinstance(sets := renamed.get("sets"), Mapping):
         renamed["sets"] = dict(sets)
-        for name, one_set in sets.items():
-            if isinstance(one_set, Mapping):
-                renamed["sets"][name], more = _renamed(one_set)
-                earlier += more
+        for name, settings_of_set in sets.items():
+            if isinstance(settings_of_set, Mapping):
+                renamed["sets"][name], earlier_in_set = _renamed(settings_of_set)
+                earlier += earlier_in_set
     return renamed, list(dict.fromkeys(earlier))
 
 
@@ -319,10 +331,10 @@ def _renamed(section: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def load_campaign(file: Path) -> CampaignSettings:
-    """The settings of a campaign's file; one under an earlier name is taken with a warning.
+    """The settings in a campaign's file. Earlier names are accepted with a warning.
 
     Raises:
-        OverbenchError: names each setting that can't be used, with the nearest known name of an unknown one.
+        OverbenchError: names each setting that can't be used, and the nearest known name of an unknown one.
     """
     given, earlier = with_todays_names(read_settings(file))
     for name in earlier:
@@ -361,6 +373,6 @@ def load_campaign(file: Path) -> CampaignSettings:
 
 
 def _labels(labeller: LabellerSettings) -> tuple[str, ...]:
-    """What tells its labels from another's in a release."""
+    """What distinguishes its labels from those of another labeller in a release."""
     apart = labeller.kind.labels_apart(labeller.kind.settings(labeller.by_args))
     return apart or (labeller.by, json.dumps(labeller.by_args, sort_keys=True))

@@ -78,8 +78,8 @@ def _money(dollars: float) -> str:
 
 
 def _throughput(total: CampaignEstimate) -> Iterator[str]:
-    asked = [target for target in total.targets.values() if target.tokens_out]
-    timed = [target for target in asked if target.hours is not None]
+    unfinished = [target for target in total.targets.values() if target.tokens_out]
+    timed = [target for target in unfinished if target.hours is not None]
     by_text: dict[str, list[str]] = {}
     for target in timed:
         how = "measured, loading and replies from caches included," if target.measured else "stated"
@@ -101,7 +101,7 @@ def _throughput(total: CampaignEstimate) -> Iterator[str]:
         longest = max(target.hours or 0 for target in timed)
         needed = hours(max(gpu_hours / gpus_there, longest))
         yield f"on {_gpus(gpus_there)}  about {needed}, if all are always at work"
-    missing = [target.target.name for target in asked if target.hours is None]
+    missing = [target.target.name for target in unfinished if target.hours is None]
     if missing:
         yield f"time        not known of {', '.join(missing)}: state tokens_per_second, or run one cell"
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -32,7 +33,7 @@ from overbench.campaign.campaign_folder import failures, settings_in
 from overbench.campaign.campaign_jobs import mark_refreshed
 from overbench.campaign.campaign_plan import make_plan
 from overbench.campaign.campaign_settings import CampaignSettings, RaySettings, load_campaign
-from overbench.campaign.campaign_status import estimate_lines
+from overbench.campaign.campaign_status import estimate_lines, status_of
 from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
@@ -92,6 +93,27 @@ def test_a_cell_tells_the_key_of_its_target_and_one_of_before_is_named_by_its_lo
     assert len(told) == len({name.partition("-")[0] for names in told.values() for name in names})
     assert run(tmp_path, settings).new == 0
     assert (tmp_path / "out" / "report.md").read_text() == page
+
+
+def test_a_finished_cell_is_counted_once_and_its_log_is_not_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = prepared(tmp_path)
+    settings["sets"]["hard"]["stop_at_ci_width"] = 0.5
+    run(tmp_path, settings)
+    for file in (tmp_path / "out" / "cells").rglob("cell.json"):
+        result = json.loads(file.read_text())["result"]
+        rows = records(tmp_path)[str(file.parent.relative_to(tmp_path / "out"))]
+        labels = Counter(json.loads(row["filtered_resps"][0][0])["label"] for row in rows)
+        assert result["labels"] == labels and result["prompts"] == len(rows) == labels.total()
+
+    def unreadable(file: Path, *_: object) -> Any:
+        raise AssertionError(f"{file} is read again")
+
+    monkeypatch.setattr("overbench_tasks.outcomes.reply_rows.read_table", unreadable)
+    assert (run(tmp_path, settings).done, run(tmp_path, settings).failures) == (12, ())
+    plan = make_plan(settings_in(tmp_path / "out"), tmp_path / "out")
+    assert "not all asked" in "\n".join(status_of(plan)) and estimate(plan).done == 12
 
 
 def test_killed_at_any_moment_the_records_are_the_same_and_nothing_is_asked_twice(tmp_path: Path) -> None:
@@ -365,7 +387,7 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path, monkey
         ({"decodings": {"a": {"gen_kwarg": {}}}}, "decodings.a.gen_kwarg: .* mean 'gen_kwargs'"),
         ({"targets": [{**TARGET, "server": {"comand": ""}}]}, "targets.0.server.comand: .* mean 'command'"),
         ({"targets": [{**TARGET, "server": {"command": "a 'b"}}]}, "server.command: .*No closing quotation"),
-        ({"targets": [{**TARGET, "server": {"command": " "}}]}, "server.command: .*expected the words of a"),
+        ({"targets": [{**TARGET, "server": {"command": " "}}]}, "server.command: .*expected a command"),
         ({"targets": []}, "expected at least one target"),
         ({"targets": [TARGET, TARGET]}, "two targets are called 'one'"),
         (

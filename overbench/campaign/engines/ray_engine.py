@@ -233,8 +233,8 @@ class _ShardedCells:
                 groups.append((list(group), f"{Path(job.cache).name}-{name}" if shared else ""))
             for shards, cache in groups:
                 path = str(Path(job.cache).with_name(cache)) if cache else ""
-                asked = {shard.cell.path: shard.cell for shard in shards}
-                yield replace(job, cells=tuple(asked.values()), shards=tuple(shards), cache=path)
+                cells_of_shards = {shard.cell.path: shard.cell for shard in shards}
+                yield replace(job, cells=tuple(cells_of_shards.values()), shards=tuple(shards), cache=path)
 
     def _unfinished(self, cell: CampaignCell, shard_prompts: int) -> list[tuple[Shard, str]]:
         """The shards of a cell that are to be asked, each with the name of the cache that has some of its
