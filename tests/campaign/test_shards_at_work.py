@@ -205,7 +205,7 @@ def test_shards_in_memory_as_at_any_address(tmp_path: Path) -> None:
     configuration = configurations(CampaignSettings.model_validate(of_one()))[0]
     cell = CampaignCell(configuration, ten, "")
     first, second = cut(cell, 5)
-    store = ShardStore("memory://any/folder")
+    store, files = ShardStore("memory://any/folder"), fsspec.filesystem("memory")
     output = tmp_path / "model" / "kept.txt"
     output.parent.mkdir()
     output.write_text("whole")
@@ -215,10 +215,16 @@ def test_shards_in_memory_as_at_any_address(tmp_path: Path) -> None:
     result = CellResult(5, 10, 0, 1.0, "now", None, labels={"unscored": 5}, sides={"safe": [0, 0]})
     store.put(first, [output], result)
     states = ShardStore("memory://any/folder").states(cell)
-    assert states == {(0, 5): ShardState(result=result), (5, 10): ShardState(cache="a", started=1.0)}
+    assert states == {
+        (0, 5): ShardState(result=result, output=("model/kept.txt",)),
+        (5, 10): ShardState(cache="a", started=1.0),
+    }
+    output.with_name("lost.txt").write_text("of a worker that Ray took for lost")
+    files.put_file(str(output.with_name("lost.txt")), f"/any/folder/{first.path}/model/lost.txt")
     store.fetch(first, tmp_path / "complete")
+    assert not [*(tmp_path / "complete").rglob("lost.txt")]
     (copied,) = (tmp_path / "complete").rglob("kept.txt")
     assert copied.read_text() == "whole" and copied.parent.parent.name == "000000000-000000005"
-    files = fsspec.filesystem("memory").find("/any")
-    assert not [file for file in files if file.endswith(".partial")]
-    assert f"/any/folder/{first.path}/shard.json" in files
+    paths = files.find("/any")
+    assert not [path for path in paths if path.endswith(".partial")]
+    assert f"/any/folder/{first.path}/shard.json" in paths

@@ -43,11 +43,14 @@ def convert(
             elif match is not None:
                 store.files.rm_file(path)
     by_path = {cell.path: cell for cell in cells}
-    for note in sorted(caches.rglob("*.json")):
-        for name in json.loads(note.read_text(encoding="utf-8")):
+    for note in sorted(caches.glob("*/*-*.json")):
+        names = json.loads(note.read_text(encoding="utf-8"))
+        cell_paths = {name.rpartition("/")[0] for name in names}
+        if not cell_paths <= by_path.keys():
+            continue  # of cells that are finished or can't be asked now
+        for name in names:
             cell_path, _, file = name.rpartition("/")
-            match = _EARLIER.fullmatch(file)
-            if match is not None and cell_path in by_path:
+            if (match := _EARLIER.fullmatch(file)) is not None:
                 shard = Shard(by_path[cell_path], int(match[1]), int(match[2]))
                 if not store.state(shard).is_begun:
                     store.write_state(shard, ShardState(cache=note.stem))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,12 +38,14 @@ class ShardState:
         cache: the name of the lm-eval cache that holds replies to its prompts; "" for none.
         started: when the lm_eval that asks for it now was started, in seconds since 1970; None where none
             does. A lost worker's shards keep theirs until they are asked for again.
-        result: of a finished shard; its output is there.
+        result: of a finished shard; None of any other.
+        output: lm-eval's files of a finished shard, by their paths in its folder.
     """
 
     cache: str = ""
     started: float | None = None
     result: CellResult | None = None
+    output: tuple[str, ...] = ()
 
     @property
     def is_begun(self) -> bool:
@@ -126,26 +129,28 @@ class ShardStore:
             self.files.pipe_file(partial, json.dumps(asdict(state)).encode())
 
     def put(self, shard: Shard, output: Sequence[Path], result: CellResult) -> None:
-        """Keep a finished shard: first lm-eval's files, each below the name of its folder, then the state."""
-        folder = f"{self._root}/{shard.path}"
-        for path in self.files.find(folder) if self.files.exists(folder) else ():
-            if not path.endswith(f"/{STATE}"):  # what an attempt left that was killed in here
-                self.files.rm_file(path)
-        for file in output:
-            with self._whole(f"{folder}/{file.parent.name}/{file.name}") as partial:
+        """Keep a finished shard: first lm-eval's files, each below the name of its folder, then the state,
+        which names them. So files of another worker, killed or lost meanwhile, don't count."""
+        names = [f"{file.parent.name}/{file.name}" for file in output]
+        for file, name in zip(output, names, strict=True):
+            with self._whole(f"{self._root}/{shard.path}/{name}") as partial:
                 self.files.put_file(str(file), partial)
-        self.write_state(shard, ShardState(result=result))
+        self.write_state(shard, ShardState(result=result, output=tuple(names)))
 
     def fetch(self, shard: Shard, cell_folder: Path) -> None:
-        """Copy a finished shard into the folder of its cell on this machine, unless it lies there."""
+        """Let the folder of a cell on this machine have a finished shard's output and state, and no other
+        file of that shard."""
         source = f"{self._root}/{shard.path}"
         folder = cell_folder / Path(shard.path).name
-        if Path(source) == folder:
-            return
-        for path in self.files.find(source):
-            target = folder / path.rpartition(f"/{folder.name}/")[2]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self.files.get_file(path, str(target))
+        names = [*self.state(shard).output, STATE]
+        if Path(source) != folder:
+            shutil.rmtree(folder, ignore_errors=True)
+            for name in names:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                self.files.get_file(f"{source}/{name}", str(folder / name))
+        for file in [path for path in folder.rglob("*") if path.is_file()]:
+            if str(file.relative_to(folder)) not in names:
+                file.unlink()
 
     def keep_prompts(self, task_spec: TaskSpec) -> None:
         """Keep a set's prompts as its task reads them, so that a shard reads its own prompts alone.
@@ -189,4 +194,9 @@ class ShardStore:
 
 def _state(content: dict[str, Any]) -> ShardState:
     result = content["result"]
-    return ShardState(content["cache"], content["started"], result and CellResult(**result))
+    return ShardState(
+        cache=content["cache"],
+        started=content["started"],
+        result=result and CellResult(**result),
+        output=tuple(content["output"]),
+    )
