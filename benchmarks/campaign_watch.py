@@ -16,6 +16,7 @@ from typing import IO, Any, Final
 
 from overbench.campaign.campaign_folder import running_jobs
 from overbench.campaign.engines.processes import left_over
+from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.tables import read_table, whole_file
 
 POLL_SEC: Final = 0.1
@@ -237,8 +238,8 @@ def needed(out: Path) -> dict[str, int]:
     found = defaultdict(set)
     for cell in out.glob("cells/**/cell.json"):
         name = json.loads(cell.read_text())["name"].rpartition("/")[0]
-        (log,) = cell.parent.rglob("samples_*.jsonl")
-        found[name] |= {str(row["arguments"]) for _, row in read_table(log)}
+        for log in sample_logs(cell.parent):
+            found[name] |= {str(row["arguments"]) for _, row in read_table(log)}
     counts: Counter[str] = Counter()
     for name, asked in found.items():
         counts[name.partition("/")[0]] += len(asked)
