@@ -2,8 +2,8 @@
 :class:`Labeller` labels replies.
 
 A labeller is one file of this package with its ``KIND``, and its entry in
-:mod:`~overbench_tasks.labellers.registry`. lm-eval's filters, ``--labeller``, settings files, estimates, logs and
-reports read these.
+:mod:`~overbench_tasks.labellers.registry`. lm-eval's filters, ``--labeller``, settings files, estimates, logs
+and reports read these.
 """
 
 from __future__ import annotations

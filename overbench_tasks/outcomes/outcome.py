@@ -25,6 +25,9 @@ MEASURES: Final = ("answered", "held", "flagged")
 LONGEST_QUOTE: Final = 600
 """Characters of a refused reply that are kept for people to read."""
 
+RETRYABLE_REASONS: Final = ("request_failed", "judge_error", "classifier_error")
+"""Reasons why a reply is unscored that another attempt may mend."""
+
 
 def majority_label(labels: Mapping[Label, int]) -> Label:
     """The label of a cell: that of most scored replies. A tie goes to the label that gives a user least;
@@ -76,6 +79,7 @@ class Outcome:
         reasons: why replies are unscored, as often as each.
         withheld: (provider, what for) of the replies that were withheld or cut off, as often as each. The
             provider is "" where only a notice in the reply says so.
+        reply_chars: characters of all its replies together; 0 where the texts are not at hand.
         sure: whether the labeller was sure of all verdicts.
         labelled_by: every labeller of one of its replies.
         category, tier, language: of the prompt; None where its row has none.
@@ -96,6 +100,7 @@ class Outcome:
     blocked: Counter[Label] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     withheld: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reply_chars: int = 0
     sure: bool = True
     labelled_by: set[str] = field(default_factory=set)
     category: str | None = None
@@ -139,6 +144,11 @@ class Outcome:
         return self.labels.total() - self.labels["unscored"]
 
     @property
+    def failed(self) -> int:
+        """How many replies never came or were never labelled: see :data:`RETRYABLE_REASONS`."""
+        return sum(self.reasons[reason] for reason in RETRYABLE_REASONS)
+
+    @property
     def label(self) -> Label:
         """See :func:`majority_label`."""
         return majority_label(self.labels)
@@ -179,6 +189,7 @@ class Outcome:
         self.blocked.update(other.blocked)
         self.reasons.update(other.reasons)
         self.withheld.update(other.withheld)
+        self.reply_chars += other.reply_chars
         self.sure = self.sure and other.sure
         self.labelled_by |= other.labelled_by
         self.category = self.category or other.category

@@ -51,6 +51,7 @@ def sample_outcomes(file: Path, new_labels: NewLabels | None = None) -> Iterator
     for row, verdicts in _labelled(read_replies(file), new_labels):
         outcome = Outcome.of_prompt(row.doc, str(file))
         outcome.count(verdicts, row.replies)
+        outcome.reply_chars = sum(map(len, row.replies))
         outcome.measures = {
             name: MeasuredShare(share * len(row.replies), len(row.replies))
             for name, share in row.measures.items()
