@@ -99,7 +99,7 @@ def test_a_finished_cell_is_counted_once_and_its_log_is_not_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = prepared(tmp_path)
-    settings["sets"]["hard"]["stop_at_ci_width"] = 0.5
+    settings["sets"]["hard"] = {**settings["sets"]["hard"], "stop_at_ci_width": 0.5}
     run(tmp_path, settings)
     for file in (tmp_path / "out" / "cells").rglob("cell.json"):
         result = json.loads(file.read_text())["result"]
