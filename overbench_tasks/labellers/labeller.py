@@ -1,5 +1,4 @@
-"""What every labeller is: a :class:`LabellerKind` says what is known of it before it is made ready, and a
-:class:`Labeller` labels replies.
+"""What every labeller is: a :class:`LabellerKind` describes it, and a :class:`Labeller` labels replies.
 
 A labeller is one file of this package with its ``KIND``, and its entry in
 :mod:`~overbench_tasks.labellers.registry`. lm-eval's filters, ``--by``, settings files, estimates, logs and
@@ -8,6 +7,7 @@ reports read these.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -19,19 +19,73 @@ from overbench_tasks.records import LabelReplies, Pair, Verdict
 
 PENDING: Final = "pending"
 """The reason of an unscored verdict that is still to come."""
+JUDGE_PENDING: Final = "judge_pending"
+"""The same, where a judge is asked by batch files and its answer is not there yet."""
+JUDGE_ERROR: Final = "judge_error"
+JUDGE_UNPARSEABLE: Final = "judge_unparseable"
+
+NO_VERDICT_YET: Final = frozenset({PENDING, JUDGE_PENDING, JUDGE_ERROR, JUDGE_UNPARSEABLE})
+"""The reasons of unscored verdicts that say nothing of the reply. The next run labels such replies again."""
 
 
-def pending(labeller: str) -> Verdict:
+class KeyedPrompt(str):
+    """A prompt, and what an answer to it must hold, in words. A labeller may read the second.
+
+    Attributes:
+        answer_key: any text; "" where the prompt has no answer key.
+    """
+
+    __slots__ = ("answer_key",)
+    answer_key: str
+
+    def __new__(cls, prompt: str, answer_key: str = "") -> KeyedPrompt:
+        """The prompt is the text itself."""
+        keyed = super().__new__(cls, prompt)
+        keyed.answer_key = answer_key
+        return keyed
+
+
+def answer_key_of(prompt: str | None) -> str:
+    """What an answer to the prompt must hold, in words; "" where that is not known."""
+    return prompt.answer_key if isinstance(prompt, KeyedPrompt) else ""
+
+
+def with_answer_key(prompt: str, record: Mapping[str, Any]) -> str:
+    """The prompt, with the answer key of its record where that has one.
+
+    Args:
+        prompt: the prompt.
+        record: the column ``answer_key`` is a text, a list of texts and lists, or missing.
+    """
+    words = _in_words(record.get("answer_key"))
+    return KeyedPrompt(prompt, words) if words else prompt
+
+
+def _in_words(key: object) -> str:
+    """A text as it is; the items of a list one a line; anything else as JSON."""
+    if not key:
+        return ""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, list):
+        return "\n".join(
+            f"- {item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)}" for item in key
+        )
+    return json.dumps(key, ensure_ascii=False, default=str)
+
+
+def pending(labeller: str, reason: str = PENDING) -> Verdict:
     """The verdict of a labeller that will have one later, such as a judge that is asked by batch files.
 
     Args:
         labeller: what :attr:`Verdict.by` is to be.
+        reason: one of :data:`NO_VERDICT_YET`.
 
     Returns:
         an unscored verdict. Like every failure of a labeller it is no final one: the next run of ``rescore``
         or of a refresh asks the labeller for it again.
     """
-    return Verdict("unscored", PENDING, labeller)
+    return Verdict("unscored", reason, labeller)
 
 
 @dataclass(frozen=True)
@@ -47,6 +101,8 @@ class Labeller(AbstractContextManager["Labeller"]):
         spent: (calls, tokens) of such an endpoint in the last ``label``, without what was on file.
         versions: what lm-eval's results say of the labeller; ``name`` can be read off them.
         summary: what the last ``label`` did, in one line for the log; "" where there is nothing to say.
+        waits_for: an error that says what the :func:`pending` verdicts of the last ``label`` wait for; None
+            where there are none. Raise it where the work can't go on without these verdicts.
     """
 
     name: str
@@ -56,6 +112,18 @@ class Labeller(AbstractContextManager["Labeller"]):
     spent: Callable[[], tuple[int, int]] = lambda: (0, 0)
     versions: Mapping[str, str] = field(default_factory=dict)
     summary: Callable[[], str] = lambda: ""
+    waits_for: Callable[[], OverbenchError | None] = lambda: None
+
+    def label_now(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """As ``label``, where every verdict must be there.
+
+        Raises:
+            OverbenchError: some are pending.
+        """
+        verdicts = self.label(pairs)
+        if (waiting := self.waits_for()) is not None:
+            raise waiting
+        return verdicts
 
     def __exit__(self, *_: object) -> None:
         self.close()
