@@ -118,7 +118,7 @@ def earlier_votes() -> dict[str, str]:
 
 def draw(folder: Path) -> None:
     """Write sample, request files and blind files."""
-    rng = random.Random(SEED)  # noqa: S311
+    rng = random.Random(SEED)
     rows = current_model(rng) + two_models() + judged_before(rng)
     rng.shuffle(rows)
     write_lines(folder / "sample.jsonl", rows)
@@ -370,7 +370,9 @@ def costs(votes: Sequence[Row]) -> Iterator[str]:
 
 def main() -> None:
     """Do what the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--draw", type=Path, metavar="FOLDER")
     parser.add_argument("--collect", type=Path, metavar="FOLDER")
     parser.add_argument("--rules", action="store_true", help="label the replies by today's rules")

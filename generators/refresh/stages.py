@@ -24,6 +24,7 @@ from generators.refresh.run import Run
 from generators.refresh.store import RunPrompt, Summary
 from generators.seeds.seeds import SPLITS, read_seeds, split
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import NO_VERDICT_YET
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LABELS, Label, Verdict
 from overbench_tasks.text import number_of
@@ -133,6 +134,7 @@ def _ask_and_label(run: Run, prompts: Sequence[RunPrompt], name: str) -> dict[st
     _label_replies(run, prompts)
     labels = store.labels(asking)
     if left := sum(one.id not in labels for one in prompts):
+        run.labeller.check_complete()
         raise OverbenchError(
             f"The labeller gave no verdict on {left:,} of {len(prompts):,} replies. The replies are kept: "
             "start the same command again to label the rest."
@@ -173,9 +175,8 @@ def _label_replies(run: Run, prompts: Sequence[RunPrompt]) -> None:
 
     def verdicts(chunk: Sequence[str]) -> dict[str, Verdict]:
         said = zip(chunk, labeller.label([unlabelled[key] for key in chunk]), strict=True)
-        # An outage of a judge is no label: the next start asks it again.
-        outages = ("judge_error", "judge_unparseable")
-        return {key: one for key, one in said if one.reason not in outages}
+        # A judge's outage is no label: the next start asks it again.
+        return {key: one for key, one in said if one.reason not in NO_VERDICT_YET}
 
     store.add_labels(asking, verdicts(free))
     while paid:

@@ -7,18 +7,15 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from generators.targets.target import Asked
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.labellers.labeller import NO_VERDICT_YET, Labeller
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import Verdict
 from overbench_tasks.tables import read_records
 from overbench_tasks.text import encodable
-
-_NO_VERDICT: Final = ("judge_error", "judge_unparseable")
-"""A judge's outage is no label: the next start asks it again."""
 
 
 class ReplyFile:
@@ -53,13 +50,14 @@ class ReplyFile:
         """By prompt id what is to be made of its reply, which is there.
 
         Raises:
-            OverbenchError: the labeller gave no verdict on some.
+            OverbenchError: the labeller gave no verdict on some, or none yet.
         """
         replies = self.replies(target)
         unread = [key for key in prompts if replies[key][1] is None]
         read = iter(labeller.label([(prompts[key], replies[key][0]) for key in unread]))
         found = {key: replies[key][1] or next(read) for key in prompts}
-        if lost := sum(verdict.reason in _NO_VERDICT for verdict in found.values()):
+        if lost := sum(verdict.reason in NO_VERDICT_YET for verdict in found.values()):
+            labeller.check_complete()
             raise OverbenchError(
                 f"The labeller gave no verdict on {lost:,} of {len(found):,} replies. The replies are kept: "
                 "start the same command again to label the rest."

@@ -13,13 +13,14 @@ from overbench.campaign.campaign_folder import unwritable
 from overbench.campaign.campaign_jobs import CampaignJob
 from overbench.release.partial_runs import estimates_of_all, subset_mark
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import JUDGE_ERROR, JUDGE_PENDING
 from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.outcomes.target_names import logged_target
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import number_of
 
-FAILURES: Final = ("request_failed", "judge_error", "classifier_error")
+FAILURES: Final = ("request_failed", JUDGE_ERROR, JUDGE_PENDING, "classifier_error")
 """Reasons for which a reply is unscored that another attempt may mend."""
 
 

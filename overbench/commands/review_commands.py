@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from tqdm import tqdm
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import NAMES, by_name
 from overbench_tasks.outcomes.logs import left_out, reply_files
-from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, label_rows, read_replies
 from overbench_tasks.records import Label
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
@@ -64,6 +65,7 @@ def rescore(
     """
     settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
     asked = unanswered = 0
+    waiting: OverbenchError | None = None
     for file in _found(files, columns):
         with _bar(file) as progress:
             try:
@@ -82,6 +84,7 @@ def rescore(
                 typer.echo("Stopped. The same command goes on from here.", err=True)
                 raise typer.Exit(130) from None
         typer.echo(f"{file} -> {done.file}")
+        waiting = done.waiting or waiting
         for name, tally in sorted(done.report.items()):
             for line in ([f"  filter {name}"] if name else []) + tally.lines(done.labeller):
                 typer.echo(line)
@@ -91,6 +94,8 @@ def rescore(
             f"The judge answered none of {number_of(asked, 'request')}; the warning above says why. Mend "
             "that, then start the same command again: it asks them again."
         )
+    if waiting is not None:
+        raise waiting
 
 
 def _found(patterns: list[str], columns: ReplyColumns = SAMPLES) -> list[Path]:
@@ -257,6 +262,10 @@ def agreement(
                 labels, gold, agreement.gold_label
             )
             found = agreement.confusion_of(read, labeller.label, ReplyColumns(reply, prompt))
+            if labeller.waits_for() is not None:  # ask for everything before stopping
+                for sample_log in runs:
+                    deque(label_rows(read_replies(sample_log), labeller.label), maxlen=0)
+            labeller.check_complete()
             if disagreements is not None:
                 rows = agreement.disagreement_rows(found.disagreements)
                 agreement.write_disagreements(disagreements, agreement.HEADER, rows)

@@ -132,12 +132,18 @@ class BatchFiles:
         answer_of: what a reply answers. A reply that answers nothing counts as an error that may pass, and
             replies to one request with different answers as an error that will not. None: every reply
             counts, and of several the first.
+
+    Attributes:
+        waiting: what all calls so far wait for; None where nothing is missing.
     """
 
     def __init__(self, folder: Path, max_retries: int, answer_of: AnswerOf | None = None) -> None:
         self._folder = folder
         self._max_retries = max_retries
         self._answer_of = answer_of
+        self._wanted: set[str] = set()
+        self._missing: set[str] = set()
+        self.waiting: BatchPending | None = None
 
     def check(self) -> None:
         """Raises OverbenchError where the folder can't be written."""
@@ -158,19 +164,17 @@ class BatchFiles:
             BatchPending: replies are missing; request files for them have been written.
             OverbenchError: the folder can't be read or written.
         """
-        outcomes, waiting = self.collect(requests, cache)
-        if waiting is not None:
-            raise waiting
+        outcomes = self.collect(requests, cache)
+        if self.waiting is not None and any(request.key not in outcomes for request in requests):
+            raise self.waiting
         return [outcomes[request.key] for request in requests]
 
-    def collect(
-        self, requests: Sequence[Request], cache: ReplyCache
-    ) -> tuple[dict[str, Outcome], BatchPending | None]:
-        """The outcomes so far, by the key of the request, and what the rest waits for.
+    def collect(self, requests: Sequence[Request], cache: ReplyCache) -> dict[str, Outcome]:
+        """The outcomes so far, by the key of the request. What is missing, ``waiting`` says.
 
         Replies go into ``cache``, where those of single requests are too: what either way has
-        answered is not asked again. Request files are written for what nobody was asked yet. Where nothing
-        is missing, trouble in the result files is logged; else the second part of the result says it.
+        answered is not asked again. Request files are written for what is in none yet. Where nothing is
+        missing, trouble in the result files is logged; else ``waiting`` says it.
 
         Raises:
             OverbenchError: the folder can't be read or written.
@@ -190,17 +194,20 @@ class BatchFiles:
             if key in results.final or results.errors[key] > self._max_retries
         }
         outcomes |= kept
-        missing = [key for key in wanted if key not in outcomes]
-        if not missing:
+        self._wanted |= wanted.keys()
+        self._missing = (self._missing | wanted.keys()) - outcomes.keys()
+        self.waiting = None
+        if not self._missing:
             if notes := results.notes():
                 logger.warning("%s:%s", self._folder, notes)
-            return outcomes, None
+            return outcomes
         waiting = _waiting(written, results)
         sent = set().union(*waiting.values()) if waiting else set()
-        files = [file for file, file_keys in waiting.items() if file_keys.intersection(missing)]
-        files += self._write([wanted[key] for key in missing if key not in sent])
-        present = len(wanted) - len(missing)
-        return outcomes, BatchPending(self._folder, files, len(missing), present, results.notes())
+        files = [file for file, file_keys in waiting.items() if file_keys & self._missing]
+        files += self._write([wanted[key] for key in wanted if key in self._missing and key not in sent])
+        present = len(self._wanted) - len(self._missing)
+        self.waiting = BatchPending(self._folder, files, len(self._missing), present, results.notes())
+        return outcomes
 
     def _usable(self, replies: dict[str, ChatReply]) -> dict[str, ChatReply]:
         """Those of ``replies`` that answer something."""

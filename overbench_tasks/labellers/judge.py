@@ -161,7 +161,6 @@ class Judge:
             calls, or by batch files.
         tokens: ``prompt`` and ``completion`` tokens of the last :meth:`label`, and ``cached_prompt`` and
             ``cached_completion``, paid for earlier.
-        waiting: what the last :meth:`label` waits for; None unless answers are to come by batch files.
 
     Raises:
         OverbenchError: a missing key, a prompt file, cache or batch folder that can't be used.
@@ -181,7 +180,6 @@ class Judge:
         self._files: BatchFiles | None = None
         self.asked = self.cached = 0
         self.tokens: Counter[str] = Counter()
-        self.waiting: BatchPending | None = None
         if self.settings.batch is None:
             self.settings.key()
         else:
@@ -204,13 +202,17 @@ class Judge:
         """What the last :meth:`label` asked and spent, in one line."""
         tokens = self.tokens
         if self._files is not None:
-            answers = f"Judge {self.settings.model}: {number_of(self.cached, 'answer')} by batch files."
-            return f"{answers} {self.waiting}" if self.waiting else answers
+            return f"Judge {self.settings.model}: {number_of(self.cached, 'answer')} by batch files."
         return (
             f"Judge {self.settings.model}: {number_of(self.asked, 'reply')} asked now, {self.cached:,} "
             f"judged earlier. Tokens now: {tokens['prompt']:,} in, {tokens['completion']:,} out; "
             f"earlier: {tokens['cached_prompt']:,} in, {tokens['cached_completion']:,} out."
         )
+
+    @property
+    def waiting(self) -> BatchPending | None:
+        """What the verdicts so far wait for; None unless answers are to come by batch files."""
+        return None if self._files is None else self._files.waiting
 
     def spent(self) -> tuple[int, int]:
         """(calls, tokens) that the last :meth:`label` paid for."""
@@ -277,7 +279,7 @@ class Judge:
 
         Only batch files leave a request without an outcome; ``waiting`` then says so.
         """
-        self.asked, self.cached, self.tokens, self.waiting = 0, 0, Counter(), None
+        self.asked, self.cached, self.tokens = 0, 0, Counter()
         if not requests:
             return {}
         outcomes = self._from_endpoint(requests) if self._files is None else self._from_files(requests)
@@ -304,7 +306,7 @@ class Judge:
     def _from_files(self, requests: dict[str, Request]) -> dict[str, Outcome]:
         assert self._files is not None
         with ReplyCache(self._cache_file, self.settings.model, required=False) as cache:
-            outcomes, self.waiting = self._files.collect(list(requests.values()), cache)
+            outcomes = self._files.collect(list(requests.values()), cache)
         return {key: outcomes[key] for key in requests if key in outcomes}
 
     @property
@@ -337,8 +339,6 @@ class Judge:
             if verdict.label == "unscored":
                 detail = outcome.detail if isinstance(outcome, Failure) else self._objection(outcome)
                 reasons[f"{verdict.reason}: {detail}"] += 1
-        if self.waiting is not None:
-            logger.warning("OVERBENCH: the judge's verdicts are to come by batch files. %s", self.waiting)
         if not reasons:
             return
         lines = [f"  {count:,} x {reason}" for reason, count in reasons.most_common(5)]

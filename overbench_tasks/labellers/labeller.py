@@ -55,23 +55,38 @@ def with_answer_key(prompt: str, record: Mapping[str, Any]) -> str:
 
     Args:
         prompt: the prompt.
-        record: the column ``answer_key`` is a text, a list of texts and lists, or missing.
+        record: its column ``answer_key`` holds the things that an answer must hold, or the same as JSON,
+            or plain text; it may be missing.
     """
-    words = _in_words(record.get("answer_key"))
+    words = _key_in_words(record.get("answer_key"))
     return KeyedPrompt(prompt, words) if words else prompt
 
 
-def _in_words(key: object) -> str:
-    """A text as it is; the items of a list one a line; anything else as JSON."""
-    if not key:
-        return ""
+def _key_in_words(key: object) -> str:
+    """One line for each thing; plain text as it is."""
     if isinstance(key, str):
-        return key
-    if isinstance(key, list):
-        return "\n".join(
-            f"- {item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)}" for item in key
-        )
-    return json.dumps(key, ensure_ascii=False, default=str)
+        try:
+            key = json.loads(key)
+        except (ValueError, RecursionError):
+            return str(key)
+    things = key if isinstance(key, list) else [key] if key else []
+    return "\n".join(f"- {_thing_in_words(thing)}" for thing in things)
+
+
+def _thing_in_words(thing: object) -> str:
+    """The name of a thing and its alternatives: ``the wait: number 2 to 3, unit hours; or a few hours``."""
+    if not isinstance(thing, dict) or not isinstance(thing.get("any"), list):
+        return _alternative_in_words(thing)
+    alternatives = "; or ".join(map(_alternative_in_words, thing["any"]))
+    return f"{thing['thing']}: {alternatives}" if thing.get("thing") else alternatives
+
+
+def _alternative_in_words(alternative: object) -> str:
+    if isinstance(alternative, dict):
+        return ", ".join(f"{name} {_alternative_in_words(value)}" for name, value in alternative.items())
+    if isinstance(alternative, list):
+        return " to ".join(map(_alternative_in_words, alternative))
+    return str(alternative)
 
 
 def pending(labeller: str, reason: str = PENDING) -> Verdict:
@@ -101,8 +116,8 @@ class Labeller(AbstractContextManager["Labeller"]):
         spent: (calls, tokens) of such an endpoint in the last ``label``, without what was on file.
         versions: what lm-eval's results say of the labeller; ``name`` can be read off them.
         summary: what the last ``label`` did, in one line for the log; "" where there is nothing to say.
-        waits_for: an error that says what the :func:`pending` verdicts of the last ``label`` wait for; None
-            where there are none. Raise it where the work can't go on without these verdicts.
+        waits_for: an error that says what the :func:`pending` verdicts given so far wait for; None where
+            there are none. Raise it where the work can't go on without these verdicts.
     """
 
     name: str
@@ -114,16 +129,10 @@ class Labeller(AbstractContextManager["Labeller"]):
     summary: Callable[[], str] = lambda: ""
     waits_for: Callable[[], OverbenchError | None] = lambda: None
 
-    def label_now(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """As ``label``, where every verdict must be there.
-
-        Raises:
-            OverbenchError: some are pending.
-        """
-        verdicts = self.label(pairs)
+    def check_complete(self) -> None:
+        """Raises OverbenchError where verdicts given so far are pending."""
         if (waiting := self.waits_for()) is not None:
             raise waiting
-        return verdicts
 
     def __exit__(self, *_: object) -> None:
         self.close()

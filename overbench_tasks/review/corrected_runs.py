@@ -42,6 +42,9 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
         errors: of ``labeller``.
         runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
             version of it. Of several, first all of them as one run, then each.
+
+    Raises:
+        OverbenchError: labels are pending.
     """
     if not runs:
         return
@@ -49,6 +52,7 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
     for run in runs:
         for row, new in label_rows(read_replies(run), labeller.label):
             sides[row.prompt_label].setdefault(str(run), Counter())[labels_of(new)] += 1
+    labeller.check_complete()
     for side, found in sides.items():
         counted = UNSAFE_RATES if side == "unsafe" else RATES
         if len(found) > 1:

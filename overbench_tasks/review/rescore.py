@@ -36,11 +36,19 @@ UNSAFE: Final = " on unsafe prompts"
 
 @dataclass(frozen=True)
 class Rescored:
-    """Where the rows went, who labelled them, and what came out."""
+    """What a rescore wrote.
+
+    Attributes:
+        file: where the rows went.
+        labeller: who labelled them.
+        report: the labels before and after.
+        waiting: what pending labels wait for. The same call later fills them in.
+    """
 
     file: Path
     labeller: str
     report: Tallies
+    waiting: OverbenchError | None = None
 
 
 def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[list[bytes], Tallies]:
@@ -137,7 +145,7 @@ def rescore_file(
             out.flush()
             os.fsync(out.fileno())
     part.replace(done)
-    return Rescored(done, form.labeller, report)
+    return Rescored(done, form.labeller, report, labeller.waits_for())
 
 
 def _verified(
