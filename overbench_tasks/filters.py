@@ -110,8 +110,10 @@ def _json_verdicts(
 def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
     """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
     the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
-    said = reply.told() if isinstance(reply, ModelReply) else {"finish_reason": None}
-    return json.dumps({**verdict.as_json(), "evasion_measured": evasion_measured, **said}, ensure_ascii=False)
+    ending = reply.ending() if isinstance(reply, ModelReply) else {"finish_reason": None}
+    return json.dumps(
+        {**verdict.as_json(), "evasion_measured": evasion_measured, **ending}, ensure_ascii=False
+    )
 
 
 def verdict_from_json(text: str) -> Verdict:
