@@ -108,14 +108,14 @@ class Labeller(AbstractContextManager["Labeller"]):
     """A labeller that is ready; use it in a ``with`` block, which frees what it holds.
 
     Attributes:
-        name: who labels, to the version: two labellers of one name give one reply one label.
+        name: the labeller and its version. Labellers of the same name give a reply the same label.
         label: see :data:`~overbench_tasks.records.LabelReplies`. It gets all replies that are at hand, of a
             task run all replies of a target to a set. A verdict may be :func:`pending`.
         close: frees models and connections; harmless where there are none, and when repeated.
-        asks: for each (prompt, reply) pair, whether a paid endpoint is asked about it unless it was before.
-        spent: (calls, tokens) of such an endpoint in the last ``label``, without what was on file.
-        versions: what lm-eval's results say of the labeller; ``name`` can be read off them.
-        summary: what the last ``label`` did, in one line for the log; "" where there is nothing to say.
+        asks: for each (prompt, reply) pair, whether a label costs a call of an endpoint, now or earlier.
+        spent: (calls, tokens) of that endpoint in the last ``label``, without replies that were on file.
+        versions: the labeller's entries in the metadata of lm-eval's results; ``name`` follows from them.
+        summary: a line for the log on the last ``label``; "" for none.
         waits_for: an error that says what the :func:`pending` verdicts given so far wait for; None where
             there are none. Raise it where the work can't go on without these verdicts.
     """
@@ -140,7 +140,7 @@ class Labeller(AbstractContextManager["Labeller"]):
 
 @dataclass(frozen=True)
 class LabellerKind:
-    """What is known of a labeller before it is made ready. Nothing here loads a model or asks for a key.
+    """The description of a labeller. Nothing here loads a model or needs a key.
 
     Attributes:
         name: the word that ``--by`` and settings files take.
@@ -151,16 +151,16 @@ class LabellerKind:
         make: the labeller with these settings. Raises OverbenchError where what it needs is missing.
         filter: the name of its verdicts in lm-eval's results; its lm-eval filter is ``overbench_<filter>``.
             Labellers may share one, where a setting tells them apart.
-        fixed: the settings that the name stands for.
-        in_task_files: those of them that the filter does not take by itself.
-        detects_evasion: whether it can tell an evasive reply; otherwise evasion is not measured.
-        before_evasion: how the last word of ``Labeller.name`` begins in versions that could not.
+        fixed: the settings that the name implies.
+        in_task_files: those of them that a task file must name, since they are not the filter's defaults.
+        detects_evasion: whether it gives the label ``evasive``; otherwise evasion is not measured.
+        before_evasion: how the last word of ``Labeller.name`` begins in versions without that label.
         calls_per_reply: paid calls that a reply costs, on average: 0 where labels are free.
         needs_whole_run: whether a label depends on the other replies, so that ``label`` must get all replies
             of a run at once. ``rescore`` then reads a file as a whole; what labels in batches refuses it.
         in_processes: whether ``label`` is a plain function, which worker processes can share.
-        labels_apart: what tells its labels from others' beside name and settings, for example a prompt's
-            version.
+        labels_apart: what distinguishes its labels beside name and settings, for example the version of a
+            prompt.
     """
 
     name: str
@@ -192,13 +192,13 @@ class LabellerKind:
         return {"name": self.filter, "filter": [step]}
 
     def name_of(self, versions: Mapping[str, Any]) -> str:
-        """The name of the labeller that has these versions; "" where they don't say."""
+        """The name of the labeller that has these versions; "" where some are missing."""
         fields = [name for _, name, _, _ in Formatter().parse(self.name_format) if name]
         return self.name_format.format_map(versions) if all(map(versions.get, fields)) else ""
 
 
 def no_settings(name: str) -> Callable[[Mapping[str, Any]], None]:
-    """``read_settings`` of a labeller that takes none."""
+    """``read_settings`` of a labeller without settings."""
 
     def read(given: Mapping[str, Any]) -> None:
         if given:

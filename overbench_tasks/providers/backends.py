@@ -4,7 +4,7 @@ Arguments, payloads, concurrency and the number of attempts are lm-eval's own. E
 lm-eval's that sends a request in another way. A prompt gets exactly one
 :class:`~overbench_tasks.providers.model_reply.ModelReply` and never an exception:
 
-- a block, by :data:`~overbench_tasks.chat.provider_shapes.SHAPES`, is a reply, and its request is not repeated
+- a block, by :data:`~overbench_tasks.chat.provider_shapes.SHAPES`, is a reply; its request is not repeated
 - a failure that may pass (HTTP 408, 409, 425, 429, 5xx, a broken connection, no completion) is tried again
 - a request that fails for good is a failed reply, which the next run with ``--use_cache`` repeats
 
@@ -31,10 +31,10 @@ import requests
 from lm_eval.models.anthropic_llms import AnthropicChat
 from lm_eval.models.openai_completions import LocalChatCompletion, OpenAIChatCompletion
 
-from overbench_tasks.chat.provider_shapes import CUT, UNKNOWN
+from overbench_tasks.chat.provider_shapes import CUT
 from overbench_tasks.chat.response import AttemptError, failed_response, is_secret
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.providers.model_reply import ModelReply, read_response
+from overbench_tasks.providers.model_reply import ModelReply, read_response, unknown_block
 from overbench_tasks.text import number_of
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
@@ -117,11 +117,7 @@ class KeepsBlocks:
         self.begun.clear()
         self.repeats = max((request.repeats or 1 for request in requests), default=1)
         replies: list[ModelReply] = super().generate_until(requests, disable_tqdm)  # type: ignore[misc]
-        unknown_blocks = Counter(
-            reply.withheld.reason
-            for reply in replies
-            if reply.withheld and reply.withheld.provider == UNKNOWN
-        )
+        unknown_blocks = Counter(words for reply in replies if (words := unknown_block(reply)) is not None)
         if unknown_blocks:
             _eval_logger.warning(
                 "%s withheld in words that no known provider uses: %s. They count as refused, blocked: "
