@@ -40,6 +40,8 @@ MALFORMED: Final = "malformed line"
 
 _PREFIX = "requests-"
 
+_FileState = tuple[Path, int, int]
+"""A file, its size and its time of change."""
 AnswerOf = Callable[[ChatReply], str | None]
 """What a reply answers, such as a judge's label; None where it answers nothing."""
 
@@ -143,6 +145,11 @@ class BatchFiles:
         self._answer_of = answer_of
         self._wanted: set[str] = set()
         self._missing: set[str] = set()
+        self._logged = ""
+        # What was read of the files, so that a long run of calls reads no file twice.
+        self._written: dict[_FileState, set[str]] = {}
+        self._results_of: tuple[list[_FileState], set[str]] = ([], set())
+        self._results = Results()
         self.waiting: BatchPending | None = None
 
     def check(self) -> None:
@@ -181,11 +188,11 @@ class BatchFiles:
         """
         self.check()
         wanted = {request.key: request for request in requests}
-        written = {file: {key for key, _ in _lines(file, Counter())} for file in self._request_files()}
-        keys = set(wanted).union(*written.values())
-        results = self._read_results(keys)
+        written = {file: self._keys_in(file) for file in self._request_files()}
+        results, are_new = self._current_results(set(wanted).union(*written.values()))
+        keys = self._results_of[1] if are_new else wanted.keys()
         kept = self._usable(cache.replies(sorted(keys)))
-        for key in sorted(results.replies.keys() - kept.keys()):
+        for key in sorted((results.replies.keys() & keys) - kept.keys()):
             cache.add(key, results.replies[key])
             kept[key] = replace(results.replies[key], cached=True)
         outcomes: dict[str, Outcome] = {
@@ -198,8 +205,9 @@ class BatchFiles:
         self._missing = (self._missing | wanted.keys()) - outcomes.keys()
         self.waiting = None
         if not self._missing:
-            if notes := results.notes():
+            if (notes := results.notes()) and notes != self._logged:
                 logger.warning("%s:%s", self._folder, notes)
+                self._logged = notes
             return outcomes
         waiting = _waiting(written, results)
         sent = set().union(*waiting.values()) if waiting else set()
@@ -235,9 +243,26 @@ class BatchFiles:
             files.append(file)
         return files
 
-    def _read_results(self, keys: set[str]) -> Results:
+    def _keys_in(self, file: Path) -> set[str]:
+        """The custom ids of a request file."""
+        state = _state_of(file)
+        if state not in self._written:
+            self._written[state] = {key for key, _ in _lines(file, Counter())}
+        return self._written[state]
+
+    def _current_results(self, keys: set[str]) -> tuple[Results, bool]:
+        """What the result files hold for the requests of these keys, and whether that was read just now."""
+        files = sorted(set(self._folder.glob("*.jsonl")).difference(self._request_files()))
+        states = [_state_of(file) for file in files]
+        read_before, keys_before = self._results_of
+        if states == read_before and (keys <= keys_before or not files):
+            return self._results, False
+        self._results, self._results_of = self._read_results(files, keys), (states, keys)
+        return self._results, True
+
+    def _read_results(self, files: Sequence[Path], keys: set[str]) -> Results:
         results = Results(self._answer_of)
-        for file in sorted(set(self._folder.glob("*.jsonl")).difference(self._request_files())):
+        for file in files:
             for key, row in _lines(file, results.problems):
                 if key in keys:
                     results.add(key, row)
@@ -269,6 +294,14 @@ def _portions(requests: Sequence[Request]) -> Iterator[list[str]]:
         size += len(line)
     if lines:
         yield lines
+
+
+def _state_of(file: Path) -> _FileState:
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise OverbenchError(f"{file} can't be read: {error}. Mend that or take the file away.") from error
+    return file, status.st_size, status.st_mtime_ns
 
 
 def _waiting(written: dict[Path, set[str]], results: Results) -> dict[Path, set[str]]:
