@@ -51,6 +51,14 @@ from overbench_tasks.tables import read_table, whole_file
 VOTES: Final = REPOSITORY / "benchmarks" / "data" / "judge_batch.csv.gz"
 EARLIER_VOTES: Final = REPOSITORY / "benchmarks" / "data" / "label_quality.csv.gz"
 """With the votes of the 1.5B judge."""
+GROUPS: Final = {
+    "One current large model": ("current-model",),
+    "Two models on OR-Bench-Hard": ("or-bench-two-models",),
+    "XSTest": ("xstest-gpt4", "xstest-llama2", "xstest-mistral-guard"),
+    "Political requests": ("political-en",),
+    "Biology": ("biology",),
+}
+"""The tables by set."""
 PARTS: Final = 8
 SEED: Final = 0
 MODEL: Final = "a large model"
@@ -334,19 +342,14 @@ def report(votes: list[Row]) -> Iterator[str]:
     yield from table(votes, labellers)
     yield "\nThe judge's labels, by those of people or readers:\n"
     yield from confusion(votes, lambda vote: vote["judge"])
-    for name in dict.fromkeys(vote["set"].partition("-")[0] for vote in sorted(votes, key=_set_of)):
-        part = [vote for vote in votes if vote["set"].startswith(name)]
+    for name, sets in GROUPS.items():
         yield f"\n{name}:\n"
-        yield from table(part, labellers)
+        yield from table([vote for vote in votes if vote["set"] in sets], labellers)
     both = [vote for vote in votes if vote["small_judge"]]
     yield f"\nThe {len(both)} replies that a judge of 1.5B was asked about, with the prompt of grammar 1.1:\n"
     yield from table(both, {**labellers, "judge of 1.5B": lambda vote: vote["small_judge"]})
     yield ""
     yield from costs(votes)
-
-
-def _set_of(vote: Row) -> str:
-    return vote["set"]
 
 
 def costs(votes: Sequence[Row]) -> Iterator[str]:

@@ -300,7 +300,7 @@ def _state_of(file: Path) -> _FileState:
     try:
         status = file.stat()
     except OSError as error:
-        raise OverbenchError(f"{file} can't be read: {error}. Mend that or take the file away.") from error
+        raise OverbenchError(f"{file} can't be read: {error}. Correct that or take the file away.") from error
     return file, status.st_size, status.st_mtime_ns
 
 
@@ -340,7 +340,7 @@ def _lines(file: Path, problems: Counter[str]) -> Iterator[tuple[str, dict[str, 
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise OverbenchError(f"{file} can't be read: {error}. Mend that or take the file away.") from error
+        raise OverbenchError(f"{file} can't be read: {error}. Correct that or take the file away.") from error
     for line in filter(bytes.strip, data.removeprefix(b"\xef\xbb\xbf").split(b"\n")):
         try:
             row = json.loads(line)
