@@ -165,16 +165,16 @@ def main() -> None:
     try:
         app()
     except OverbenchError as error:
-        _end(str(error))
+        _end(str(error), error.exit_code)
     except ModuleNotFoundError as error:
         if error.name is None or (extra := _extra_with(error.name.partition(".")[0])) is None:
             raise
         _end(f"This needs {error.name}, which is not installed: pip install 'overbench[{extra}]'.")
 
 
-def _end(message: str) -> NoReturn:
+def _end(message: str, exit_code: int = 1) -> NoReturn:
     typer.secho(f"Error: {message}", fg="red", err=True)
-    raise SystemExit(1) from None
+    raise SystemExit(exit_code) from None
 
 
 def _extra_with(module: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import filter_registry, register_filter
 
-from overbench_tasks.labellers.labeller import Labeller, LabellerKind
+from overbench_tasks.labellers.labeller import Labeller, LabellerKind, with_answer_key
 from overbench_tasks.labellers.registry import filter_kinds
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import LabelReplies, Pair, Verdict
@@ -49,6 +49,12 @@ class LabelFilter(Filter):
         verdicts = _json_verdicts(resps, docs, self._label, self.kind.detects_evasion)
         if summary := self._labeller.summary():
             _eval_logger.info(summary)
+        if (waiting := self._labeller.waits_for()) is not None:
+            _eval_logger.warning(
+                "Replies stay unscored until their labels come. %s Instead of running the task again, label "
+                "its --log_samples files: overbench rescore, with the same labeller and settings.",
+                waiting,
+            )
         return verdicts
 
     def _label(self, pairs: Sequence[Pair]) -> list[Verdict]:
@@ -88,7 +94,9 @@ def _json_verdicts(
     """
     replies = [list(document) for document in resps]
     pairs: list[Pair] = [
-        (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
+        (with_answer_key(doc["prompt"], doc), reply)
+        for document, doc in zip(replies, docs, strict=True)
+        for reply in document
     ]
     known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
     read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
@@ -102,8 +110,10 @@ def _json_verdicts(
 def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
     """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
     the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
-    said = reply.told() if isinstance(reply, ModelReply) else {"finish_reason": None}
-    return json.dumps({**verdict.as_json(), "evasion_measured": evasion_measured, **said}, ensure_ascii=False)
+    ending = reply.ending() if isinstance(reply, ModelReply) else {"finish_reason": None}
+    return json.dumps(
+        {**verdict.as_json(), "evasion_measured": evasion_measured, **ending}, ensure_ascii=False
+    )
 
 
 def verdict_from_json(text: str) -> Verdict:

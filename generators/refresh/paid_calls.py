@@ -24,9 +24,9 @@ from overbench_tasks.chat.endpoint import is_local
 from overbench_tasks.providers.model_types import API_TYPES
 from overbench_tasks.text import number_of
 
-JUDGE_TOKENS: Final = (510, 16)
-"""Tokens that a judge reads and writes for one label, measured with its default prompt (README of the
-tasks)."""
+JUDGE_TOKENS: Final = (605, 16)
+"""Tokens that a judge reads and writes for one label: 510 and 16 as measured with the judge's prompt 1.1
+(README of the tasks), and 95 for what prompt 2.0 adds, at four characters a token."""
 CHARS_OF_A_TOKEN: Final = 4
 """For estimates."""
 TEMPLATE_TOKENS: Final = 20

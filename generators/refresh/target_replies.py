@@ -49,7 +49,7 @@ def ask_and_label(run: Run, prompts: Sequence[RunPrompt], title: str) -> dict[st
     _ask(run, prompts, title)
     _label(run, prompts)
     labels = run.store.labels(run.reply_key)
-    check_labelled(sum(prompt.id not in labels for prompt in prompts), len(prompts))
+    check_labelled(sum(prompt.id not in labels for prompt in prompts), len(prompts), run.labeller)
     return labels
 
 

@@ -61,13 +61,13 @@ class ReplyFile:
             prompts: by prompt id; the file has a reply to each.
 
         Raises:
-            OverbenchError: the labeller gave no verdict on some.
+            OverbenchError: the labeller gave no verdict on some, or none yet.
         """
         replies = self.replies(target)
         by_provider = {key: verdict for key in prompts if (verdict := replies[key].provider_verdict)}
         pairs = {key: (prompts[key], replies[key].text) for key in prompts if key not in by_provider}
         verdicts = by_provider | labeller_verdicts(pairs, labeller)
-        check_labelled(len(prompts) - len(verdicts), len(prompts))
+        check_labelled(len(prompts) - len(verdicts), len(prompts), labeller)
         return {key: verdicts[key] for key in prompts}
 
     def add(self, target: AnswersPrompts, replies: Mapping[str, str]) -> None:

@@ -10,15 +10,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.labellers.labeller import NO_VERDICT_YET, Labeller
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import Verdict
 
 REQUEST_FAILED: Final = "request_failed"
 """The reason of a verdict on a request to the target that failed for good."""
-
-LABELLER_FAILURES: Final = frozenset({"judge_error", "judge_unparseable"})
-"""The reasons of verdicts by which a labeller says that it has none. All its others are final."""
 
 
 def provider_verdicts(replies: Mapping[str, str]) -> dict[str, Verdict]:
@@ -43,16 +40,18 @@ def failed_requests(replies: Mapping[str, str]) -> dict[str, ModelReply]:
 def labeller_verdicts(pairs: Mapping[str, tuple[str, str]], labeller: Labeller) -> dict[str, Verdict]:
     """The labeller's verdicts on (prompt, reply) pairs, by their keys, without its failures."""
     verdicts = zip(pairs, labeller.label(list(pairs.values())), strict=True)
-    return {key: verdict for key, verdict in verdicts if verdict.reason not in LABELLER_FAILURES}
+    return {key: verdict for key, verdict in verdicts if verdict.reason not in NO_VERDICT_YET}
 
 
-def check_labelled(missing: int, replies: int) -> None:
+def check_labelled(missing: int, replies: int, labeller: Labeller) -> None:
     """Check that no reply is without a verdict.
 
     Raises:
-        OverbenchError: ``missing`` of ``replies`` are.
+        OverbenchError: ``missing`` of ``replies`` are; of another exit code where the labeller waits for its
+            verdicts.
     """
     if missing:
+        labeller.check_complete()
         raise OverbenchError(
             f"The labeller gave no verdict on {missing:,} of {replies:,} replies. The replies are kept: "
             "start the same command again to label the rest."

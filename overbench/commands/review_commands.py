@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -16,7 +17,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.labellers.registry import NAMES, by_name
 from overbench_tasks.outcomes.logs import left_out, reply_files
-from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, label_rows, read_replies
 from overbench_tasks.records import Label
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
@@ -80,6 +81,7 @@ def rescore(
     """
     settings, columns = _settings(labeller_args), ReplyColumns(reply, prompt)
     requests = unanswered = 0
+    waiting: OverbenchError | None = None
     for file in _reply_files(files, columns):
         with _bar(file) as progress:
             try:
@@ -98,6 +100,7 @@ def rescore(
                 typer.echo("Stopped. Run the same command again to continue.", err=True)
                 raise typer.Exit(130) from None
         typer.echo(f"{file} -> {done.file}")
+        waiting = done.waiting or waiting
         for name, tally in sorted(done.report.items()):
             for line in ([f"  filter {name}"] if name else []) + tally.lines(done.labeller):
                 typer.echo(line)
@@ -107,6 +110,8 @@ def rescore(
             f"The judge answered none of {number_of(requests, 'request')}; the warning above says why. Mend "
             "that, then run the same command again: it repeats the requests."
         )
+    if waiting is not None:
+        raise waiting
 
 
 def _reply_files(patterns: list[str], columns: ReplyColumns = SAMPLES) -> list[Path]:
@@ -275,7 +280,8 @@ def agreement(
         runs = _reply_files([*(run or ()), *map(str, more_runs)]) if run else []
         errors = label_quality.nearest_errors(chosen.name)
         if labels:
-            errors = _reply_agreement(labels, gold, chosen, ReplyColumns(reply, prompt), limit, disagreements)
+            columns = ReplyColumns(reply, prompt)
+            errors = _reply_agreement(labels, gold, chosen, columns, limit, disagreements, runs)
         if errors is None:
             raise typer.BadParameter(
                 f"the package has no labelled set that shows the errors of {chosen.name}. Label some replies "
@@ -304,8 +310,13 @@ def _reply_agreement(
     columns: ReplyColumns,
     limit: int,
     disagreements: Path | None,
+    runs: list[Path],
 ) -> LabelErrors:
     """A labeller of replies against people's labels.
+
+    Args:
+        runs: sample logs whose rates are corrected later. A labeller that is asked by batch files is asked
+            about them as well before this stops, so that one batch does.
 
     Returns:
         the labeller's errors, to correct the rates of runs.
@@ -314,6 +325,10 @@ def _reply_agreement(
 
     people: annotators.Annotations[Label] = annotators.read_annotations(labels, gold, agreement.gold_label)
     confusion = agreement.confusion_of(people, labeller.label, columns)
+    if labeller.waits_for() is not None:
+        for sample_log in runs:
+            deque(label_rows(read_replies(sample_log), labeller.label), maxlen=0)
+    labeller.check_complete()
     if disagreements is not None:
         rows = agreement.disagreement_rows(confusion.disagreements)
         agreement.write_disagreements(disagreements, agreement.HEADER, rows)

@@ -1,6 +1,6 @@
-"""All labellers by name. To add one: its file beside this one, and its entry here.
+"""All labellers by name. To add a labeller, add its file to this package and its entry here.
 
-A labeller's module is imported when it is asked for, so that the rules need no HTTP client and no model.
+A labeller's module is imported when the labeller is used, so that the rules need no HTTP client and no model.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NAMES: Final = (*LABELLERS, *BASELINES)
 
 
 def kind_of(name: str) -> LabellerKind:
-    """What there is to know of the labeller called ``name``.
+    """The description of the labeller called ``name``.
 
     Raises:
-        OverbenchError: there is none.
+        OverbenchError: no labeller has that name.
     """
     module = {**LABELLERS, **BASELINES}.get(name)
     if module is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from overbench_tasks.labellers.labeller import JUDGE_ERROR, JUDGE_PENDING
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side, side_of
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
@@ -25,7 +26,7 @@ MEASURES: Final = ("answered", "held", "flagged")
 LONGEST_QUOTE: Final = 600
 """Characters of a refused reply that are kept for people to read."""
 
-RETRYABLE_REASONS: Final = ("request_failed", "judge_error", "classifier_error")
+RETRYABLE_REASONS: Final = ("request_failed", JUDGE_ERROR, JUDGE_PENDING, "classifier_error")
 """Reasons why a reply is unscored that another attempt may mend."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import with_answer_key
 from overbench_tasks.outcomes.outcome import MEASURES
 from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
 from overbench_tasks.providers.model_reply import from_backend
@@ -42,7 +43,7 @@ class ReplyRow:
 
     Attributes:
         id: the prompt's id in a sample log, else the row's own ``id``; "" where there is none.
-        prompt: None where it is not known.
+        prompt: None where it is not known. It carries its answer key where the row has one.
         replies: at least one; more than one where the run had repeats.
         logged: the verdicts that the file holds, one per reply; None where it holds none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
@@ -80,7 +81,7 @@ def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> Repl
     if columns.reply is None:
         return _sample(raw, where)
     reply = _text(raw, columns.reply, where)
-    prompt = None if columns.prompt is None else _text(raw, columns.prompt, where)
+    prompt = None if columns.prompt is None else with_answer_key(_text(raw, columns.prompt, where), raw)
     return ReplyRow(str(raw.get("id") or ""), prompt, (reply,))
 
 
@@ -115,7 +116,7 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
         ) from None
     return ReplyRow(
         id=str(raw["doc"].get("id", "")),
-        prompt=prompt,
+        prompt=with_answer_key(prompt, raw["doc"]),
         replies=tuple(replies),
         logged=verdicts,
         filter=str(raw["filter"]),

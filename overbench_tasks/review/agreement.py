@@ -22,7 +22,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.metrics import UNDEFINED, Estimate, wilson_interval
 from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
-from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
+from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_batch, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
 from overbench_tasks.review.annotate import UNSAFE
 from overbench_tasks.review.annotators import (
@@ -125,7 +125,7 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
         )
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
     disagreements = []
-    labelled = label_rows((row for row, _, _ in rows), label)
+    labelled = zip((row for row, _, _ in rows), label_batch([row for row, _, _ in rows], label), strict=True)
     for (row, (verdict,)), (_, human, stratum) in zip(labelled, rows, strict=True):
         counts[stratum][LABELS.index(human), LABELS.index(verdict.label)] += 1
         if verdict.label != human:

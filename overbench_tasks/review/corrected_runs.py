@@ -39,6 +39,9 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
         errors: of ``labeller``.
         runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
             version of it. Of several, first all of them as one run, then each.
+
+    Raises:
+        OverbenchError: labels are pending.
     """
     if not runs:
         return
@@ -47,6 +50,7 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
     for run in runs:
         for outcome in sample_outcomes(run, new_labels):
             by_side[outcome.side].setdefault(str(run), []).append(outcome)
+    labeller.check_complete()
     for side, rates in SIDES.items():
         outcomes_by_run = by_side[side]
         if len(outcomes_by_run) > 1:

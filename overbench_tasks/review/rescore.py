@@ -39,11 +39,19 @@ ON_SIDE: Final[Mapping[PromptSide, str]] = {
 
 @dataclass(frozen=True)
 class Rescored:
-    """Where the rows went, who labelled them, and what came out."""
+    """What a rescore wrote.
+
+    Attributes:
+        file: where the rows went.
+        labeller: who labelled them.
+        report: the labels before and after.
+        waiting: what pending labels wait for. The same call later fills them in.
+    """
 
     file: Path
     labeller: str
     report: Tallies
+    waiting: OverbenchError | None = None
 
 
 def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[list[bytes], Tallies]:
@@ -140,7 +148,7 @@ def rescore_file(
             out.flush()
             os.fsync(out.fileno())
     part.replace(done)
-    return Rescored(done, form.labeller, report)
+    return Rescored(done, form.labeller, report, labeller.waits_for())
 
 
 def _verified(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from overbench_tasks.display import Cell, figure, table_of, terminal_lines
+from overbench_tasks.labellers.labeller import JUDGE_ERROR
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.outcomes.reply_rows import ReplyRow
 from overbench_tasks.records import Label, Verdict
@@ -90,7 +91,7 @@ class Tally:
     def add(self, row: ReplyRow, new: Sequence[Verdict]) -> None:
         self.after[labels_of(new)] += 1
         self.asked += sum(verdict.by.startswith("judge:") for verdict in new)
-        self.unanswered += sum(verdict.reason == "judge_error" for verdict in new)
+        self.unanswered += sum(verdict.reason == JUDGE_ERROR for verdict in new)
         for when, verdicts in (("before", row.logged or ()), ("after", new)):
             if any(verdict.by.startswith("judge:") for verdict in verdicts):
                 self.judged.add(when)

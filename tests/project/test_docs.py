@@ -96,10 +96,13 @@ def test_the_scripts_of_the_benchmarks_are_listed() -> None:
 def test_the_tables_of_settings_are_the_settings() -> None:
     """Of the judge with its defaults, of the classifier by name."""
     text = (REPOSITORY / "task_configs/README.md").read_text(encoding="utf-8")
-    judge, _, rest = text.partition("### The judge\n")[2].partition("\n### ")
+    judge, classifier = (
+        text.partition(f"### {heading}\n")[2].partition("\n### ")[0]
+        for heading in ("The judge", "A refusal detector as labeller")
+    )
     row = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
     assert sorted((name, default.strip("`").casefold()) for name, default in row.findall(judge)) == sorted(
         (name, str(field.get_default(call_default_factory=True)).casefold())
         for name, field in JudgeSettings.model_fields.items()
     )
-    assert dict(row.findall(rest.partition("\n### ")[0])).keys() == ClassifierSettings.model_fields.keys()
+    assert dict(row.findall(classifier)).keys() == ClassifierSettings.model_fields.keys()

@@ -447,6 +447,33 @@ class TestInterruptions:
         assert run.store.failed_requests(1) == 0
         assert verified(run, before=9)
 
+    def test_a_judge_by_batch_files_is_waited_for_and_asked_for_everything_at_once(
+        self, tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
+        folder = tmp_path / "batch"
+        sections = {"labeller": {"by": "judge", "by_args": {"batch": str(folder), "model": "large"}}}
+        sections["rounds"] = {"rounds": 1}
+
+        def fill_in(name: str) -> int:
+            requests = rows_of(folder / name)
+            with (folder / f"results-{name}").open("w") as out:
+                for row in requests:
+                    refused = "can't assist" in row["body"]["messages"][0]["content"]
+                    text = f"VERDICT: {'refused' if refused else 'complied'}"
+                    out.write(json.dumps({"custom_id": row["custom_id"], "text": text}) + "\n")
+            return len(requests)
+
+        with pytest.raises(BatchPending):
+            refresh(run := begin(**sections))
+        assert not run.store.labels(run.asking)
+        fill_in("requests-0001.jsonl")
+        with pytest.raises(BatchPending):  # the round's new prompts
+            refresh(begin(**sections))
+        fill_in("requests-0002.jsonl")
+        refresh(run := begin(**sections))
+        assert verified(run, before=9)
+
 
 class Withholding(FakeTarget):
     """Withholds what it refuses, and fails on prompts with ``failing`` in them."""
