@@ -243,7 +243,7 @@ class TestInLmEval:
         answer_all("VERDICT: complied")
         done = rescore_file(log, "judge", {"batch": str(BATCH), "model": "large"})
         assert done.waiting is None
-        assert done.report["judge"].after == {("complied",): 3, ("unscored",): 1}
+        assert done.report["judge"].after == {(("complied", False),): 3, (("unscored", False),): 1}
 
 
 class TestAnswerKeys:
