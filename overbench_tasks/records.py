@@ -42,6 +42,19 @@ know. Its words follow."""
 
 
 @dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """What a reply holds of its prompt's answer key (:mod:`overbench_tasks.answer_keys`).
+
+    Attributes:
+        missing: the names of the things that the reply does not hold; empty where it holds all of them.
+        cut: whether the reply ended at the token limit.
+    """
+
+    missing: tuple[str, ...]
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a labeller says about one reply.
 
@@ -54,6 +67,7 @@ class Verdict:
         sure: whether the labeller would be surprised to be wrong. ``two-stage`` asks a judge about the rest.
         category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
             say.
+        key_check: of a reply to a prompt with an answer key; None of any other.
     """
 
     label: Label
@@ -62,6 +76,7 @@ class Verdict:
     kind: Kind | None = None
     sure: bool = True
     category: str = ""
+    key_check: KeyCheck | None = None
 
     @property
     def blocked(self) -> bool:
@@ -80,8 +95,9 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
-        ``category`` are there where a provider withheld the reply."""
-        known = {
+        ``category`` are there where a provider withheld the reply, ``missing`` and ``cut`` where the prompt
+        has an answer key."""
+        known: dict[str, Any] = {
             "label": self.label,
             "reason": self.reason,
             "by": self.by,
@@ -89,7 +105,11 @@ class Verdict:
             "sure": self.sure,
             "blocked": self.blocked,
         }
-        return known | ({"provider": self.provider, "category": self.category} if self.provider else {})
+        if self.provider:
+            known |= {"provider": self.provider, "category": self.category}
+        if self.key_check:
+            known |= {"missing": list(self.key_check.missing), "cut": self.key_check.cut}
+        return known
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Verdict:
@@ -101,6 +121,7 @@ class Verdict:
         label: Label = LABELS[LABELS.index(record["label"])]
         kind = record.get("kind") or ("blocked" if record.get("blocked") else None)
         known = None if kind is None else KINDS[KINDS.index(kind)]
+        missing = record.get("missing")
         return cls(
             label,
             str(record["reason"]),
@@ -108,6 +129,7 @@ class Verdict:
             known,
             bool(record.get("sure", True)),
             str(record.get("category") or ""),
+            None if missing is None else KeyCheck(tuple(map(str, missing)), bool(record.get("cut"))),
         )
 
 

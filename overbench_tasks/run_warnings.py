@@ -139,6 +139,24 @@ def first_rows(lm: Any, task: str, limit: int, asked: int, categories: int) -> N
     )
 
 
+def little_room_for_keys(lm: Any, task: str, max_tokens: int, needed: int) -> None:
+    """Say that replies to prompts with answer keys have few tokens.
+
+    Args:
+        task: whose prompts they are.
+        max_tokens: how many new tokens a reply may have.
+        needed: how many a full answer may need.
+    """
+    _say(
+        f"keys {task}",
+        lm,
+        f"prompts of {task} have answer keys, and a reply may have only {max_tokens} new tokens."
+        f"\nA full answer may need {needed}; replies that are cut off count in cut_rate alone."
+        "\n--tasks overbench_answers has room and shows answered_rate, or "
+        f"--gen_kwargs max_gen_toks={needed}.",
+    )
+
+
 def _say(what: str, lm: Any, text: str) -> None:
     """Once per model, on one rank."""
     name = str(getattr(lm, "tokenizer_name", "") or getattr(lm, "model", "") or type(lm).__name__)

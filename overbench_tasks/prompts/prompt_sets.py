@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from overbench_tasks.answer_keys.answer_key import read_answer_key
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.category_mapping import mapped_category, slug
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
@@ -39,9 +40,10 @@ logger = logging.getLogger(__name__)
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
-MORE_COLUMNS: Final = ("pair_id", "field", "subset", "round")
-"""Of rows, where a file has them; ``subset`` says what the file is a part of, as of ``overbench subset``, and
-``round`` that a refresh made the prompt (:mod:`overbench_tasks.prompts.whose_features`)."""
+MORE_COLUMNS: Final = ("pair_id", "field", "language", "subset", "round", "answer_key")
+"""Of rows, where a file has them; ``subset`` says what the file is a part of, as of ``overbench subset``,
+``round`` that a refresh made the prompt (:mod:`overbench_tasks.prompts.whose_features`), and ``answer_key``
+what an answer must hold (:mod:`overbench_tasks.answer_keys`)."""
 
 COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
 """What is read of a file of prompts."""
@@ -93,6 +95,26 @@ def load_prompts(
     file = prompt_file(overbench_set, overbench_source, overbench_target, metadata)
     rows = of_label("safe", _prompts_of(file, "safe"), file.name)
     return as_dataset(rows, metadata, **told_of(file))
+
+
+def load_keyed_prompts(
+    *, overbench_source: str | None = None, **arguments: Any
+) -> dict[str, datasets.Dataset]:
+    """As :func:`load_prompts`, of prompts of which some have an answer key.
+
+    Raises:
+        OverbenchError: no source, no prompt with a key, or as :func:`load_prompts`.
+    """
+    advice = (
+        'Name a prompt file with a column answer_key: --metadata \'{"overbench_source": "PATH"}\' '
+        "(task_configs/README.md, Answer keys)."
+    )
+    if overbench_source is None:
+        raise OverbenchError(f"Expected a source of prompts with answer keys, got none. {advice}")
+    found = load_prompts(overbench_source=overbench_source, **arguments)
+    if "answer_key" not in found["test"].column_names:
+        raise OverbenchError(f"Expected prompts with answer keys in {overbench_source}, found none. {advice}")
+    return found
 
 
 def told_of(*files: Path) -> dict[str, str | list[str]]:
@@ -153,8 +175,8 @@ def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[R
 def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) -> dict[str, datasets.Dataset]:
     """What lm-eval's ``custom_dataset`` wants of the rows of :func:`checked_rows`, which it takes one by one.
 
-    ``told`` and a hash of the prompts, their labels and categories become the dataset's description, as
-    JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
+    ``told`` and a hash of the prompts, their labels, categories and answer keys become the dataset's
+    description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
 
     Args:
         metadata: everything else lm-eval passes; see :func:`_as_asked`.
@@ -243,10 +265,13 @@ def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.Re
 
 
 def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
-    """The rows, and on the way their prompts, labels and categories for a hash, as one JSON list of lists."""
+    """The rows, and on the way their prompts, labels, categories and answer keys for a hash, as one JSON list
+    of lists."""
     before = b"["
     for row in rows:
-        sha256.update(before + json.dumps([row["prompt"], row["prompt_label"], row["category"]]).encode())
+        key = [row["answer_key"]] if "answer_key" in row else []
+        row_json = json.dumps([row["prompt"], row["prompt_label"], row["category"], *key])
+        sha256.update(before + row_json.encode())
         before = b", "
         yield row
     sha256.update(b"[]" if before == b"[" else b"]")
@@ -333,11 +358,13 @@ def checked_rows(
         ``prompt_label`` (a :data:`~overbench_tasks.records.PromptLabel`), ``category`` (as the row has it;
         one of our five as its slug), ``overbench_category`` (the
         :data:`~overbench_tasks.records.Category` it stands for, or None), ``features`` (list of str),
-        ``source`` (``name:row``), and those of :data:`MORE_COLUMNS` that the row has, as text. Without an
+        ``source`` (``name:row``), and those of :data:`MORE_COLUMNS` that the row has, as text (``answer_key``
+        as JSON in one form). Without an
         id, later copies of a prompt are dropped with one warning.
 
     Raises:
-        OverbenchError: no prompt column; an empty or overlong prompt; a duplicate id; an unknown label.
+        OverbenchError: no prompt column; an empty or overlong prompt; a duplicate id; an unknown label; an
+            ``answer_key`` that is none, or that of an unsafe prompt.
     """
     used: dict[str, int] = {}
     copies = 0
@@ -363,7 +390,7 @@ def checked_rows(
             label = told_label(raw, where)
             if label is None and raw["label"] not in LABELS:
                 odd_labels.add(str(raw["label"]))
-        yield {
+        row: Row = {
             "id": identity,
             "prompt": prompt,
             "prompt_label": label or default,
@@ -373,6 +400,9 @@ def checked_rows(
             "source": f"{name}:{number}",
             **{column: str(raw[column]) for column in MORE_COLUMNS if raw.get(column) not in (None, "")},
         }
+        if "answer_key" in row:
+            row["answer_key"] = _answer_key(raw["answer_key"], label or default, where)
+        yield row
     if copies:
         dropped = number_of(copies, "repeated prompt")
         logger.warning("%s: dropped %s, kept %d.", name, dropped, len(used))
@@ -405,6 +435,15 @@ def _prompt(raw: Row, where: str) -> str:
             f"{MAX_PROMPT_CHARS:,}. Check that 'prompt' is the right column, or shorten or remove the row."
         )
     return prompt
+
+
+def _answer_key(value: object, prompt_label: PromptLabel, where: str) -> str:
+    """The key as JSON, in one form."""
+    if prompt_label == "unsafe":
+        raise OverbenchError(
+            f"{where}: an unsafe prompt has an answer_key, and should be declined. Remove one of the two."
+        )
+    return read_answer_key(value, where).as_json()
 
 
 def _category(value: object) -> tuple[str | None, str | None]:
