@@ -71,7 +71,7 @@ _SPELLED: Final = {
     **{"half": 0.5, "hundred": 100.0, "a hundred": 100.0},
 }
 _ARTICLES: Final = {"a": 1.0, "an": 1.0, "half a": 0.5, "half an": 0.5}
-_TIMES: Final = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+_TIMES: Final = {"k": 1e3, "m": 1e6, "bn": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _FRACTIONS: Final = {"½": 0.5, "¼": 0.25, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3, "⅛": 0.125}
 _BEFORE_UNITS: Final = (
     "full whole more further extra heaped level standard uk us calendar working business consecutive small "
@@ -82,7 +82,8 @@ _ADJECTIVES: Final = frozenset(_BEFORE_UNITS.split())
 
 _SPACE: Final = "[ \\t\\u00a0\\u202f\\u2009]"
 _DIGITS: Final = (
-    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d{1,3}(?:['\u2019\u00a0\u202f\u2009]\d{3})+"
+    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?"
+    r"|\d{1,3}(?:['\u2019\u00a0\u202f\u2009]\d{3})+(?:[.,]\d+)?"
     r"|\d+[.,]\d+|\d+|(?<![\d\w])\.\d+"
 )
 _WORDS: Final = "|".join(sorted([*_SPELLED, *_ARTICLES], key=len, reverse=True))
@@ -90,7 +91,7 @@ _VALUE: Final = (
     rf"(?:(?P<digits{{n}}>{_DIGITS}){_SPACE}?(?P<fraction{{n}}>[{''.join(_FRACTIONS)}]?)"
     rf"|(?P<alone{{n}}>[{''.join(_FRACTIONS)}])|\b(?P<word{{n}}>{_WORDS})\b)"
     rf"(?P<half{{n}}>{_SPACE}and{_SPACE}a{_SPACE}half\b)?"
-    rf"(?P<times{{n}}>{_SPACE}?(?:thousand|million|billion)\b|k\b)?"
+    rf"(?P<times{{n}}>{_SPACE}?(?:thousand|million|billion)\b|k\b|(?(money)(?:m|bn)\b|(?!)))?"
 )
 _RANGE: Final = rf"{_SPACE}*(?:[-‐‑‒–—~]|\b(?:to|or|and|bis|oder|und|à|ou|et|hasta|y|o)\b){_SPACE}*"
 _MONEY: Final = "[$£€]"
@@ -193,7 +194,9 @@ def _readings(match: re.Match[str], end: str) -> list[float]:
     else:
         return []
     more = _FRACTIONS.get(match[f"fraction{end}"] or "", 0.0) + (0.5 if match[f"half{end}"] else 0.0)
-    times = _TIMES.get((match[f"times{end}"] or "").strip().lower(), 1.0)
+    times = _TIMES.get(
+        (match[f"times{end}"] or match["times2"] or "").strip().lower(), 1.0
+    )  # of "2-3k" for both
     return [(value + more) * times for value in values]
 
 
