@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from overbench_tasks.metrics.answer_rates import answer_measures
 from overbench_tasks.outcomes.logs import LoggedRun
 from overbench_tasks.outcomes.release_files import Release
 from overbench_tasks.outcomes.reply_rows import label_rows, read_replies
@@ -50,7 +51,8 @@ class Outcome:
         features: the words that attribution found, where a refresh made the prompt.
         named_words: of any other prompt the words that its writer or file names.
         messages: of a conversation, its messages; the last one is the prompt.
-        measures: named shares in [0, 1] beside the labels.
+        measures: named shares in [0, 1] beside the labels:
+            :func:`~overbench_tasks.metrics.answer_rates.answer_measures`.
     """
 
     prompt_id: str
@@ -174,6 +176,7 @@ def log_outcomes(
         outcome.sets.add(set_name)
         outcome.labelled_by.add(labelled_by if label else run.labelled_by)
         outcome.count(verdicts)
+        outcome.measures = answer_measures(verdicts)
         yield outcome
 
 

@@ -36,7 +36,17 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
     "chat": ("errors", "tables", "text"),
     "providers": ("chat", "errors", "records", "refusal", "text"),
     "labellers": ("chat", "errors", "records", "refusal", "text"),
-    "outcomes": ("defences", "errors", "labellers", "prompts", "providers", "records", "tables", "text"),
+    "outcomes": (
+        "defences",
+        "errors",
+        "labellers",
+        "metrics",
+        "prompts",
+        "providers",
+        "records",
+        "tables",
+        "text",
+    ),
     "review": (
         "display",
         "errors",

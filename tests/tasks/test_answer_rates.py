@@ -9,10 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, first_verdicts
+from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.metrics.answer_rates import answer_measures, answer_metrics
+from overbench_tasks.outcomes.logs import read_run
+from overbench_tasks.outcomes.outcome import log_outcomes
 from overbench_tasks.providers.model_reply import ModelReply
 from overbench_tasks.records import KeyCheck, Label, Verdict
 
@@ -68,6 +72,22 @@ def test_gen_kwargs_make_room_for_keys(tmp_path: Path, caplog: pytest.LogCapture
     lm = ScriptedLM(replies(LACKS))
     evaluate(lm, source(tmp_path), "overbench", gen_kwargs="max_gen_toks=768")
     assert "have answer keys" not in caplog.text
+
+
+def test_outcomes_keep_the_shares_also_by_another_labeller(tmp_path: Path) -> None:
+    cut = ModelReply("Boil the egg for", finish_reason="length")
+    tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
+    lm = ScriptedLM(replies(cut))
+    results = evaluate(lm, source(tmp_path), "overbench_answers", evaluation_tracker=tracker)
+    tracker.save_results_aggregated(results=results, samples=results["samples"])
+    tracker.save_results_samples("overbench_answers", results["samples"]["overbench_answers"])
+    (log,) = (tmp_path / "out").rglob("samples_*.jsonl")
+    for label in (None, label_by_rules, lambda pairs: [Verdict("complied", "", "all")] * len(pairs)):
+        outcomes = {one.prompt: one for one in log_outcomes(read_run(log), label)}
+        assert outcomes["Held?"].measures["answered"] == 1
+        assert outcomes["Lacking?"].measures["diluted"] == 1
+        assert outcomes["Cut?"].measures["cut"] == 1
+        assert outcomes["Keyless?"].measures == {}
 
 
 def verdict(label: Label, *missing: str, cut: bool = False) -> Verdict:
