@@ -32,7 +32,7 @@ from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metric
 from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import COUNTED_LENGTH, ModelReply, settled, unknown_block
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
@@ -56,7 +56,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     """The metrics of one safe document.
 
     Args:
-        doc: a row of :func:`~overbench_tasks.prompts.prompt_sets.checked_rows`.
+        doc: a row of :func:`~overbench_tasks.prompts.prompt_rows.checked_rows`.
         results: one element, the JSON verdicts of the prompt's replies.
 
     Returns:
@@ -96,7 +96,7 @@ def process_pair_results(
 
 
 def kept_prompts(task: str) -> dict[str, datasets.Dataset] | None:
-    """A task's prompts out of :data:`~overbench_tasks.prompts.prompt_sets.KEPT_PROMPTS`; None where it does
+    """A task's prompts out of :data:`~overbench_tasks.prompts.task_dataset.KEPT_PROMPTS`; None where it does
     not name the task. They are mapped into memory, so what is not asked is not read."""
     import datasets
 

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING, Any
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import neighbour_rows
-from overbench_tasks.prompts.prompt_sets import (
-    Row,
-    as_dataset,
-    check_keys,
-    of_label,
-    prompt_file,
-    read_prompts,
-    told_of,
-)
+from overbench_tasks.prompts.prompt_rows import Row, read_prompts
+from overbench_tasks.prompts.prompt_sets import check_keys, prompt_file
 from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
+from overbench_tasks.prompts.task_dataset import as_dataset, of_label, told_of
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
@@ -52,7 +46,7 @@ def load_balance(
         metadata: everything else lm-eval passes.
 
     Returns:
-        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`; safe and unsafe prompts in turn as long
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`; safe and unsafe prompts in turn as long
         as there are both, each side in random order, so that a limit takes a random part with as many of
         each, whatever the order of the sets.
 
@@ -97,8 +91,8 @@ def load_pairs(
         metadata: everything else lm-eval passes.
 
     Returns:
-        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`, with ``pair_id``; each safe prompt before
-        its twin, so that an even limit takes whole pairs. Prompts without a pair are left out.
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`, with ``pair_id``; each safe prompt
+        before its twin, so that an even limit takes whole pairs. Prompts without a pair are left out.
 
     Raises:
         OverbenchError: the source can't be used or has no pair; a ``pair_id`` that two safe or two unsafe

@@ -15,8 +15,10 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import HubId, hub_snapshot, parse_hub_id
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS, Neighbour
 from overbench_tasks.prompts.prompt_labels import told_label
-from overbench_tasks.prompts.prompt_sets import Row, as_dataset, check_keys, checked_rows
+from overbench_tasks.prompts.prompt_rows import Row, checked_rows
+from overbench_tasks.prompts.prompt_sets import check_keys
 from overbench_tasks.prompts.refreshed import data_home
+from overbench_tasks.prompts.task_dataset import as_dataset
 from overbench_tasks.records import PROMPT_LABELS
 from overbench_tasks.tables import SUFFIXES, read_table
 from overbench_tasks.text import number_of
@@ -51,7 +53,7 @@ def load_neighbour(
         metadata: everything else lm-eval passes.
 
     Returns:
-        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`; prompts of the task's side alone.
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`; prompts of the task's side alone.
 
     Raises:
         OverbenchError: the set can't be had, is another set or the other side, or has other columns.

@@ -17,7 +17,7 @@ from overbench.campaign.engines.shards import Shard, ShardStore
 from overbench.campaign.finished_cells import ReplyCount, count_replies
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import read_run, sample_logs
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.text import number_of
 
 PACK_SUFFIX: Final = ".json"
