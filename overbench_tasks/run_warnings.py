@@ -166,4 +166,4 @@ def _say(what: str, lm: Any, text: str) -> None:
 
 
 def _names(lm: Any) -> set[str]:
-    return {one.__name__ for one in type(lm).__mro__}
+    return {kind.__name__ for kind in type(lm).__mro__}

@@ -80,9 +80,9 @@ def matching_files(patterns: Sequence[str]) -> list[Path]:
             files[path] = None
             continue
         matches = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207 - which takes hidden ones too
-        if not (found := sorted(match for match in matches if match.is_file())):
+        if not (matching := sorted(match for match in matches if match.is_file())):
             raise OverbenchError(f"Expected files that match {pattern}, found none. Check the pattern.")
-        files |= dict.fromkeys(found)
+        files |= dict.fromkeys(matching)
     return list(files)
 
 
@@ -272,8 +272,8 @@ def _parquet_rows(
         if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
             return list(column.to_pylist())
         # One by one, so that one value that is no UTF-8 does not spoil the rest.
-        found = column.cast(pyarrow.large_binary()).to_pylist()
-        return [None if value is None else value.decode("utf-8", errors) for value in found]
+        encoded = column.cast(pyarrow.large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", errors) for value in encoded]
 
     try:
         file = pyarrow.parquet.ParquetFile(io.BytesIO(stream.read()) if path.suffix == ".gz" else path)

@@ -190,7 +190,8 @@ def _thing(value: object, where: str) -> Thing:
     fields = _fields(value, where, {"thing", "any"}, 'an object such as {"thing": "dose", "any": ["5 mg"]}')
     given = _list(fields.get("any"), f"{where}, 'any'", "alternatives", MOST_ALTERNATIVES)
     alternatives = tuple(
-        _alternative(one, f"{where}, alternative {number}") for number, one in enumerate(given, start=1)
+        _alternative(alternative, f"{where}, alternative {number}")
+        for number, alternative in enumerate(given, 1)
     )
     if len(set(alternatives)) < len(alternatives):
         raise OverbenchError(f"{where}: an alternative stands there twice. Remove one of them.")

@@ -139,12 +139,12 @@ class Quantity:
         units = self.units[1:] if self.units and self.units[0] in _ADJECTIVES else self.units
         (head, *below), *_ = [word.split("/") for word in units] or [[""]]
         if len(wanted) == 1 and "/" not in wanted[0]:
-            if (known := _UNIT.get(wanted[0])) is None:
+            if (wanted_unit := _UNIT.get(wanted[0])) is None:
                 return float(bool(units) and same_word(wanted[0], head, language))
             kind, size = _UNIT.get(head, ("", 0.0))
             # "4 g/day" is an amount of grams; "4 mg/kg" is not one of milligrams.
             amount = all(_UNIT.get(part, ("time", 0))[0] == "time" for part in below)
-            return size / known[1] if kind == known[0] and amount else 0.0
+            return size / wanted_unit[1] if kind == wanted_unit[0] and amount else 0.0
         return float(
             len(units) >= len(wanted)
             and all(_same_unit(ours, theirs, language) for ours, theirs in zip(wanted, units, strict=False))

@@ -15,7 +15,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_rows import Row, prompts_of, read_prompts
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file
-from overbench_tasks.prompts.task_dataset import as_dataset, of_label, told_of
+from overbench_tasks.prompts.task_dataset import as_dataset, of_label, provenance_of
 
 if TYPE_CHECKING:
     import datasets
@@ -60,7 +60,7 @@ def load_prompts(
     check_keys(metadata)
     file = prompt_file(overbench_set, overbench_source, overbench_target, metadata)
     rows = of_label("safe", prompts_of(file, "safe"), file.name)
-    return as_dataset(rows, metadata, **told_of(file))
+    return as_dataset(rows, metadata, **provenance_of(file))
 
 
 def load_keyed_prompts(
@@ -77,10 +77,10 @@ def load_keyed_prompts(
     )
     if overbench_source is None:
         raise OverbenchError(f"Expected a source of prompts with answer keys, got none. {advice}")
-    found = load_prompts(overbench_source=overbench_source, **arguments)
-    if "answer_key" not in found["test"].column_names:
+    prompts = load_prompts(overbench_source=overbench_source, **arguments)
+    if "answer_key" not in prompts["test"].column_names:
         raise OverbenchError(f"Expected prompts with answer keys in {overbench_source}, found none. {advice}")
-    return found
+    return prompts
 
 
 def check_keys(metadata: Mapping[str, Any]) -> None:
@@ -105,8 +105,8 @@ def prompt_file(
         target = overbench_target or target_name(metadata or {})
         return refreshed_file(target, REFRESHED_FILES[overbench_set])
     if overbench_set not in BUNDLED_SETS:
-        known = ", ".join((*BUNDLED_SETS, *REFRESHED_FILES))
-        raise OverbenchError(f"Unknown overbench_set {overbench_set!r}. Expected one of {known}.")
+        names = ", ".join((*BUNDLED_SETS, *REFRESHED_FILES))
+        raise OverbenchError(f"Unknown overbench_set {overbench_set!r}. Expected one of {names}.")
     return BUNDLED / f"{overbench_set}.parquet"
 
 

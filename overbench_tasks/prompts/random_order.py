@@ -22,7 +22,8 @@ def random_order(ids: Iterable[str], seed: int = 0) -> list[str]:
     """The ids in an order that only they and the seed decide, by SHA-256: the same on every machine, whatever
     order they came in, and with an id more or less the others keep their places."""
     return sorted(
-        ids, key=lambda one: hashlib.sha256(f"{seed}:{one}".encode("utf-8", "surrogatepass")).digest()
+        ids,
+        key=lambda identity: hashlib.sha256(f"{seed}:{identity}".encode("utf-8", "surrogatepass")).digest(),
     )
 
 
@@ -67,8 +68,8 @@ def _drawn(units: Sequence[Unit], size: int, seed: int) -> set[str]:
             sides[row["prompt_label"]].append([row])
     drawn: set[str] = set()
     smallest_first = sorted(sides.items(), key=lambda one: (len(one[1]), one[0]))
-    for place, (side, of_side) in enumerate(smallest_first):
-        share = min(len(of_side), size // (len(sides) - place))
+    for done, (side, of_side) in enumerate(smallest_first):
+        share = min(len(of_side), size // (len(sides) - done))
         size -= share
         by_category = sorted(of_side, key=lambda unit: str(unit[0]["category"] or ""))
         start = random.Random(f"{seed} {side}").randrange(len(of_side))  # noqa: S311 - no secret

@@ -31,14 +31,14 @@ KEPT_PROMPTS: Final = "OVERBENCH_KEPT_PROMPTS"
 so that who asks a part of them reads that part alone."""
 
 
-def told_of(*files: Path) -> dict[str, str | list[str]]:
+def provenance_of(*files: Path) -> dict[str, str | list[str]]:
     """What the results say of the files that prompts were read from: their names and, of a bundled release,
     its name, since the version in lm-eval's table is the task's, whichever prompts it asks."""
     names = [file.name for file in files]
     releases = {folder: name for name, folder in BUNDLED_RELEASES.items()}
-    found = {releases[file.parent] for file in files if file.parent in releases}
-    told: dict[str, str | list[str]] = {"overbench_prompts": names[0] if len(names) == 1 else names}
-    return told | ({"overbench_release": found.pop()} if len(found) == 1 else {})
+    release_names = {releases[file.parent] for file in files if file.parent in releases}
+    provenance: dict[str, str | list[str]] = {"overbench_prompts": names[0] if len(names) == 1 else names}
+    return provenance | ({"overbench_release": release_names.pop()} if len(release_names) == 1 else {})
 
 
 def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[Row]:
@@ -77,10 +77,12 @@ def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[R
         )
 
 
-def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) -> dict[str, datasets.Dataset]:
+def as_dataset(
+    rows: Iterable[Row], metadata: Mapping[str, Any], **provenance: Any
+) -> dict[str, datasets.Dataset]:
     """What lm-eval's ``custom_dataset`` wants of the rows of :func:`checked_rows`, which it takes one by one.
 
-    ``told`` and a hash of the prompts, their labels, categories and answer keys become the dataset's
+    ``provenance`` and a hash of the prompts, their labels, categories and answer keys become the dataset's
     description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
 
     Args:
@@ -93,7 +95,7 @@ def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) ->
     import pyarrow
 
     rows, part = _as_asked(rows, metadata)
-    told |= part
+    provenance |= part
     text = datasets.Value("string")
     names = ("id", "prompt", "prompt_label", "category", "overbench_category", "features", "source")
     features = datasets.Features(
@@ -103,19 +105,19 @@ def as_dataset(rows: Iterable[Row], metadata: Mapping[str, Any], **told: Any) ->
     table = pyarrow.Table.from_batches(
         _batches(_hashed(rows, sha256), features.arrow_schema), features.arrow_schema
     )
-    told["overbench_prompts_sha256"] = sha256.hexdigest()
+    provenance["overbench_prompts_sha256"] = sha256.hexdigest()
     if subsets := sorted(table["subset"].unique().drop_null().to_pylist()):
-        told["overbench_subset"] = "; ".join(subsets)
+        provenance["overbench_subset"] = "; ".join(subsets)
         logger.warning(
             "The prompts are a %s. Rates are estimates of those on all of them; overbench subset RELEASE "
             "--estimate OUT gives their intervals.",
-            told["overbench_subset"],
+            provenance["overbench_subset"],
         )
-    about = datasets.DatasetInfo(description=json.dumps(told), features=features)
+    about = datasets.DatasetInfo(description=json.dumps(provenance), features=features)
     # Without a fingerprint the whole table would be pickled to make one.
-    found = datasets.Dataset(table, about, fingerprint=uuid4().hex[:16])
+    dataset = datasets.Dataset(table, about, fingerprint=uuid4().hex[:16])
     unused = [name for name in MORE_COLUMNS if table[name].null_count == len(table)]
-    return {"test": found.remove_columns(unused)}
+    return {"test": dataset.remove_columns(unused)}
 
 
 def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterable[Row], dict[str, Any]]:
@@ -151,10 +153,10 @@ def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterabl
     if size is None and width is None:
         return rows, {}
     rows = list(rows)
-    told: dict[str, Any] = {"overbench_asked_of": dict(Counter(row["prompt_label"] for row in rows))}
+    provenance: dict[str, Any] = {"overbench_asked_of": dict(Counter(row["prompt_label"] for row in rows))}
     if size is not None:
-        told |= {"overbench_sample": size, "overbench_sample_seed": seed}
-    return in_random_order(rows, size, seed), told
+        provenance |= {"overbench_sample": size, "overbench_sample_seed": seed}
+    return in_random_order(rows, size, seed), provenance
 
 
 def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
@@ -164,7 +166,8 @@ def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.Re
     pool = pyarrow.system_memory_pool()  # Arrow's own keeps twice what such small pieces need
     while some := list(islice(rows, 1000)):
         arrays = [
-            pyarrow.array([row.get(one.name) for row in some], one.type, memory_pool=pool) for one in schema
+            pyarrow.array([row.get(column.name) for row in some], column.type, memory_pool=pool)
+            for column in schema
         ]
         yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
