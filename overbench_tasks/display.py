@@ -1,4 +1,4 @@
-"""A table, whoever reads it: lines for a terminal, Markdown; a page has a template of its own for it.
+"""Tables as lines for a terminal and as Markdown. Pages have a template of their own for tables.
 
 What stands in a cell may be strangers' text. Each form disarms it in its own way when it is written out.
 """
@@ -168,7 +168,7 @@ def markdown_lines(
     Args:
         disarm: what becomes of the texts of headers and cells; by default marks still count.
         most_rows: so many of the rows at most.
-        aligned: columns stand below one another, for who reads it in a terminal.
+        aligned: pad the cells, so that the columns line up in a terminal.
     """
     texts = [[disarm(column) for column in table.columns]]
     texts += [[disarm(_with_detail(cell)) for cell in row] for row in table.rows[:most_rows]]

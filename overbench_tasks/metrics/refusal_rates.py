@@ -28,7 +28,7 @@ from overbench_tasks.metrics.estimates import Rate
 from overbench_tasks.records import CATEGORIES, Category, Verdict
 
 Value = float | None
-"""What one document contributes to one metric."""
+"""The value of one document for one metric."""
 
 T = TypeVar("T")
 
@@ -46,8 +46,7 @@ def document_metrics(
     Args:
         verdicts: one per reply to the prompt; at least one.
         category: the prompt's category, or None where its source names none.
-        evasion_measured: whether whoever labelled can tell an evasive reply; rules and classifiers can't,
-            and ``evasion_rate`` is None.
+        evasion_measured: whether the labeller detects evasive replies. If not, ``evasion_rate`` is None.
 
     Returns:
         metric name -> number in [0, 1] or None. ``osr`` comes before ``osr_stderr``, see

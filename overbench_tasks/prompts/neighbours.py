@@ -66,7 +66,7 @@ def load_neighbour(
 def neighbour_rows(
     task: str, source: str | None = None, revision: str | None = None
 ) -> tuple[list[Row], dict[str, Any]]:
-    """The prompts of a neighbour, and what is told of them in the results.
+    """The prompts of a neighbour, and what the results say of them.
 
     See :func:`load_neighbour`.
     """
@@ -90,7 +90,7 @@ def neighbour_rows(
 
 
 def _file(neighbour: Neighbour, source: str | None, revision: str | None) -> Path | None:
-    """The file to read, if it is one."""
+    """The file to read; None where the source is no file."""
     if source is not None:
         path = Path(source).expanduser()
         named = path.is_file() or path.is_dir() or path.name.removesuffix(".gz").endswith(SUFFIXES)
@@ -149,7 +149,7 @@ def _from_hub(task: str, neighbour: Neighbour, hub_id: HubId) -> tuple[str, str,
 
 
 def _the_one(wanted: str | None, names: list[str], what: str, where: str) -> str:
-    """The name that is wanted, or the only one."""
+    """The wanted name, or the only name there is."""
     if wanted in names or len(names) == 1:
         return wanted if wanted in names else names[0]
     raise OverbenchError(

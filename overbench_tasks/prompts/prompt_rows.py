@@ -26,8 +26,8 @@ MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
 MORE_COLUMNS: Final = ("pair_id", "field", "language", "subset", "round", "answer_key")
-"""Of rows, where a file has them; ``subset`` says what the file is a part of, as of ``overbench subset``,
-``round`` that a refresh made the prompt (:mod:`overbench_tasks.prompts.whose_features`), and ``answer_key``
+"""Optional columns. ``subset`` names the set that the file is a part of (``overbench subset``), ``round`` the
+round of a refresh that made the prompt (:mod:`overbench_tasks.prompts.whose_features`), and ``answer_key``
 what an answer must hold (:mod:`overbench_tasks.answer_keys`)."""
 
 COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
@@ -56,7 +56,7 @@ def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:
     Args:
         path: a ``.jsonl``, ``.csv`` or ``.parquet`` file in UTF-8, also with ``.gz``, with a ``prompt``
             column and, optionally, those of :func:`checked_rows` and any other columns, which are not read.
-        default: what prompts are of which the file doesn't say it.
+        default: the label of prompts for which the file gives none.
 
     Returns:
         see :func:`checked_rows`; ``source`` is ``file name:row``, rows counted from 1.
@@ -80,7 +80,7 @@ def prompts_of(path: Path, default: PromptLabel) -> Iterator[Row]:
 def checked_rows(
     records: Iterable[tuple[str, Row]], name: str, default: PromptLabel = "safe"
 ) -> Iterator[Row]:
-    """The prompts of any table, one by one; of those before nothing is held but their ids.
+    """The prompts of any table, one at a time. Only the ids of earlier prompts are held in memory.
 
     Args:
         records: (where it stands, for messages; row by column). Beside ``prompt`` a row may have

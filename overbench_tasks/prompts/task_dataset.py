@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT_PROMPTS: Final = "OVERBENCH_KEPT_PROMPTS"
-"""In the environment, as JSON: task -> where ``Dataset.save_to_disk`` put its prompts as the task reads them,
-so that who asks a part of them reads that part alone."""
+"""In the environment, as JSON: task -> the folder into which ``Dataset.save_to_disk`` put its prompts. A
+process that asks a part of a task's prompts then reads only that part."""
 
 
 def provenance_of(*files: Path) -> dict[str, str | list[str]]:
-    """What the results say of the files that prompts were read from: their names and, of a bundled release,
-    its name, since the version in lm-eval's table is the task's, whichever prompts it asks."""
+    """What the results say about the files with the prompts: their names, and the name of a bundled release.
+    lm-eval's table shows the version of the task only, whatever prompts it asks."""
     names = [file.name for file in files]
     releases = {folder: name for name, folder in BUNDLED_RELEASES.items()}
     release_names = {releases[file.parent] for file in files if file.parent in releases}
@@ -42,10 +42,10 @@ def provenance_of(*files: Path) -> dict[str, str | list[str]]:
 
 
 def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[Row]:
-    """The rows that are ``wanted``; the others have no place in a rate over these, and that is said.
+    """The rows with the wanted label. The other rows are left out with a warning.
 
     Raises:
-        OverbenchError: none is.
+        OverbenchError: no row has it.
     """
     kept = others = 0
     for row in rows:
@@ -80,7 +80,7 @@ def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[R
 def as_dataset(
     rows: Iterable[Row], metadata: Mapping[str, Any], **provenance: Any
 ) -> dict[str, datasets.Dataset]:
-    """What lm-eval's ``custom_dataset`` wants of the rows of :func:`checked_rows`, which it takes one by one.
+    """The dataset that lm-eval's ``custom_dataset`` returns, made of the rows of :func:`checked_rows`.
 
     ``provenance`` and a hash of the prompts, their labels, categories and answer keys become the dataset's
     description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
@@ -89,7 +89,7 @@ def as_dataset(
         metadata: everything else lm-eval passes; see :func:`_as_asked`.
 
     Raises:
-        OverbenchError: a part that can't be drawn, or no width.
+        OverbenchError: a sample size, seed or width that is invalid.
     """
     import datasets
     import pyarrow
@@ -121,7 +121,7 @@ def as_dataset(
 
 
 def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterable[Row], dict[str, Any]]:
-    """The rows that are asked, in their order, and what the results say of that.
+    """The rows to ask, in order, and what the results say about the choice.
 
     With ``overbench_sample`` so many are drawn, and with it or ``overbench_stop_at_ci_width``
     (:mod:`overbench_tasks.metrics.stop_at_ci_width`) they come in random order
