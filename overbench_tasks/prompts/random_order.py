@@ -51,7 +51,7 @@ def in_random_order(
     together: dict[str, Unit] = defaultdict(list)
     for row in rows:
         together[row.get("pair_id") or row["id"]].append(dict(row))
-    ordered = [together[one] for one in random_order(together, seed)]
+    ordered = [together[identity] for identity in random_order(together, seed)]
     if size is not None:
         drawn = _drawn(ordered, size, seed)
         ordered = [[row for row in unit if row["id"] in drawn] for unit in ordered]
@@ -67,7 +67,7 @@ def _drawn(units: Sequence[Unit], size: int, seed: int) -> set[str]:
         for row in (row for unit in units for row in unit):
             sides[row["prompt_label"]].append([row])
     drawn: set[str] = set()
-    smallest_first = sorted(sides.items(), key=lambda one: (len(one[1]), one[0]))
+    smallest_first = sorted(sides.items(), key=lambda item: (len(item[1]), item[0]))
     for done, (side, of_side) in enumerate(smallest_first):
         share = min(len(of_side), size // (len(sides) - done))
         size -= share
