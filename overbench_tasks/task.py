@@ -280,8 +280,11 @@ def with_ending(lm: Any, reply: str, max_tokens: int) -> str:
 
 
 def _token_counter(lm: Any) -> Callable[[str], int] | None:
-    """Counts tokens by the model's own tokenizer; None where lm-eval has none."""
-    encode = getattr(getattr(lm, "tokenizer", None), "encode", None)
+    """Counts tokens by the model's own tokenizer; None where lm-eval has none, or can't load it."""
+    try:
+        encode = getattr(getattr(lm, "tokenizer", None), "encode", None)
+    except Exception:  # a tokenizer that is loaded on demand: replies are there and must not be lost
+        return None
     return None if encode is None else lambda text: len(encode(text))
 
 

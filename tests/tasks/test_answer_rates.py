@@ -59,6 +59,31 @@ def test_a_reply_is_cut_by_count_where_the_backend_says_nothing(tmp_path: Path) 
     assert (verdict["cut"], verdict["finish_reason"]) == (True, "length, by count")
 
 
+class WithoutTokenizer(ScriptedLM):
+    """Its tokenizer is loaded on demand, and can't be."""
+
+    @property
+    def tokenizer(self) -> Any:
+        raise OSError("no such tokenizer")
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Any) -> None:
+        """Not kept."""
+
+    @property
+    def tokenizer_name(self) -> str:
+        return "none"
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        return ""
+
+
+def test_a_tokenizer_that_cannot_be_loaded_costs_no_replies(tmp_path: Path) -> None:
+    lm = WithoutTokenizer(replies("egg " * 768))
+    results = evaluate(lm, source(tmp_path), "overbench_answers")
+    assert first_verdicts(results, "overbench_answers")[3]["cut"] is True, "by its bytes"
+
+
 @pytest.mark.parametrize(("task", "warned"), [("overbench", True), ("overbench_answers", False)])
 def test_few_tokens_for_keys_are_warned_of(
     task: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
