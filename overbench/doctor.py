@@ -32,6 +32,7 @@ TASKS = (
     "overbench_hard_think",
     "overbench_balance",
     "overbench_pairs",
+    "overbench_answers",
     "oversensitivity",
     "oversensitivity_neighbours",
     "safety",

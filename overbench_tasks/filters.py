@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import filter_registry, register_filter
 
+from overbench_tasks.answer_keys.check import check_reply
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind, with_answer_key
 from overbench_tasks.labellers.registry import filter_kinds
 from overbench_tasks.providers.model_reply import ModelReply, settled
@@ -100,11 +102,22 @@ def _json_verdicts(
     ]
     known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
     read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
-    verdicts = (
-        verdict_to_json(verdict or next(read), detects_evasion, reply)
-        for verdict, (_, reply) in zip(known, pairs, strict=True)
-    )
-    return [[next(verdicts) for _ in document] for document in replies]
+    verdicts = iter([verdict or next(read) for verdict in known])
+    return [
+        [
+            verdict_to_json(_with_key_check(next(verdicts), doc, reply), detects_evasion, reply)
+            for reply in document
+        ]
+        for document, doc in zip(replies, docs, strict=True)
+    ]
+
+
+def _with_key_check(verdict: Verdict, doc: Mapping[str, Any], reply: str) -> Verdict:
+    """``verdict``, with what the reply holds of the prompt's answer key, where there is one."""
+    if not doc.get("answer_key"):
+        return verdict
+    cut = isinstance(reply, ModelReply) and reply.cut
+    return replace(verdict, key_check=check_reply(doc, reply, cut=cut))
 
 
 def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:

@@ -46,6 +46,19 @@ failure of the labeller, which may label the reply when it is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """What a reply holds of its prompt's answer key (:mod:`overbench_tasks.answer_keys`).
+
+    Attributes:
+        missing: the names of the things that the reply does not hold; empty where it holds all of them.
+        cut: whether the reply ended at the token limit.
+    """
+
+    missing: tuple[str, ...]
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a labeller says about one reply.
 
@@ -58,6 +71,7 @@ class Verdict:
         sure: whether the labeller would be surprised to be wrong. ``two-stage`` asks a judge about the rest.
         category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
             say.
+        key_check: of a reply to a prompt with an answer key; None of any other.
     """
 
     label: Label
@@ -66,6 +80,7 @@ class Verdict:
     kind: Kind | None = None
     sure: bool = True
     category: str = ""
+    key_check: KeyCheck | None = None
 
     @property
     def blocked(self) -> bool:
@@ -84,8 +99,9 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
-        ``category`` are there where a provider withheld the reply."""
-        known = {
+        ``category`` are there where a provider withheld the reply, ``missing`` and ``cut`` where the prompt
+        has an answer key."""
+        known: dict[str, Any] = {
             "label": self.label,
             "reason": self.reason,
             "by": self.by,
@@ -93,7 +109,11 @@ class Verdict:
             "sure": self.sure,
             "blocked": self.blocked,
         }
-        return known | ({"provider": self.provider, "category": self.category} if self.provider else {})
+        if self.provider:
+            known |= {"provider": self.provider, "category": self.category}
+        if self.key_check:
+            known |= {"missing": list(self.key_check.missing), "cut": self.key_check.cut}
+        return known
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Verdict:
@@ -105,6 +125,7 @@ class Verdict:
         label: Label = LABELS[LABELS.index(record["label"])]
         kind = record.get("kind") or ("blocked" if record.get("blocked") else None)
         known = None if kind is None else KINDS[KINDS.index(kind)]
+        missing = record.get("missing")
         return cls(
             label,
             str(record["reason"]),
@@ -112,6 +133,7 @@ class Verdict:
             known,
             bool(record.get("sure", True)),
             str(record.get("category") or ""),
+            None if missing is None else KeyCheck(tuple(map(str, missing)), bool(record.get("cut"))),
         )
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lm_eval.api.instance import Instance
 
 from overbench_tasks import __version__, run_warnings
+from overbench_tasks.answer_keys.check import NEEDED_TOKENS, seems_cut
 from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.lm_eval_compat import (
     GenerationTask,
@@ -28,10 +29,11 @@ from overbench_tasks.lm_eval_compat import (
     model_under_evaluation,
 )
 from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metrics, unsafe_metrics
+from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
-from overbench_tasks.providers.model_reply import ModelReply, settled, unknown_block
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
+from overbench_tasks.providers.model_reply import COUNTED_LENGTH, ModelReply, settled, unknown_block
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     """The metrics of one safe document.
 
     Args:
-        doc: a row of :func:`~overbench_tasks.prompts.prompt_sets.checked_rows`.
+        doc: a row of :func:`~overbench_tasks.prompts.prompt_rows.checked_rows`.
         results: one element, the JSON verdicts of the prompt's replies.
 
     Returns:
@@ -63,6 +65,13 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     verdicts = [verdict_from_json(text) for text in results[0]]
     measured = measures_evasion(results[0][0])
     return document_metrics(verdicts, doc["overbench_category"], evasion_measured=measured)
+
+
+def process_answer_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
+    """The metrics of one safe document of a set with answer keys: those of :func:`process_results`, and
+    :func:`~overbench_tasks.metrics.answer_rates.answer_metrics`."""
+    verdicts = [verdict_from_json(text) for text in results[0]]
+    return {**process_results(doc, results), **answer_metrics(verdicts)}
 
 
 def process_unsafe_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
@@ -87,7 +96,7 @@ def process_pair_results(
 
 
 def kept_prompts(task: str) -> dict[str, datasets.Dataset] | None:
-    """A task's prompts out of :data:`~overbench_tasks.prompts.prompt_sets.KEPT_PROMPTS`; None where it does
+    """A task's prompts out of :data:`~overbench_tasks.prompts.task_dataset.KEPT_PROMPTS`; None where it does
     not name the task. They are mapped into memory, so what is not asked is not read."""
     import datasets
 
@@ -125,7 +134,19 @@ class OverbenchTask(GenerationTask):
             if not options.get("apply_chat_template") and _has_chat_template(lm):
                 run_warnings.no_chat_template(lm)
             self._look_at_limit(lm, int(options.get("limit") or 0))
+            if self._has_keys and self._max_tokens < NEEDED_TOKENS:
+                run_warnings.little_room_for_keys(lm, self.config.task, self._max_tokens, NEEDED_TOKENS)
             watch(lm)
+
+    @property
+    def _has_keys(self) -> bool:
+        """Whether the prompts have answer keys."""
+        return "answer_key" in self.eval_docs.column_names
+
+    @property
+    def _max_tokens(self) -> int:
+        """New tokens that a reply may have, with what ``--gen_kwargs`` says."""
+        return int((self.config.generation_kwargs or {}).get("max_gen_toks", 0))
 
     def _look_at_limit(self, lm: Any, limit: int) -> None:
         """Say where first rows leave out half of the categories or more, and would hardly by chance."""
@@ -157,6 +178,8 @@ class OverbenchTask(GenerationTask):
             # copies' replies land behind the real ones and are not ours to score.
             own = instance.resps[: self.config.repeats]
             instance.resps = [with_opening(lm, instance.args[0], reply) for reply in own]
+            if instance.doc.get("answer_key"):
+                instance.resps = [with_ending(lm, reply, self._max_tokens) for reply in instance.resps]
         replies = [reply for instance in self._instances or [] for reply in instance.resps]
         empty = sum(not reply.strip() for reply in replies)
         if empty > run_warnings.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
@@ -245,6 +268,24 @@ def with_opening(lm: Any, context: Any, reply: str) -> str:
     if opened and "</think>" not in reply and getattr(lm, "think_end_token", None) is None:
         return f"{_OPENING}{reply}"
     return reply
+
+
+def with_ending(lm: Any, reply: str, max_tokens: int) -> str:
+    """``reply``; where the backend gave no finish reason and the text seems to be cut, with
+    :data:`~overbench_tasks.providers.model_reply.COUNTED_LENGTH` as its finish reason."""
+    if isinstance(reply, ModelReply) and (reply.finish_reason or reply.withheld or reply.failure):
+        return reply
+    cut = seems_cut(reply, max_tokens, _token_counter(lm))
+    return ModelReply(reply, finish_reason=COUNTED_LENGTH) if cut else reply
+
+
+def _token_counter(lm: Any) -> Callable[[str], int] | None:
+    """Counts tokens by the model's own tokenizer; None where lm-eval has none, or can't load it."""
+    try:
+        encode = getattr(getattr(lm, "tokenizer", None), "encode", None)
+    except Exception:  # a tokenizer that is loaded on demand: replies are there and must not be lost
+        return None
+    return None if encode is None else lambda text: len(encode(text))
 
 
 def _is_a(name: str, lm: Any) -> bool:

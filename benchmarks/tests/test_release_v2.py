@@ -35,7 +35,8 @@ from overbench.report.stats.rates import osr
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.outcomes.release_files import CARD_FILE, CHECKSUMS_FILE, read_release
 from overbench_tasks.prompts import normalised, prompt_id
-from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts
+from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.tables import read_table
 

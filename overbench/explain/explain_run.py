@@ -41,7 +41,7 @@ from overbench_tasks.outcomes.outcome_readers import sample_outcomes
 from overbench_tasks.outcomes.target_names import name_target
 from overbench_tasks.outcomes.target_record import how_asked, public_arguments
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.prompts.random_order import random_order
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import excerpt, number_of

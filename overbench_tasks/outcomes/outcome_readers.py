@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics.answer_rates import answer_measures
 from overbench_tasks.outcomes.logs import LoggedRun
 from overbench_tasks.outcomes.outcome import MEASURES, MeasuredShare, Outcome
 from overbench_tasks.outcomes.outcome_tables import EMPTY, OutcomeTable
@@ -52,9 +53,12 @@ def sample_outcomes(file: Path, new_labels: NewLabels | None = None) -> Iterator
         outcome = Outcome.of_prompt(row.doc, str(file))
         outcome.count(verdicts, row.replies)
         outcome.reply_chars = sum(map(len, row.replies))
+        scored = sum(verdict.label != "unscored" for verdict in verdicts)
         outcome.measures = {
             name: MeasuredShare(share * len(row.replies), len(row.replies))
             for name, share in row.measures.items()
+        } | {
+            name: MeasuredShare(share * scored, scored) for name, share in answer_measures(verdicts).items()
         }
         if new_labels:
             outcome.labelled_by.add(new_labels.labelled_by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -154,7 +154,8 @@ def label_rows(
 
 
 def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Verdict, ...]]:
-    """Per row new verdicts on its replies; what the backend said of one stands."""
+    """Per row new verdicts on its replies; what the backend said of one stands, and what the file says of its
+    answer key."""
     standing = [row.standing() for row in rows]
     pairs = [
         (row.prompt, reply)
@@ -163,4 +164,14 @@ def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Ver
         if verdict is None
     ]
     new = iter(label(pairs))
-    return [tuple(verdict or next(new) for verdict in verdicts) for verdicts in standing]
+    return [
+        tuple(
+            verdict or _with_key_check_of(logged, next(new))
+            for verdict, logged in zip(verdicts, row.logged or (None,) * len(verdicts), strict=True)
+        )
+        for row, verdicts in zip(rows, standing, strict=True)
+    ]
+
+
+def _with_key_check_of(logged: Verdict | None, verdict: Verdict) -> Verdict:
+    return replace(verdict, key_check=logged.key_check) if logged and logged.key_check else verdict

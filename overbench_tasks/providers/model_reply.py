@@ -23,6 +23,9 @@ from overbench_tasks.chat.response import AttemptError
 from overbench_tasks.records import PROVIDER, UNKNOWN_BLOCK, Label, Verdict
 from overbench_tasks.refusal import gives_something
 
+COUNTED_LENGTH: Final = "length, by count"
+"""``finish_reason`` where the backend gives none, and a count of the reply's tokens says that it was cut."""
+
 BACKEND: Final = "backend"
 """``Verdict.by`` of a reply without text that nobody withheld."""
 
@@ -51,6 +54,11 @@ class ModelReply(str):
         reply = super().__new__(cls, text)
         reply.finish_reason, reply.withheld, reply.failure = finish_reason, withheld, failure
         return reply
+
+    @property
+    def cut(self) -> bool:
+        """Whether the reply ended at the token limit."""
+        return (self.finish_reason or "").lower() in {*CUT, COUNTED_LENGTH}
 
     def ending(self) -> dict[str, Any]:
         """How the reply ended: what sample logs hold beside its verdict."""

@@ -47,7 +47,11 @@ from overbench_tasks.text import encodable, number_of
 FLAGGED: Final = [LABELS.index("refused"), LABELS.index("partial")]
 """What counts as refusal in precision, recall and F1."""
 
+DILUTED: Final = "diluted"
+"""What a person may call a complied reply in which something is missing."""
+
 _SPELLINGS: Final[dict[str, Label]] = {
+    DILUTED: "complied",
     **dict.fromkeys(
         ("complied", "1_full_compliance", "full_compliance", "compliance", "0", "false"), "complied"
     ),
@@ -62,7 +66,7 @@ def gold_label(value: object, where: str) -> Label | None:
     """A person's label in our words, None for a blank one.
 
     Args:
-        value: one of our labels; ``evasion`` or ``deflection``; XSTest's
+        value: one of our labels; ``diluted``, which is complied; ``evasion`` or ``deflection``; XSTest's
             ``1_full_compliance``, ``2_full_refusal``, ``3_partial_refusal``; 0 and 1, where 1 is
             a refusal. In any case, with or without spaces around.
         where: file and row, for the message.
@@ -110,12 +114,13 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
     if key:
         columns = replace(columns, prompt=columns.prompt or "prompt")
     rows: list[tuple[ReplyRow, Label, str]] = []
-    tied = 0
+    tied = diluted = 0
     for one in annotations.rows:
         human: Label | None = consensus(one.labels)
         tied += human is None and any(one.labels)
         if human in (None, "unscored"):
             continue
+        diluted += human == "complied" and _is_called_diluted(one.raw, columns)
         row = reply_row(_unguarded(one.raw, columns) if key else one.raw, columns, one.where)
         rows.append((row, human, one.stratum))
     if not rows:
@@ -135,8 +140,15 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
         np.array(list(key.sizes.values()), dtype=float) if key else None,
         blank=len(annotations.rows) - len(rows) - tied,
         tied=tied,
+        diluted=diluted,
         disagreements=tuple(disagreements),
     )
+
+
+def _is_called_diluted(raw: Mapping[str, Any], columns: ReplyColumns) -> bool:
+    """Whether a column of a row other than its texts says diluted."""
+    labels = (value for name, value in raw.items() if name not in (columns.reply, columns.prompt))
+    return any(str(value).strip().casefold() == DILUTED for value in labels)
 
 
 def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
@@ -281,6 +293,8 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
         yield f"Left out: {number_of(confusion.tied, 'row')} on which annotators tie."
     if confusion.blank:
         yield f"Left out: {number_of(confusion.blank, 'row')} without a person's label."
+    if confusion.diluted:
+        yield f"Labelled diluted, counted as complied: {number_of(confusion.diluted, 'row')}."
     if confusion.sizes is not None:
         yield (
             f"Drawn by strata from {number_of(int(confusion.sizes.sum()), 'reply')}: the figures weigh each "

@@ -37,6 +37,7 @@ class Confusion:
             that was not drawn by strata.
         blank: rows without a person's label, or labelled ``unscored``; they are not counted.
         tied: rows on which annotators part without a majority; they are not counted.
+        diluted: rows that a person called diluted: they count as complied.
         disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
     """
 
@@ -44,6 +45,7 @@ class Confusion:
     sizes: Array | None = None
     blank: int = 0
     tied: int = 0
+    diluted: int = 0
     disagreements: tuple[Change, ...] = ()
 
     def weights(self) -> Array:

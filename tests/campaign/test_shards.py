@@ -32,8 +32,8 @@ from overbench.campaign.task_specs import TaskSpec, task_spec
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
-from overbench_tasks.prompts import prompt_sets
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
+from overbench_tasks.prompts import prompt_rows
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import ModelReply
 
 
@@ -82,7 +82,7 @@ def test_shards_together_are_what_one_run_writes_and_read_no_prompt_but_their_ow
     store.keep_prompts(cell.task_spec)
     with monkeypatch.context() as nothing_else:
         nothing_else.setenv(KEPT_PROMPTS, json.dumps(store.kept_prompts([cell.task_spec])))
-        nothing_else.delattr(prompt_sets, "read_table")
+        nothing_else.delattr(prompt_rows, "read_table")
         for shard in shards:
             positions = {task: list(range(shard.start, shard.stop))}
             folder = tmp_path / f"shard-{shard.start}"

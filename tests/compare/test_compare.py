@@ -36,7 +36,7 @@ from overbench.compare.compare_output import comparison_lines, junit_xml, markdo
 from overbench.compare.compare_settings import CompareSettings
 from overbench.compare.decision import TargetComparison, decide
 from overbench_tasks.metrics import Rate
-from overbench_tasks.prompts.prompt_sets import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED
 
 HOSTILE = "<b>| `x` \x00\x1b[2J \u202e ]]> \ufffe & </testcase> #1"
 

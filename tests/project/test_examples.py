@@ -109,6 +109,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pairs.csv").write_text(f"prompt,prompt_label,pair_id\n{paired}")
     outcomes = [{"prompt": prompt, "model": "theirs", "outcome": "refusal"} for prompt in prompts[:4]]
     (folder / "study.yaml").write_text("targets: [{name: a, model_args: a=b}]\nsets: {a: overbench_hard}\n")
+    keyed = {"prompt": "How?", "answer_key": [{"any": ["so"]}]}
+    write_table(folder / "keyed.jsonl", [keyed])
     for name in ("published.jsonl", "or_bench.csv"):
         write_table(folder / name, outcomes)
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")

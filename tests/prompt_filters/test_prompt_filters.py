@@ -17,7 +17,7 @@ from generators.prompt_filters.form import FORM_REASONS, FormSettings, form_prob
 from generators.prompt_filters.presence import presence_problem
 from generators.prompt_filters.rejection import Rejection
 from generators.words import Form, pool_form, word_parts, words_of
-from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.prompts.sources import source_file
 from overbench_tasks.text import EXCERPT_CHARS, excerpt
 

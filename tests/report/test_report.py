@@ -22,7 +22,7 @@ from overbench.report.write_report import build, html, make_report, markdown
 from overbench_tasks.display import Cell, percent, table_of, text
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Estimate, Rate
-from overbench_tasks.prompts.prompt_sets import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.text import escaped, visible
 

@@ -19,7 +19,7 @@ from table_files import write_table
 
 from conftest import overbench
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.prompt_sets import prompt_id
+from overbench_tasks.prompts.prompt_rows import prompt_id
 from overbench_tasks.review.annotate import make_prompt_sheet
 from overbench_tasks.review.annotators import Annotated, Annotations, read_annotations
 from overbench_tasks.review.moderated_prompts import read_moderated

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from overbench_tasks import __version__, task
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
+from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.outcomes.logs import read_run
@@ -203,12 +205,14 @@ def test_task_files_and_the_code_they_name_agree() -> None:
 def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
     config = load_yaml(file)
     complied = [Verdict("complied", "", "")]
-    emitted = {
+    metrics: dict[Any, Mapping[str, Any]] = {
         task.process_results: document_metrics(complied, None),
+        task.process_answer_results: document_metrics(complied, None) | answer_metrics(complied),
         task.process_unsafe_results: unsafe_metrics(complied),
         task.process_balance_results: balance_metrics(complied, "safe"),
         task.process_pair_results: pair_metrics(complied, "1", "safe"),
-    }[config["process_results"]]
+    }
+    emitted = metrics[config["process_results"]]
     assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
     assert all(m["aggregation"] and "higher_is_better" in m for m in config["metric_list"])
     generation = config["generation_kwargs"]

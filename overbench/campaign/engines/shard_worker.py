@@ -19,7 +19,7 @@ from overbench.campaign.engines.servers import Servers
 from overbench.campaign.engines.shards import ShardState, ShardStore
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 
 _LOG_CHARS: Final = 20_000
 
