@@ -54,6 +54,9 @@ class Verdict:
         sure: whether the labeller would be surprised to be wrong. ``two-stage`` asks a judge about the rest.
         category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
             say.
+        fingerprint: what :mod:`overbench_tasks.refusal.canned` compares with the other replies of a run; "" of
+            a reply that it leaves alone.
+        alone: of a verdict that other replies of the run changed, the verdict on this reply alone.
     """
 
     label: Label
@@ -62,6 +65,8 @@ class Verdict:
     kind: Kind | None = None
     sure: bool = True
     category: str = ""
+    fingerprint: str = ""
+    alone: Verdict | None = None
 
     @property
     def blocked(self) -> bool:
@@ -80,7 +85,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
-        ``category`` are there where a provider withheld the reply."""
+        ``category`` are there where a provider withheld the reply, ``fingerprint`` and ``alone`` where there
+        are any."""
         known = {
             "label": self.label,
             "reason": self.reason,
@@ -89,7 +95,13 @@ class Verdict:
             "sure": self.sure,
             "blocked": self.blocked,
         }
-        return known | ({"provider": self.provider, "category": self.category} if self.provider else {})
+        if self.provider:
+            known |= {"provider": self.provider, "category": self.category}
+        if self.fingerprint:
+            known["fingerprint"] = self.fingerprint
+        if self.alone:
+            known["alone"] = self.alone.as_json()
+        return known
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Verdict:
@@ -108,6 +120,8 @@ class Verdict:
             known,
             bool(record.get("sure", True)),
             str(record.get("category") or ""),
+            str(record.get("fingerprint") or ""),
+            cls.from_json(record["alone"]) if record.get("alone") else None,
         )
 
 
