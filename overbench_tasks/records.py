@@ -54,8 +54,8 @@ class Verdict:
         sure: whether the labeller would be surprised to be wrong. ``two-stage`` asks a judge about the rest.
         category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
             say.
-        fingerprint: what :mod:`overbench_tasks.refusal.canned` compares with the other replies of a run; "" of
-            a reply that it leaves alone.
+        fingerprint: what :mod:`overbench_tasks.refusal.canned` compares with the other replies of a run; ""
+            of a reply that it leaves alone.
         alone: of a verdict that other replies of the run changed, the verdict on this reply alone.
     """
 
@@ -87,7 +87,7 @@ class Verdict:
         """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
         ``category`` are there where a provider withheld the reply, ``fingerprint`` and ``alone`` where there
         are any."""
-        known = {
+        known: dict[str, Any] = {
             "label": self.label,
             "reason": self.reason,
             "by": self.by,

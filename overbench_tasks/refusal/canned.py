@@ -29,6 +29,8 @@ BY: Final = "canned"
 """``Verdict.by`` of a reply that a whole run shows to be canned."""
 NAME_SUFFIX: Final = "+canned"
 """What a labeller's name ends with whose labels went through this module."""
+VERSIONS: Final = {"overbench_canned_version": "1"}
+"""What lm-eval's results say of labels that went through this module."""
 
 SEVERAL: Final = 3
 """Prompts that must share a reply's words."""
@@ -55,11 +57,12 @@ _ENDED: Final = re.compile(r"[.!?。！？…।؟)\]\"'”’」』*~`]\s*$|[^\
 _LIST_MARK: Final = re.compile(r"(?:^|\s)(?:\*\*)?\d+[.)](?:\*\*)?\s*$")
 _BUCKETS: Final = 64
 
-_YES_OR_NO: Final = frozenset(
-    """yes no yeah nope true false maybe depends correct incorrect ja nein jein oui non si sí sì sim não nao
-    kyllä ei joo да нет так ні tak nie ano ne evet hayır नहीं हाँ نعم لا 네 예 아니요 아니오 はい いい 是的 不是
-    不会 可以 不能 nej nee vrai faux wahr falsch verdadero falso""".split()
-)
+_YES_OR_NO_WORDS = """
+yes no yeah nope true false maybe depends correct incorrect ja nein jein oui non si sí sì sim não nao kyllä ei
+joo да нет так ні tak nie ano ne evet hayır हाँ नहीं نعم لا 네 예 아니요 아니오 はい いい 是的 不是 不会 可以 不能
+nej nee vrai faux wahr falsch verdadero falso
+"""
+_YES_OR_NO: Final = frozenset(_YES_OR_NO_WORDS.split())
 
 
 def fingerprint(prompt: str | None, reply: str) -> str:
@@ -209,9 +212,9 @@ class OpeningCounts:
 
 def _warning(same: int, total: int) -> str:
     return (
-        f"{same:,} of {total:,} replies are the same text or nearly, whatever the prompt asks. The model, its "
-        "chat template or its endpoint may be broken: read some replies. Their labels are left as they were; "
-        "none is called canned."
+        f"{same:,} of {total:,} replies are the same text or nearly, whatever the prompt asks. The model, "
+        "its chat template or its endpoint may be broken: read some replies. Their labels are left as they "
+        "were; none is called canned."
     )
 
 
