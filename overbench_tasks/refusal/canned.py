@@ -59,8 +59,8 @@ _BUCKETS: Final = 64
 
 _YES_OR_NO_WORDS = """
 yes no yeah nope true false maybe depends correct incorrect ja nein jein oui non si sí sì sim não nao kyllä ei
-joo да нет так ні tak nie ano ne evet hayır हाँ नहीं نعم لا 네 예 아니요 아니오 はい いい 是的 不是 不会 可以 不能
-nej nee vrai faux wahr falsch verdadero falso
+joo да нет так ні tak nie ano ne evet hayır हाँ नहीं نعم لا 네 예 아니요 아니오 はい いい 是的 不是 不会
+可以 不能 nej nee vrai faux wahr falsch verdadero falso
 """
 _YES_OR_NO: Final = frozenset(_YES_OR_NO_WORDS.split())
 
@@ -225,7 +225,8 @@ class SharedOpenings:
     Attributes:
         prompts: hash of a run of words -> how many different prompts have it in a reply that takes up
             nothing of its prompt; :data:`SEVERAL` at least.
-        warning: what to tell people of a run in which nearly all replies are the same; else "".
+        warning: what to tell people of a run in which nearly all replies are the same; else "". A run that
+            refuses nearly all prompts in the same words has it too: see :meth:`warning_beside`.
     """
 
     prompts: Mapping[int, int]
@@ -239,6 +240,13 @@ class SharedOpenings:
         share = 1.0 if len(hashes) + RUN_WORDS - 1 < SHORT_WORDS else SHARED_SHARE
         counts = sorted((self.prompts.get(one, 0) if one else 0 for one in hashes), reverse=True)
         return counts[math.ceil(share * len(counts)) - 1]
+
+    def warning_beside(self, verdicts: Iterable[Verdict]) -> str:
+        """:attr:`warning`, where most of the run's verdicts say ``complied``; else ""."""
+        if not self.warning:
+            return ""
+        labels = Counter(verdict.label for verdict in verdicts)
+        return self.warning if 2 * labels["complied"] > labels.total() else ""
 
     def settled(self, verdict: Verdict, printed: str) -> Verdict:
         """The verdict on a reply of this run, from that of a labeller that read the reply alone.
