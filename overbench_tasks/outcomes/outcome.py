@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from overbench_tasks.outcomes.canned_runs import openings_of_runs, run_key, settled
 from overbench_tasks.outcomes.logs import LoggedRun
 from overbench_tasks.outcomes.release_files import Release
-from overbench_tasks.outcomes.reply_rows import label_rows, read_replies
+from overbench_tasks.outcomes.reply_rows import ReplyRow, label_rows, read_replies
 from overbench_tasks.outcomes.target_names import logged_target
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side, side_of
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
 from overbench_tasks.records import LABELS, Label, LabelReplies, Verdict
+from overbench_tasks.refusal.canned import SharedOpenings
 
 SCORED_LABELS: Final[tuple[Label, ...]] = ("refused", "partial", "evasive", "complied")
 """From the label that gives a user least to the one that gives most."""
@@ -151,13 +153,19 @@ def by_prompt(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
 
 
 def log_outcomes(
-    run: LoggedRun, label: LabelReplies | None = None, labelled_by: str = ""
+    run: LoggedRun,
+    label: LabelReplies | None = None,
+    labelled_by: str = "",
+    shared: SharedOpenings | None = None,
 ) -> Iterator[Outcome]:
     """The outcomes of a sample log, in its order, by the verdicts of its first filter.
 
     Args:
         label: labels the replies anew. What the backend said of a reply stands.
         labelled_by: the name of that labeller.
+        shared: what decides which logged replies are canned, by
+            :func:`~overbench_tasks.outcomes.canned_runs.openings_of_runs` from all logs of the same target
+            and task; None: from this log alone.
 
     Raises:
         OverbenchError: a line is cut off or no sample of our tasks, or gives its prompt an unknown side.
@@ -167,7 +175,12 @@ def log_outcomes(
     set_name = f"{run.task} ({Path(str(source)).name})" if source else run.task
     target_key = logged_target(run).key
     rows = read_replies(run.file)
-    labelled = ((row, row.logged or ()) for row in rows) if label is None else label_rows(rows, label)
+    labelled: Iterable[tuple[ReplyRow, Iterable[Verdict]]]
+    if label is None:
+        shared = shared or openings_of_runs([run]).get(run_key(run), SharedOpenings({}))
+        labelled = ((row, settled(row.logged or (), shared)) for row in rows)
+    else:
+        labelled = label_rows(rows, label)
     for row, verdicts in labelled:
         outcome = Outcome.of_prompt(row.doc, str(run.file))
         outcome.target_key = target_key

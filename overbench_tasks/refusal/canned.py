@@ -44,8 +44,8 @@ SHORT_WORDS: Final = 12
 """A reply with fewer words must be shared as a whole: one word of it may be the answer."""
 FEWEST_WORDS: Final = 5
 """A reply with fewer words is never canned: it may be the answer to many prompts."""
-TAKEN_UP: Final = 1
-"""Content words of its prompt that a canned reply may hold by accident, such as "harm"."""
+BY_ACCIDENT: Final = 4
+"""With this many content words in its prompt, a canned reply may hold one of them by accident: "harm"."""
 NEARLY_ALL: Final = 0.9
 """Of a run's replies, the share of canned ones from which on the model may be broken."""
 
@@ -75,7 +75,8 @@ def fingerprint(prompt: str | None, reply: str) -> str:
         the runs of :data:`RUN_WORDS` words of the reply's opening as 32-bit hashes, in base64, at most 160
         characters; a run that holds a content word of the prompt is 0. "" for a reply that cannot be canned:
         it takes up its prompt, has fewer than :data:`FEWEST_WORDS` words, is a short answer to a yes-or-no
-        question, stops in the middle, is in another script than its prompt, or its prompt is not known.
+        question, stops in the middle, is in another script than its prompt, or its prompt is not known or has
+        no content word.
     """
     if not prompt or not _ENDED.search(reply[-20:]) or _LIST_MARK.search(reply[-20:]):
         return ""
@@ -84,10 +85,8 @@ def fingerprint(prompt: str | None, reply: str) -> str:
         return ""
     content = _content(prompt)
     taken_up = [_stem(word) in content for word in words]
-    if (
-        any(taken_up[OPENING_WORDS:])
-        or len({w for w, t in zip(words, taken_up, strict=True) if t}) > TAKEN_UP
-    ):
+    most = 1 if len(content) >= BY_ACCIDENT else 0
+    if not content or any(taken_up[OPENING_WORDS:]) or len(content.intersection(map(_stem, words))) > most:
         return ""
     if _script(prompt) != _script(reply):
         return ""
