@@ -3,12 +3,12 @@
     python benchmarks/canned_scale.py            # scale, and precision and recall
     python benchmarks/canned_scale.py --show     # also each reply that it takes
 
-Scale: half of the replies are canned, in the words of 25 texts, and the others take up their prompts. Memory is
-the process's peak beyond what it had before.
+Scale: half of the replies are canned, in the words of 25 texts, and the others take up their prompts. Memory
+is the process's peak beyond what it had before.
 
-Replies at hand: the labelled sets of ``OVERBENCH_SHARED_DATA`` and the sample logs of the releases, each model
-on each set as a run of its own, labelled by today's rules. Of the two models on OR-Bench the labelled replies
-are halved by their prompts' hashes. Both halves were read before the thresholds were set.
+Replies at hand: the labelled sets of ``OVERBENCH_SHARED_DATA`` and the sample logs of the releases, each
+model on each set as a run of its own, labelled by today's rules. Of the two models on OR-Bench the labelled
+replies are halved by their prompts' hashes. Both halves were read before the thresholds were set.
 """
 
 from __future__ import annotations

@@ -162,6 +162,11 @@ def _script(text: str) -> str:
     return max(scripts, key=lambda script: (scripts[script], script)) if scripts else ""
 
 
+def name_alone(labelled_by: str) -> str:
+    """The name of a labeller without :data:`NAME_SUFFIX`: of whoever read each reply alone."""
+    return labelled_by.removesuffix(NAME_SUFFIX)
+
+
 class OpeningCounts:
     """The first pass over a run: counts under how many prompts each run of words stands.
 

@@ -24,6 +24,7 @@ from overbench_tasks.metrics import UNDEFINED, Estimate, wilson_interval
 from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
+from overbench_tasks.refusal.canned import name_alone
 from overbench_tasks.review.annotate import UNSAFE
 from overbench_tasks.review.annotators import (
     Annotations,
@@ -147,7 +148,7 @@ def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
     """
     rows = read_sheet(sheet)
     key = read_key(sheet.with_name(Path(rows[0][KEY_COLUMN]).name))
-    if key.labeller != labeller:
+    if name_alone(key.labeller) != name_alone(labeller):
         raise OverbenchError(
             f"{sheet} was drawn from replies labelled by {key.labeller}, these are labelled by {labeller}, "
             "which makes other errors. Draw a sheet of these: overbench annotate."
@@ -171,7 +172,7 @@ def own_errors(labels: Path, labeller: str) -> LabelErrors:
         OverbenchError: the file cannot be used, or another labeller drew the sheet.
     """
     rules = by_name("rules")
-    label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
+    label = rules.label if name_alone(labeller) == rules.name else labelled_when_drawn(labels, labeller)
     table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
     return LabelErrors(table, f"{number_of(int(table.counts.sum()), 'labelled reply')} of {labels.name}")
 
