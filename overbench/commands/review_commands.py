@@ -12,10 +12,11 @@ import typer
 from tqdm import tqdm
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import NAMES, by_name
+from overbench_tasks.labellers.registry import BASELINES, NAMES, by_name
 from overbench_tasks.outcomes.logs import left_out, reply_files
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns
 from overbench_tasks.records import Label
+from overbench_tasks.refusal.canned import NAME_SUFFIX
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 from overbench_tasks.text import number_of
@@ -256,11 +257,15 @@ def agreement(
             read: annotators.Annotations[Label] = annotators.read_annotations(
                 labels, gold, agreement.gold_label
             )
-            found = agreement.confusion_of(read, labeller.label, ReplyColumns(reply, prompt))
+            # A run's rate is corrected by the errors on replies that were read alone.
+            canned = prompt is not None and not run and by not in BASELINES
+            found = agreement.confusion_of(
+                read, labeller.label, ReplyColumns(reply, prompt), whole_run=canned
+            )
             if disagreements is not None:
                 rows = agreement.disagreement_rows(found.disagreements)
                 agreement.write_disagreements(disagreements, agreement.HEADER, rows)
-            for line in agreement.figure_lines(found, labeller.name):
+            for line in agreement.figure_lines(found, labeller.name + NAME_SUFFIX * canned):
                 typer.echo(line)
             for line in annotators.annotator_lines(read):
                 typer.echo(line)

@@ -11,6 +11,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from overbench_tasks.metrics import UNDEFINED, Estimate, wilson_interval
 from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
-from overbench_tasks.refusal.canned import name_alone
+from overbench_tasks.refusal.canned import name_alone, shared_openings
 from overbench_tasks.review.annotate import UNSAFE
 from overbench_tasks.review.annotators import (
     Annotations,
@@ -101,8 +102,13 @@ def read_labelled(
     return confusion_of(read_annotations(files, gold, gold_label), label, columns)
 
 
-def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns) -> Confusion:
+def confusion_of(
+    annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns, whole_run: bool = False
+) -> Confusion:
     """Label the replies that people labelled, and count them against the label that most of these gave.
+
+    Args:
+        whole_run: whether the replies are those of a run, in which canned ones are looked for.
 
     Raises:
         OverbenchError: a row cannot be read, or none has a label.
@@ -126,6 +132,9 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
         )
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
     disagreements = []
+    if whole_run:
+        shared = shared_openings((row.prompt, row.replies[0]) for row, _, _ in rows)
+        label = partial(shared.label, label)
     labelled = label_rows((row for row, _, _ in rows), label)
     for (row, (verdict,)), (_, human, stratum) in zip(labelled, rows, strict=True):
         counts[stratum][LABELS.index(human), LABELS.index(verdict.label)] += 1
