@@ -59,7 +59,7 @@ class TestRows:
         before, after = log.read_text().splitlines(), done.file.read_text().splitlines()
         assert [new.startswith(old[:-1]) for old, new in zip(before, after, strict=True)] == [True] * 4
         added = [row["rescored_rules"] for row in rows_of(done.file)]
-        assert {a["labeller"] for a in added} == {f"rules {RULES_VERSION}"}
+        assert {a["labeller"] for a in added} == {f"rules {RULES_VERSION}+canned"}
         labels = [a["verdicts"][0]["label"] for a in added]
         assert labels == ["refused", "complied", "partial", "unscored"]
         assert not log.with_name(f"{done.file.name}.part").exists()
