@@ -1,6 +1,7 @@
 """lm-eval filters that turn replies into verdicts, written as JSON so that sample logs keep them.
 
-A filter gets all of a task's replies at once. ``versions``, where a filter has it, goes into the
+A filter gets all of a task's replies at once, of a distributed run those of its rank, and finds the canned
+ones among them (:mod:`overbench_tasks.refusal.canned`). ``versions``, where a filter has it, goes into the
 results. Settings are checked when a filter is built, which
 :class:`~overbench_tasks.task.OverbenchTask` does before anything is generated; from then on a
 filter must not raise, since that would lose the run's replies.
@@ -22,7 +23,8 @@ from overbench_tasks.answer_keys.check import check_reply
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind, with_answer_key
 from overbench_tasks.labellers.registry import filter_kinds
 from overbench_tasks.providers.model_reply import ModelReply, settled
-from overbench_tasks.records import LabelReplies, Pair, Verdict
+from overbench_tasks.records import Pair, Verdict
+from overbench_tasks.refusal import canned
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
@@ -44,11 +46,26 @@ class LabelFilter(Filter):
     def __init__(self, **settings: Any) -> None:
         super().__init__()
         self._labeller: Labeller = self.kind.make(self.kind.read_settings(settings))
-        self.versions = self._labeller.versions
+        self.versions = {**self._labeller.versions, **canned.VERSIONS}
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
-        """See :func:`_json_verdicts`."""
-        verdicts = _json_verdicts(resps, docs, self._label, self.kind.detects_evasion)
+        """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
+        replies = [list(document) for document in resps]
+        pairs: list[Pair] = [
+            (with_answer_key(doc["prompt"], doc), reply)
+            for document, doc in zip(replies, docs, strict=True)
+            for reply in document
+        ]
+        labelled = iter(canned.shared_openings(pairs).label(self._label_unless_withheld, pairs))
+        verdicts = [
+            [
+                verdict_to_json(
+                    _with_key_check(next(labelled), doc, reply), evasion_measured=True, reply=reply
+                )
+                for reply in document
+            ]
+            for document, doc in zip(replies, docs, strict=True)
+        ]
         if summary := self._labeller.summary():
             _eval_logger.info(summary)
         if (waiting := self._labeller.waits_for()) is not None:
@@ -58,6 +75,14 @@ class LabelFilter(Filter):
                 waiting,
             )
         return verdicts
+
+    def _label_unless_withheld(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """What the provider said of a reply settles it before the labeller sees any."""
+        known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
+        read = iter(
+            self._label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None])
+        )
+        return [verdict or next(read) for verdict in known]
 
     def _label(self, pairs: Sequence[Pair]) -> list[Verdict]:
         with self._labeller:
@@ -79,37 +104,6 @@ def register_filters() -> None:
 
 
 register_filters()
-
-
-def _json_verdicts(
-    resps: Iterable[Sequence[str]],
-    docs: Sequence[dict[str, Any]],
-    label: LabelReplies,
-    detects_evasion: bool,
-) -> list[list[str]]:
-    """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`.
-
-    What the provider said of a reply settles it before ``label`` sees any.
-
-    Args:
-        detects_evasion: whether ``label`` can tell an evasive reply.
-    """
-    replies = [list(document) for document in resps]
-    pairs: list[Pair] = [
-        (with_answer_key(doc["prompt"], doc), reply)
-        for document, doc in zip(replies, docs, strict=True)
-        for reply in document
-    ]
-    known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
-    read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
-    verdicts = iter([verdict or next(read) for verdict in known])
-    return [
-        [
-            verdict_to_json(_with_key_check(next(verdicts), doc, reply), detects_evasion, reply)
-            for reply in document
-        ]
-        for document, doc in zip(replies, docs, strict=True)
-    ]
 
 
 def _with_key_check(verdict: Verdict, doc: Mapping[str, Any], reply: str) -> Verdict:

@@ -72,6 +72,9 @@ class Verdict:
         category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
             say.
         key_check: of a reply to a prompt with an answer key; None of any other.
+        fingerprint: what :mod:`overbench_tasks.refusal.canned` compares with the other replies of a run; ""
+            of a reply that it leaves alone.
+        alone: of a verdict that other replies of the run changed, the verdict on this reply alone.
     """
 
     label: Label
@@ -81,6 +84,8 @@ class Verdict:
     sure: bool = True
     category: str = ""
     key_check: KeyCheck | None = None
+    fingerprint: str = ""
+    alone: Verdict | None = None
 
     @property
     def blocked(self) -> bool:
@@ -100,7 +105,7 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
         ``category`` are there where a provider withheld the reply, ``missing`` and ``cut`` where the prompt
-        has an answer key."""
+        has an answer key, ``fingerprint`` and ``alone`` where there are any."""
         known: dict[str, Any] = {
             "label": self.label,
             "reason": self.reason,
@@ -113,6 +118,10 @@ class Verdict:
             known |= {"provider": self.provider, "category": self.category}
         if self.key_check:
             known |= {"missing": list(self.key_check.missing), "cut": self.key_check.cut}
+        if self.fingerprint:
+            known["fingerprint"] = self.fingerprint
+        if self.alone:
+            known["alone"] = self.alone.as_json()
         return known
 
     @classmethod
@@ -134,6 +143,8 @@ class Verdict:
             bool(record.get("sure", True)),
             str(record.get("category") or ""),
             None if missing is None else KeyCheck(tuple(map(str, missing)), bool(record.get("cut"))),
+            str(record.get("fingerprint") or ""),
+            cls.from_json(record["alone"]) if record.get("alone") else None,
         )
 
 

@@ -2,7 +2,8 @@
 
 Beyond lm-eval's own class it does what task files cannot. It drops the extra replies that padding gives to
 short ranks. It warns of what spoils replies: a chat model asked without its chat template, reasoning that
-never ends, blocks that nobody knows (:mod:`overbench_tasks.run_warnings`). It keeps out of lm-eval's request
+never ends, blocks that nobody knows (:mod:`overbench_tasks.run_warnings`), replies that are all the same.
+It keeps out of lm-eval's request
 cache. It builds the filters before anything is generated, so that their settings are checked in time. It
 writes the versions of package, rules and judge, which prompts these were, and who withheld replies, into
 the results' metadata.
@@ -35,12 +36,16 @@ from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import COUNTED_LENGTH, ModelReply, settled, unknown_block
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.canned import RANKS, OpeningCounts
 
 if TYPE_CHECKING:
     import datasets
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
+
+EQUAL_REPLIES: Final = "overbench_equal_replies"
+"""The key of the results' metadata that warns where nearly all replies are the same text."""
 
 _OPENING: Final = "<think>"
 _ESTIMATES: Final = {
@@ -186,9 +191,28 @@ class OverbenchTask(GenerationTask):
             run_warnings.empty_replies(lm, empty, len(replies))
         look_at_first_replies(lm, replies)
         filtered: list[Instance] | None = super().apply_filters()
-        if getattr(lm, "world_size", 1) == 1:  # a rank knows its own share alone
+        if (ranks := getattr(lm, "world_size", 1)) == 1:  # a rank knows its own share alone
             self._tell_blocks()
+            self._warn_of_equal_replies()
+        else:
+            self.config.metadata = {**(self.config.metadata or {}), RANKS: ranks}
         return filtered
+
+    def _warn_of_equal_replies(self) -> None:
+        """Log where nearly all replies are the same text, and write it into the results."""
+        counts = OpeningCounts()
+        verdicts = []
+        for instance in self._instances or []:
+            first: Sequence[str] = next(iter(instance.filtered_resps.values()), [])
+            for reply, text in zip(instance.resps, first, strict=False):
+                verdict = verdict_from_json(text)
+                counts.add(instance.doc["prompt"], reply, known=verdict.fingerprint)
+                verdicts.append(verdict)
+        warning = counts.shared().warning_beside(verdicts)
+        known = {key: value for key, value in (self.config.metadata or {}).items() if key != EQUAL_REPLIES}
+        self.config.metadata = known | ({EQUAL_REPLIES: warning} if warning else {})
+        if warning:
+            _eval_logger.warning("%s: %s", self.config.task, warning)
 
     def _tell_blocks(self) -> None:
         """Log who withheld replies, and write it into the results: by the first filter, which counts."""

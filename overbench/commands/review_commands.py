@@ -15,10 +15,11 @@ from tqdm import tqdm
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
-from overbench_tasks.labellers.registry import NAMES, by_name
+from overbench_tasks.labellers.registry import BASELINES, NAMES, by_name
 from overbench_tasks.outcomes.logs import left_out, reply_files
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, label_rows, read_replies
 from overbench_tasks.records import Label
+from overbench_tasks.refusal.canned import NAME_SUFFIX
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 from overbench_tasks.text import number_of
@@ -281,7 +282,11 @@ def agreement(
         errors = label_quality.nearest_errors(chosen.name)
         if labels:
             columns = ReplyColumns(reply, prompt)
-            errors = _reply_agreement(labels, gold, chosen, columns, limit, disagreements, runs)
+            # A run's rate is corrected by the errors on replies that were read alone.
+            whole_run = prompt is not None and not run and labeller not in BASELINES
+            errors = _reply_agreement(
+                labels, gold, chosen, columns, limit, disagreements, runs, whole_run=whole_run
+            )
         if errors is None:
             raise typer.BadParameter(
                 f"the package has no labelled set that shows the errors of {chosen.name}. Label some replies "
@@ -311,12 +316,15 @@ def _reply_agreement(
     limit: int,
     disagreements: Path | None,
     runs: list[Path],
+    *,
+    whole_run: bool,
 ) -> LabelErrors:
     """A labeller of replies against people's labels.
 
     Args:
         runs: sample logs whose rates are corrected later. A labeller that is asked by batch files is asked
             about them as well before this stops, so that one batch does.
+        whole_run: whether the labelled replies are compared with one another, to find canned ones.
 
     Returns:
         the labeller's errors, to correct the rates of runs.
@@ -324,7 +332,7 @@ def _reply_agreement(
     from overbench_tasks.review import agreement, annotators, correction
 
     people: annotators.Annotations[Label] = annotators.read_annotations(labels, gold, agreement.gold_label)
-    confusion = agreement.confusion_of(people, labeller.label, columns)
+    confusion = agreement.confusion_of(people, labeller.label, columns, whole_run=whole_run)
     if labeller.waits_for() is not None:
         for sample_log in runs:
             deque(label_rows(read_replies(sample_log), labeller.label), maxlen=0)
@@ -333,7 +341,7 @@ def _reply_agreement(
         rows = agreement.disagreement_rows(confusion.disagreements)
         agreement.write_disagreements(disagreements, agreement.HEADER, rows)
     lines = (
-        agreement.figure_lines(confusion, labeller.name),
+        agreement.figure_lines(confusion, labeller.name + NAME_SUFFIX * whole_run),
         annotators.annotator_lines(people),
         agreement.disagreement_lines(confusion, limit),
     )

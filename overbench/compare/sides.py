@@ -10,6 +10,7 @@ from pathlib import Path
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
+from overbench_tasks.outcomes.canned_runs import openings_of_runs, run_key
 from overbench_tasks.outcomes.outcome import Outcome, by_prompt
 from overbench_tasks.outcomes.outcome_readers import NewLabels, log_outcomes, release_outcomes
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
@@ -114,9 +115,10 @@ def _release_side(release: Release, folder: Path, wanted: str | None) -> Side:
 def _logged_outcomes(logs: Sequence[Log], relabel: bool) -> Iterator[Outcome]:
     from tqdm import tqdm
 
+    openings = {} if relabel else openings_of_runs([log.run for log in logs])
     for log in logs:
         if relabel:
             outcomes = log_outcomes(log.run, NewLabels.by(label_by_rules, f"rules {RULES_VERSION}"))
         else:
-            outcomes = log_outcomes(log.run)
+            outcomes = log_outcomes(log.run, shared=openings.get(run_key(log.run)))
         yield from tqdm(outcomes, log.run.file.name, unit=" replies", disable=None, leave=False)

@@ -25,7 +25,7 @@ The rules of a cell:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Final
 
@@ -39,11 +39,13 @@ from overbench.release.replies import (
     rules_labels,
     take_table_rows,
 )
+from overbench_tasks.outcomes.canned_runs import RunKey, openings_of_runs, run_key
 from overbench_tasks.outcomes.outcome import SCORED_LABELS, majority_label_sql
 from overbench_tasks.outcomes.outcome_readers import refresh_outcomes
 from overbench_tasks.outcomes.release_files import COUNT_COLUMNS, Release
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS
+from overbench_tasks.refusal.canned import SharedOpenings
 from overbench_tasks.text import number_of
 
 _TABLES: Final = f"""
@@ -125,8 +127,9 @@ def join_verdicts(workspace: Workspace, say: Say, *, quoting: bool = False) -> C
     unsafe_in_sources = database.number("SELECT count(*) FROM unsafe_prompts")
     strangers: Counter[str] = Counter()
     replaced: Counter[int] = Counter()
+    openings = openings_of_runs([log.run for log in inputs.logs])
     for number, name in enumerate(inputs.targets):
-        strangers += _gather_verdicts(workspace, name, quoting=quoting)
+        strangers += _gather_verdicts(workspace, name, openings, quoting=quoting)
         replaced.update(dict(database.connection.execute(_REPLACED).fetchall()))
         database.connection.execute(_JOINED)
         for statement in (_CELLS, _DETAILS, *([_QUOTES] if quoting else [])):
@@ -146,7 +149,9 @@ def _rank_of_logs(inputs: ReleaseInputs) -> int:
     return len(inputs.verdict_sources) if inputs.sources_first else -1
 
 
-def _gather_verdicts(workspace: Workspace, target: str, *, quoting: bool) -> Counter[str]:
+def _gather_verdicts(
+    workspace: Workspace, target: str, openings: Mapping[RunKey, SharedOpenings], *, quoting: bool
+) -> Counter[str]:
     """Fill ``verdicts`` with all of a target's; returns task -> replies to prompts not of the release."""
     sources = workspace.inputs.verdict_sources
     rank_of_logs = _rank_of_logs(workspace.inputs)
@@ -156,16 +161,22 @@ def _gather_verdicts(workspace: Workspace, target: str, *, quoting: bool) -> Cou
         if rank != rank_of_logs:
             _read_source(workspace, sources[rank].own_names(target), rank, next(readings))
             continue
-        for task in _read_logs_and_runs(workspace, target, quoting=quoting):
+        for task in _read_logs_and_runs(workspace, target, openings, quoting=quoting):
             strangers[task] += _take_replies(workspace, rank, next(readings))
     return strangers
 
 
-def _read_logs_and_runs(workspace: Workspace, target: str, *, quoting: bool) -> Iterator[str]:
-    """Fill ``replies`` with a log or a refresh run of a target, and give its task or name; then the next."""
+def _read_logs_and_runs(
+    workspace: Workspace, target: str, openings: Mapping[RunKey, SharedOpenings], *, quoting: bool
+) -> Iterator[str]:
+    """Fill ``replies`` with a log or a refresh run of a target, and give its task or name; then the next.
+
+    Args:
+        openings: what decides which replies are canned, of runs in several logs or by several ranks.
+    """
     for log in workspace.inputs.logs:
         if log.target.target == target:
-            read_log(workspace, log, quoting=quoting)
+            read_log(workspace, log, quoting=quoting, shared=openings.get(run_key(log.run)))
             yield log.run.task
     for run in workspace.inputs.sources:
         if run.target and run.target.target == target:

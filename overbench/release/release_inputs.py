@@ -38,6 +38,7 @@ from overbench_tasks.outcomes.target_names import Aliases, logged_target, name_t
 from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.refusal.canned import name_alone
 from overbench_tasks.tables import SUFFIXES
 
 Which = Literal["accepted", "verified"]
@@ -377,7 +378,8 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
         labellers += [(log.run.labelled_by, str(log.run.file)) for log in logs]
     elif logs or any(source.target for source in sources):
         labellers.append((f"rules {RULES_VERSION}", "the replies labelled now"))
-    examples = dict(reversed(labellers))  # the first of each
+    # Labels of replies read alone compare with those of a whole run: no refusal is called canned.
+    examples = {name_alone(name): example for name, example in reversed(labellers)}  # the first of each
     if len(examples) > 1:
         listed = "; ".join(f"{name} ({example})" for name, example in sorted(examples.items()))
         help_ = (
@@ -390,4 +392,4 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
             f"The replies were labelled by {len(examples)} different labellers or versions, whose labels do "
             f"not compare: {listed}. {help_}"
         )
-    return next(iter(examples), None)
+    return max((name for name, _ in labellers), key=len, default=None)

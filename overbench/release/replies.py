@@ -24,6 +24,7 @@ from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.reply_rows import ReplyRow, label_batch
 from overbench_tasks.records import LABELS, PROVIDER, UNKNOWN_BLOCK, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.refusal.canned import SharedOpenings
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.text import encodable, excerpt, number_of
 
@@ -49,7 +50,7 @@ ReplyCells = tuple[str, Label, int, int, str, str, str | None, str | None, bool]
 """The values of a row of ``replies``, in the order of its columns."""
 
 
-def read_log(workspace: Workspace, log: Log, *, quoting: bool) -> None:
+def read_log(workspace: Workspace, log: Log, *, quoting: bool, shared: SharedOpenings | None = None) -> None:
     """All rows of a sample log; notes where there are fewer than its results file speaks of.
 
     Raises:
@@ -58,6 +59,8 @@ def read_log(workspace: Workspace, log: Log, *, quoting: bool) -> None:
     file, database = log.run.file, workspace.database
     if workspace.settings.relabel:
         insert_outcomes(workspace, sample_outcomes(file, rules_labels(workspace, file)))
+    elif shared is not None:
+        insert_outcomes(workspace, sample_outcomes(file, shared=shared))
     elif not _read_samples(workspace, log, quoting=quoting):
         database.connection.execute("TRUNCATE replies")
         insert_outcomes(workspace, sample_outcomes(file))

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind
+from overbench_tasks.refusal import canned
 
 LABELLERS: Final = {
     "rules": "overbench_tasks.labellers.rules_labeller",
@@ -88,7 +89,8 @@ def name_in_log(function: str, versions: Mapping[str, Any]) -> str:
         versions: the metadata.
     """
     kinds = {kind.function: kind for kind in filter_kinds()}
-    return kinds.get(function, kinds[kind_of("rules").function]).name_of(versions)
+    name = kinds.get(function, kinds[kind_of("rules").function]).name_of(versions)
+    return f"{name}{canned.NAME_SUFFIX}" if name and canned.VERSIONS.keys() <= versions.keys() else name
 
 
 def kind_that_labelled(labelled_by: str) -> LabellerKind | None:
@@ -98,7 +100,10 @@ def kind_that_labelled(labelled_by: str) -> LabellerKind | None:
 
 
 def detects_evasion(labelled_by: str) -> bool:
-    """Whether the labeller that has this :attr:`Labeller.name` can tell an evasive reply."""
+    """Whether the labeller that has this :attr:`Labeller.name` can tell an evasive reply. With
+    :data:`~overbench_tasks.refusal.canned.NAME_SUFFIX` it can tell the canned ones."""
+    if labelled_by.endswith(canned.NAME_SUFFIX):
+        return True
     kind = kind_that_labelled(labelled_by)
     if kind is None or not kind.detects_evasion:
         return False

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics.answer_rates import answer_measures
+from overbench_tasks.outcomes.canned_runs import openings_of_runs, run_key, settled
 from overbench_tasks.outcomes.logs import LoggedRun
 from overbench_tasks.outcomes.outcome import MEASURES, MeasuredShare, Outcome
 from overbench_tasks.outcomes.outcome_tables import EMPTY, OutcomeTable
@@ -17,6 +18,7 @@ from overbench_tasks.outcomes.reply_rows import ReplyRow, label_rows, read_repli
 from overbench_tasks.outcomes.target_names import logged_target
 from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import LABELS, PROVIDER, Label, LabelReplies, Verdict
+from overbench_tasks.refusal.canned import SharedOpenings
 from overbench_tasks.tables import read_table
 
 HARD_SET: Final = "overbench_hard"
@@ -43,13 +45,19 @@ class NewLabels:
         return cls(lambda rows: label_rows(rows, label), labelled_by)
 
 
-def sample_outcomes(file: Path, new_labels: NewLabels | None = None) -> Iterator[Outcome]:
+def sample_outcomes(
+    file: Path, new_labels: NewLabels | None = None, shared: SharedOpenings | None = None
+) -> Iterator[Outcome]:
     """The outcomes of a sample log, in its order, by the verdicts of its first filter.
+
+    Args:
+        shared: decides which of the logged replies are canned; None: as the log has it.
 
     Raises:
         OverbenchError: a line is cut off or no sample of our tasks, or gives its prompt an unknown side.
     """
-    for row, verdicts in _labelled(read_replies(file), new_labels):
+    for row, logged in _labelled(read_replies(file), new_labels):
+        verdicts = logged if shared is None or new_labels else settled(logged, shared)
         outcome = Outcome.of_prompt(row.doc, str(file))
         outcome.count(verdicts, row.replies)
         outcome.reply_chars = sum(map(len, row.replies))
@@ -57,17 +65,21 @@ def sample_outcomes(file: Path, new_labels: NewLabels | None = None) -> Iterator
         outcome.measures = {
             name: MeasuredShare(share * len(row.replies), len(row.replies))
             for name, share in row.measures.items()
-        } | {
-            name: MeasuredShare(share * scored, scored) for name, share in answer_measures(verdicts).items()
-        }
+        } | {name: MeasuredShare(share * scored, scored) for name, share in answer_measures(verdicts).items()}
         if new_labels:
             outcome.labelled_by.add(new_labels.labelled_by)
         yield outcome
 
 
-def log_outcomes(run: LoggedRun, new_labels: NewLabels | None = None) -> Iterator[Outcome]:
+def log_outcomes(
+    run: LoggedRun, new_labels: NewLabels | None = None, shared: SharedOpenings | None = None
+) -> Iterator[Outcome]:
     """The outcomes of a sample log whose results file is there: as :func:`sample_outcomes`, with the target,
     the set and the labeller.
+
+    Args:
+        shared: of all logs of the same target and task, by
+            :func:`~overbench_tasks.outcomes.canned_runs.openings_of_runs`; None: this log is the only one.
 
     Raises:
         OverbenchError: as :func:`sample_outcomes`.
@@ -76,7 +88,9 @@ def log_outcomes(run: LoggedRun, new_labels: NewLabels | None = None) -> Iterato
     # Only the last part: where a file lies on somebody's machine is nobody else's business.
     set_name = f"{run.task} ({Path(str(source)).name})" if source else run.task
     target_key = logged_target(run).key
-    for outcome in sample_outcomes(run.file, new_labels):
+    if shared is None and new_labels is None:
+        shared = openings_of_runs([run]).get(run_key(run))
+    for outcome in sample_outcomes(run.file, new_labels, shared):
         outcome.target_key = target_key
         outcome.sets.add(set_name)
         if not new_labels:

@@ -11,6 +11,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from overbench_tasks.metrics import UNDEFINED, Estimate, wilson_interval
 from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_batch, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
+from overbench_tasks.refusal.canned import name_alone, shared_openings
 from overbench_tasks.review.annotate import UNSAFE
 from overbench_tasks.review.annotators import (
     Annotations,
@@ -104,8 +106,13 @@ def read_labelled(
     return confusion_of(read_annotations(files, gold, gold_label), label, columns)
 
 
-def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns) -> Confusion:
+def confusion_of(
+    annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns, whole_run: bool = False
+) -> Confusion:
     """Label the replies that people labelled, and count them against the label that most of these gave.
+
+    Args:
+        whole_run: whether the replies are those of a run, in which canned ones are looked for.
 
     Raises:
         OverbenchError: a row cannot be read, or none has a label.
@@ -130,7 +137,11 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
         )
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
     disagreements = []
-    labelled = zip((row for row, _, _ in rows), label_batch([row for row, _, _ in rows], label), strict=True)
+    labelled_rows = [row for row, _, _ in rows]
+    if whole_run:
+        shared = shared_openings((row.prompt, row.replies[0]) for row in labelled_rows)
+        label = partial(shared.label, label)
+    labelled = zip(labelled_rows, label_batch(labelled_rows, label), strict=True)
     for (row, (verdict,)), (_, human, stratum) in zip(labelled, rows, strict=True):
         counts[stratum][LABELS.index(human), LABELS.index(verdict.label)] += 1
         if verdict.label != human:
@@ -159,7 +170,7 @@ def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
     """
     rows = read_sheet(sheet)
     key = read_key(sheet.with_name(Path(rows[0][KEY_COLUMN]).name))
-    if key.labeller != labeller:
+    if name_alone(key.labeller) != name_alone(labeller):
         raise OverbenchError(
             f"{sheet} was drawn from replies labelled by {key.labeller}, these are labelled by {labeller}, "
             "which makes other errors. Draw a sheet of these: overbench annotate."
@@ -183,7 +194,7 @@ def own_errors(labels: Path, labeller: str) -> LabelErrors:
         OverbenchError: the file cannot be used, or another labeller drew the sheet.
     """
     rules = by_name("rules")
-    label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
+    label = rules.label if name_alone(labeller) == rules.name else labelled_when_drawn(labels, labeller)
     table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
     return LabelErrors(table, f"{number_of(int(table.counts.sum()), 'labelled reply')} of {labels.name}")
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
+from overbench_tasks.refusal.canned import name_alone
 from overbench_tasks.review.agreement import FLAGGED, figures
 from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
 from overbench_tasks.text import number_of
@@ -144,10 +145,11 @@ def nearest_errors(labeller: str) -> LabelErrors | None:
     labeller in this version: those that people labelled, all together; else those that models labelled. None
     where this labeller was never measured on harmless prompts.
     """
+    alone = name_alone(labeller)
     measured = [
         measurement
         for measurement in read_label_quality()
-        if measurement.labeller == labeller and np.any(measurement.harmless)
+        if measurement.labeller == alone and np.any(measurement.harmless)
     ]
     by_people = [
         measurement for measurement in measured if measurement.labelled_set.labelled_by.startswith("people")

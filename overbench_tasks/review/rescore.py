@@ -10,6 +10,7 @@ where a detector's last digits depend on which replies share a batch.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +19,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import by_name, kind_of
+from overbench_tasks.labellers.registry import BASELINES, by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import FINAL_REASONS, LabelReplies, Verdict
+from overbench_tasks.refusal.canned import NAME_SUFFIX, SharedOpenings, shared_openings
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
+
+_logger = logging.getLogger(__name__)
 
 Tallies = dict[str, Tally]
 """By the lm-eval filter of the log ("" for other files) and :data:`ON_SIDE`."""
@@ -54,10 +58,16 @@ class Rescored:
     waiting: OverbenchError | None = None
 
 
-def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[list[bytes], Tallies]:
-    """(tails, tallies) of a chunk's rows."""
+def label_chunk(
+    form: RowFormat, chunk: Chunk, label: LabelReplies, shared: SharedOpenings
+) -> tuple[list[bytes], Tallies]:
+    """(tails, tallies) of a chunk's rows.
+
+    Args:
+        shared: what tells the canned replies of the whole file.
+    """
     rows = [form.row(record, number) for number, record in chunk]
-    found = label_batch(rows, label)
+    found = label_batch(rows, partial(shared.label, label))
     return [form.tail(new) for new in found], _tally(rows, found)
 
 
@@ -88,8 +98,9 @@ def rescore_file(
 ) -> Rescored:
     """Label all replies of a file again and write its rows with the new verdicts.
 
-    Constant memory, but for a labeller that needs the whole run. May be killed at any moment and called
-    again; an output that is already complete is checked and reported, not made again.
+    Reads the file twice, first for what its prompts share (:mod:`overbench_tasks.refusal.canned`). Keeps no
+    texts, but for a labeller that needs the whole run. May be killed at any moment and called again; an
+    output that is already complete is checked and reported, not made again.
 
     Args:
         source: see :class:`RowFormat`.
@@ -109,6 +120,8 @@ def rescore_file(
     if kind == ".csv" and columns.reply is None:
         raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
     labeller_kind = kind_of(by)
+    # Without prompts nothing is canned, and a baseline is compared as it is.
+    canned = by not in BASELINES and (columns.reply is None or columns.prompt is not None)
     name = f"rescored_{by.replace('-', '_')}"
     done = (output_path or source.parent) / f"{name}_{source.name.removesuffix('.gz')}"
     done.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +135,9 @@ def rescore_file(
         if kind == ".csv":
             records = csv_records(stream, source)
             header = tuple(next(records, (0, []))[1])
-        form = RowFormat(source, columns, column or name, labeller.name, header)
+        labelled_by = f"{labeller.name}{NAME_SUFFIX}" if canned else labeller.name
+        form = RowFormat(source, columns, column or name, labelled_by, header)
+        shared = _shared_openings(form) if canned else SharedOpenings({})
         opening, chunks = form.opening(), chunked(records, whole=labeller_kind.needs_whole_run)
         size = source.stat().st_size
         report: Tallies = {}
@@ -138,7 +153,7 @@ def rescore_file(
             if not at:
                 out.write(opening)
             pool = workers if labeller_kind.in_processes and size - raw.tell() > WORTH_A_POOL else 0
-            label = partial(label_chunk, form, label=labeller.label)
+            label = partial(label_chunk, form, label=labeller.label, shared=shared)
             for chunk, (tails, tallies) in in_order(label, chunks, pool):
                 pieces = (form.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
                 out.write(b"".join(pieces))
@@ -149,6 +164,20 @@ def rescore_file(
             os.fsync(out.fileno())
     part.replace(done)
     return Rescored(done, form.labeller, report, labeller.waits_for())
+
+
+def _shared_openings(form: RowFormat) -> SharedOpenings:
+    """What the prompts of a file share, from a first pass over it."""
+    with opened(form.source) as (stream, _):
+        records: Iterator[tuple[int, Any]] = json_lines(stream)
+        if form.header:
+            records = csv_records(stream, form.source)
+            next(records)
+        rows = (form.row(record, number) for number, record in records)
+        shared = shared_openings((row.prompt, reply) for row in rows for reply in row.replies)
+    if shared.warning:
+        _logger.warning("%s: %s", form.source, shared.warning)
+    return shared
 
 
 def _verified(

@@ -59,7 +59,7 @@ class TestRows:
         before, after = log.read_text().splitlines(), done.file.read_text().splitlines()
         assert [new.startswith(old[:-1]) for old, new in zip(before, after, strict=True)] == [True] * 4
         added = [row["rescored_rules"] for row in rows_of(done.file)]
-        assert {a["labeller"] for a in added} == {f"rules {RULES_VERSION}"}
+        assert {a["labeller"] for a in added} == {f"rules {RULES_VERSION}+canned"}
         labels = [a["verdicts"][0]["label"] for a in added]
         assert labels == ["refused", "complied", "partial", "unscored"]
         assert not log.with_name(f"{done.file.name}.part").exists()
@@ -235,7 +235,7 @@ class TestBadInput:
         done = rescore_file(log, "rules").file
         other = done.read_bytes().replace(b'"rules 2', b'"rules 0')
         done.write_bytes(other)
-        with pytest.raises(OverbenchError, match=r"was labelled by rules 0\.\d, this is rules"):
+        with pytest.raises(OverbenchError, match=r"was labelled by rules 0\.\d\+canned, this is rules"):
             rescore_file(log, "rules")
         done.write_bytes(b'{"what": "else"}\n')
         with pytest.raises(OverbenchError, match="does not hold the rows of"):
@@ -349,11 +349,11 @@ class TestKilled:
         whole = rescore_file(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
         real, labelled = rescore.label_chunk, list[int]()
 
-        def interrupted(form: Any, chunk: Any, label: Any) -> Any:
+        def interrupted(form: Any, chunk: Any, label: Any, shared: Any) -> Any:
             labelled.append(len(chunk))
             if len(labelled) == 2:
                 raise KeyboardInterrupt
-            return real(form, chunk, label)
+            return real(form, chunk, label, shared)
 
         monkeypatch.setattr(rescore, "label_chunk", interrupted)
         assert "Run the same command again to continue" in overbench("rescore", source, code=130)

@@ -110,7 +110,7 @@ class TestInATaskFile:
         assert (scores["osr,toy"], scores["evasion_rate,toy"]) == (0.5, 0.5)
         assert results["configs"]["toys"]["metadata"]["overbench_toy"] == "can't"
         (log,) = tmp_path.rglob("samples_toys_*.jsonl")
-        assert (read_run(log).labelled_by, read_run(log).filter) == ("toy can't", "toy")
+        assert (read_run(log).labelled_by, read_run(log).filter) == ("toy can't+canned", "toy")
 
     def test_bad_settings_stop_before_any_prompt_is_asked(self, prompt_source: Path) -> None:
         lm = ScriptedLM(REPLIES)
@@ -134,7 +134,7 @@ class TestInRescore:
         count = CHUNK_ROWS + 2
         done = rescore_file(self.replies(tmp_path, count), "toy", columns=ReplyColumns("reply", "prompt"))
         assert [count] == CALLS
-        assert done.labeller == "toy can't"
+        assert done.labeller == "toy can't+canned"
         assert done.report[""].after == {("refused",): count // 2, ("evasive",): count // 2}
 
     def test_a_pending_label_is_asked_for_again(self, tmp_path: Path) -> None:

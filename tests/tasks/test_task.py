@@ -27,6 +27,7 @@ from overbench_tasks.outcomes.logs import read_run
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.refusal.canned import NAME_SUFFIX
 
 
 def labels(results: dict[str, Any]) -> list[str]:
@@ -47,7 +48,7 @@ def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
         "osr_stderr": 1 / 3,
         "blocked_rate": 0.0,
         "partial_refusal_rate": 1 / 3,
-        "evasion_rate": math.nan,  # the rules can't tell it
+        "evasion_rate": 0.0,  # of canned replies, which the rules alone can't tell
         "compliance_rate": 1 / 3,
         "unscored_rate": 0.25,
         # Values 0, 0, 0, 1: variance 3/4 / 3 = 1/4, sqrt(1/4 / 4) = 1/4.
@@ -76,7 +77,7 @@ def test_what_lm_eval_writes_is_read_back(prompt_source: Path, tmp_path: Path) -
     _, log = logged_run(prompt_source, tmp_path / "out")
     run, rows = read_run(log), list(read_replies(log))
     assert (run.task, run.filter, run.expected) == ("overbench_hard", "rules", 4)
-    assert (run.labelled_by, run.chat_template) == (f"rules {RULES_VERSION}", True)
+    assert (run.labelled_by, run.chat_template) == (f"rules {RULES_VERSION}{NAME_SUFFIX}", True)
     assert (run.generation["until"], run.generation["max_gen_toks"]) == ([], 128)
     assert {row.prompt: row.replies[0] for row in rows} == REPLIES
     assert [row.id for row in rows] == ["a", "b", "c", "d"]
