@@ -77,7 +77,7 @@ class LabellerKind:
         fixed: the settings that the name stands for.
         in_task_files: those of them that the filter does not take by itself.
         detects_evasion: whether it can tell an evasive reply; otherwise evasion is not measured.
-        before_evasion: how the last word of ``Labeller.name`` begins in versions that could not; one or several.
+        before_evasion: how the last word of ``Labeller.name`` begins in versions that could not, one or more.
         calls_per_reply: paid calls that a reply costs, on average: 0 where labels are free.
         needs_whole_run: whether a label depends on the other replies, so that ``label`` must get all replies
             of a run at once. ``rescore`` then reads a file as a whole; what labels in batches refuses it.
