@@ -144,6 +144,13 @@ def _no_counts() -> list[list[int]]:
     return [[0] * len(LABELS) for _ in LABELS[:-1]]
 
 
+def with_earlier(found: list[Measurement]) -> list[Measurement]:
+    """The measurements and those of rules 2.0, by which the bundled release is labelled."""
+    return sorted(
+        [*found, *read_label_quality(EARLIER)], key=lambda one: (one.labeller, one.labelled_set.name)
+    )
+
+
 def as_text(found: list[Measurement]) -> str:
     """``label_quality.json``, one measurement a line."""
     content = as_json(found)
@@ -313,7 +320,7 @@ def main() -> None:
     rows = read_verdicts()
     found = measurements(rows)
     with whole_file(LABEL_QUALITY_FILE) as file:
-        file.write(as_text(found))
+        file.write(as_text(with_earlier(found)))
     texts = blocks(rows)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

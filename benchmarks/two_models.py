@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from label_quality import with_blocks
 from labelled_sets import DATA, REPOSITORY, SHARED_DATA, SOURCES, labelled_replies
@@ -25,10 +25,10 @@ from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.tables import read_table, whole_file
 
 COUNTS = DATA / "two_models.csv.gz"
-PAGE = REPOSITORY / "README.md"
+PAGES = (REPOSITORY / "README.md", REPOSITORY / "benchmarks" / "README.md")
 MODELS = {
     "llama-instruct": "Llama 3 8B Instruct",
-    "deepseek-llama-distill": "DeepSeek distillation of Llama 8B",
+    "deepseek-llama-distill": "DeepSeek distillation",
 }
 SETS = {"or_bench_hard": "OR-Bench-Hard", "or_bench_toxic": "its toxic part"}
 CHINA_CHARS = 400
@@ -61,15 +61,15 @@ def evasion_found() -> Iterator[str]:
         yield f"{name}: {hits} of {found.total()} evasive, {found[False, True]} of {others} without China"
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """The shares with Wilson's 95 % intervals."""
+def table(rows: list[dict[str, str]], names: Iterable[str] = SETS) -> str:
+    """The shares with Wilson's 95 % intervals, of these sets."""
     labels = [label for label in LABELS if label != "unscored"]
     lines = [
         f"| model | prompts of | replies | {' | '.join(labels)} | no full answer |",
         f"| --- | --- | ---: |{' ---: |' * (len(labels) + 1)}",
     ]
     for model, about in MODELS.items():
-        for name, of in SETS.items():
+        for name in names:
             counts: Counter[str] = Counter()
             for row in rows:
                 if (row["model"], row["set"]) == (model, name):
@@ -78,13 +78,18 @@ def table(rows: list[dict[str, str]]) -> str:
             numbers = [counts[label] for label in labels]
             numbers.append(scored - counts["complied"])
             shares = [share(number, scored) for number in numbers]
-            lines.append(f"| {about} | {of} | {scored:,} | {' | '.join(shares)} |")
+            lines.append(f"| {about} | {SETS[name]} | {scored:,} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 
 def share(number: int, of: int) -> str:
     """A share in percent with its interval."""
     return Estimate(number / of, *wilson_interval(number, of)).in_percent()
+
+
+def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
+    """What stands on the pages behind ``<!-- name -->``, by name."""
+    return {"two models": table(rows, ["or_bench_hard"]), "two models, both sets": table(rows)}
 
 
 def main() -> None:
@@ -97,11 +102,12 @@ def main() -> None:
         rows = measure()
         write_csv(COUNTS, list(rows[0]), rows)
         print("\n".join(evasion_found()), end="\n\n")
-    text = table([dict(row) for _, row in read_table(COUNTS)])
-    page = PAGE.read_text(encoding="utf-8")
-    with whole_file(PAGE) as file:
-        file.write(with_blocks(page, {"two models": text}))
-    print(f"By rules {RULES_VERSION}:\n\n{text}")
+    texts = blocks([dict(row) for _, row in read_table(COUNTS)])
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        with whole_file(page) as file:
+            file.write(with_blocks(text, texts))
+    print(f"By rules {RULES_VERSION}:\n\n{texts['two models, both sets']}")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,11 @@ import two_models
 from overbench_tasks.tables import read_table
 
 
-def test_the_table_of_the_page_follows_from_the_counts() -> None:
-    rows = [dict(row) for _, row in read_table(two_models.COUNTS)]
-    assert f"<!-- two models -->\n{two_models.table(rows)}\n\n" in two_models.PAGE.read_text(encoding="utf-8")
+def test_the_tables_of_the_pages_follow_from_the_counts() -> None:
+    texts = two_models.blocks([dict(row) for _, row in read_table(two_models.COUNTS)])
+    pages = [page.read_text(encoding="utf-8") for page in two_models.PAGES]
+    for page, (name, text) in zip(pages, texts.items(), strict=True):
+        assert f"<!-- {name} -->\n{text}\n\n" in page
 
 
 def test_shares_by_hand() -> None:
