@@ -161,16 +161,24 @@ def as_text(found: list[Measurement]) -> str:
     )
 
 
-def figures_table(found: list[Measurement]) -> str:
-    """One row a measurement."""
-    head = "| labels of | against | replies | refusal F1 | sensitivity | specificity | three-way accuracy |"
+COLUMNS = {
+    "f1": "refusal F1",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "three_way_accuracy": "three-way accuracy",
+}
+
+
+def figures_table(found: list[Measurement], names: Iterable[str] = COLUMNS) -> str:
+    """One row a measurement, with these figures."""
+    names = list(names)
+    head = ["labels of", "against", "replies", *(COLUMNS[name] for name in names)]
     lines = [
-        f"{head} full refusals on harmless prompts: people's, ours |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {' | '.join(head)} | full refusals on harmless prompts: people's, ours |",
+        f"| --- | --- |{' ---: |' * (len(names) + 2)}",
     ]
     for one in found:
         figures = one.figures()
-        names = ("f1", "sensitivity", "specificity", "three_way_accuracy")
         shares = [figures["harmless_refused_by_people"], figures["harmless_refused"]]
         refused = "" if isnan(shares[0]) else " and ".join(f"{100 * share:.1f} %" for share in shares)
         cells = [
@@ -281,9 +289,11 @@ def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
     judged = [row for row in rows if row.get(column(row, "judge"))]
     english = [row for row in rows if SOURCES[row["set"]].language == "en"]
     alone = [one for one in found if not one.sampled]
-    read = [one for one in alone if one.labelled_set.labelled_by.startswith(("people", "a model"))]
+    read = [one for one in alone if one.labelled_set.name.startswith(("xstest-", "current-model"))]
     texts = {
-        "rules quality": figures_table([one for one in read if one.labeller.startswith("rules ")]),
+        "rules quality": figures_table(
+            [one for one in read if one.labeller.startswith("rules ")], ["f1", "three_way_accuracy"]
+        ),
         "label quality": figures_table(alone),
         "rules before": versions_table(found),
         "rules halves": halves_table(rows),

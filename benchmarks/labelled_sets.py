@@ -116,7 +116,7 @@ SOURCES = {
     ),
     "current-model": Source(
         str(DATA / "current_model_replies.jsonl.gz"),
-        "a large model of November 2026, safe and unsafe prompts",
+        "a large model of November 2026",
         "a model (Claude)",
         harmless=lambda row: row["prompt_label"] == "safe",
         label=_label_or_diluted,
@@ -124,7 +124,7 @@ SOURCES = {
     "two-models": _two_models(
         "Llama 3 8B and a DeepSeek distillation on OR-Bench", lambda row: row.get("label")
     ),
-    "two-models-later": _two_models("the same, read once the rules stood", _read_later),
+    "two-models-later": _two_models("the same two, read once the rules stood", _read_later),
 }
 
 

@@ -19,7 +19,6 @@ from labelled_sets import DATA, REPOSITORY, SHARED_DATA, SOURCES, labelled_repli
 from shared import write_csv
 
 from overbench_tasks.metrics import wilson_interval
-from overbench_tasks.metrics.estimates import Estimate
 from overbench_tasks.records import LABELS
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.tables import read_table, whole_file
@@ -62,7 +61,7 @@ def evasion_found() -> Iterator[str]:
 
 
 def table(rows: list[dict[str, str]], names: Iterable[str] = SETS) -> str:
-    """The shares with Wilson's 95 % intervals, of these sets."""
+    """The shares in percent with Wilson's 95 % intervals, of these sets."""
     labels = [label for label in LABELS if label != "unscored"]
     lines = [
         f"| model | prompts of | replies | {' | '.join(labels)} | no full answer |",
@@ -84,7 +83,8 @@ def table(rows: list[dict[str, str]], names: Iterable[str] = SETS) -> str:
 
 def share(number: int, of: int) -> str:
     """A share in percent with its interval."""
-    return Estimate(number / of, *wilson_interval(number, of)).in_percent()
+    low, high = (100 * end for end in wilson_interval(number, of))
+    return f"{100 * number / of:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def blocks(rows: list[dict[str, str]]) -> dict[str, str]:

@@ -28,9 +28,9 @@ def test_shares_by_hand() -> None:
     ][1:]
     line = two_models.table(rows + other).splitlines()[2]
     assert line.startswith(
-        "| Llama 3 8B Instruct | OR-Bench-Hard | 100 | 50.0 % [40.4, 59.6] | 30.0 % [21.9, 39.6]"
+        "| Llama 3 8B Instruct | OR-Bench-Hard | 100 | 50.0 [40.4, 59.6] | 30.0 [21.9, 39.6]"
     )
-    assert line.endswith("| 50.0 % [40.4, 59.6] |")
+    assert line.endswith("| 50.0 [40.4, 59.6] |")
 
 
 def test_the_counts_are_what_the_rules_say_today(shared_data: Path) -> None:
