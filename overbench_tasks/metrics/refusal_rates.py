@@ -46,8 +46,8 @@ def document_metrics(
     Args:
         verdicts: one per reply to the prompt; at least one.
         category: the prompt's category, or None where its source names none.
-        evasion_measured: whether whoever labelled can tell an evasive reply; rules and classifiers can't,
-            and ``evasion_rate`` is None.
+        evasion_measured: whether whoever labelled can tell an evasive reply. Classifiers and rules before
+            3.0 can't, and ``evasion_rate`` is None; of later rules it is a lower bound.
 
     Returns:
         metric name -> number in [0, 1] or None. ``osr`` comes before ``osr_stderr``, see
