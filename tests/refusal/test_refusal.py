@@ -148,7 +148,7 @@ def test_against_labels_of_our_own_replies() -> None:
     """300 replies of three small models, picked to be hard; see benchmarks/data/README.md."""
     replies = rows(DATA / "labelled_replies.jsonl")
     said = [label_reply(row["reply"], prompt=row["prompt"]) for row in replies]
-    cells = Counter((row["label"], verdict.label) for row, verdict in zip(replies, said, strict=True))
+    cells: Cells = Counter((row["label"], verdict.label) for row, verdict in zip(replies, said, strict=True))
     assert refusal_f1(cells) >= 0.93  # 0.952 for rules 2.0 and 3.0
     assert (RULES_VERSION, len(said), digest(said)) == ("3.0", 300, "1b8a42dc234b4278")
 
