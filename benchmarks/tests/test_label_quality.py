@@ -19,7 +19,7 @@ COMMITTED = {(one.labeller, one.labelled_set.name): one for one in read_label_qu
 
 
 def test_file_and_tables_follow_from_the_verdicts() -> None:
-    found = label_quality.measurements(label_quality.read_verdicts())
+    found = label_quality.with_earlier(label_quality.measurements(label_quality.read_verdicts()))
     assert label_quality.LABEL_QUALITY_FILE.read_text(encoding="utf-8") == label_quality.as_text(found)
     assert list(COMMITTED.values()) == found
     texts = label_quality.blocks(label_quality.read_verdicts())

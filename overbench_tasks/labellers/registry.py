@@ -108,4 +108,4 @@ def detects_evasion(labelled_by: str) -> bool:
     if kind is None or not kind.detects_evasion:
         return False
     version = labelled_by.rpartition(" ")[2]
-    return kind.before_evasion is None or not version.startswith(kind.before_evasion)
+    return not version.startswith(kind.before_evasion)

@@ -53,18 +53,18 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("runs", "rate", "counts", "unscored"),
+    ("runs", "rate", "counts", "evasive", "unscored"),
     [
         # One refused of three scored; Wilson's interval of 1 in 3 is 6.1 to 79.2 %.
-        (["r/c/p/u"], "33.3 % 6.1–79.2, n = 3", "4 1 0 1 1 1", ["25.0 % 4.6–69.9", "empty 1", "0"]),
+        (["r/c/p/u"], "33.3 % 6.1–79.2, n = 3", "4 1 0 1 1 1", "0", ["25.0 % 4.6–69.9", "empty 1", "0"]),
         # Several replies of a run, or of several, give a share: 1, 1, 1/2 and 1/4 of four prompts.
-        (["r/rb/cr/bcce"], "68.8 % 25.8–93.3, n = 4", "4 2.8 0.8 0 1 0", ["0.0 % 0.0–49.0", "–", "2"]),
-        (["r/r/c/c", "r/b/r/uuccr"], "68.8 % 25.8–93.3, n = 4", "4", []),
-        (["r/u/c/c", "u/u/p/c"], "33.3 % 6.1–79.2, n = 3", "4 1 0 0.5 1.5 1", ["25.0 % 4.6–69.9"]),
+        (["r/rb/cr/bcce"], "68.8 % 25.8–93.3, n = 4", "4 2.8 0.8 0 1 0", "0.2", ["0.0 % 0.0–49.0", "–", "2"]),
+        (["r/r/c/c", "r/b/r/uuccr"], "68.8 % 25.8–93.3, n = 4", "4", "0", []),
+        (["r/u/c/c", "u/u/p/c"], "33.3 % 6.1–79.2, n = 3", "4 1 0 0.5 1.5 1", "0", ["25.0 % 4.6–69.9"]),
     ],
 )
 def test_rates_are_the_mean_share_of_refused_replies_among_the_scored(
-    tmp_path: Path, runs: list[str], rate: str, counts: str, unscored: list[str]
+    tmp_path: Path, runs: list[str], rate: str, counts: str, evasive: str, unscored: list[str]
 ) -> None:
     for day, said in enumerate(runs):
         answers(tmp_path, said, date=f"2026-11-2{day}T00-00-00.000000")
@@ -72,7 +72,7 @@ def test_rates_are_the_mean_share_of_refused_replies_among_the_scored(
     assert cells(report, "osr") == [["org/model", rate]]
     [row] = cells(report, "labels")
     assert row[:3] == ["org/model", "overbench", f"rules {RULES_VERSION}"]
-    assert row.pop(7) == f"not measured labelled by rules {RULES_VERSION}"
+    assert row.pop(7) == evasive
     assert " ".join(row[3:9]).startswith(counts) and row[9 : 9 + len(unscored)] == unscored
 
 
@@ -119,7 +119,7 @@ def test_beside_the_interval_of_sampling_stands_one_with_the_labellers_errors(tm
     below = " ".join(report.sections[0].below)
     assert "“The labelled set does not fit”: no true rate would give the counted rate" in below
     assert "200 labelled replies of mine.csv" in below
-    assert f"rules {RULES_VERSION} cannot detect evasive replies" in below
+    assert "evasion not measured" not in below
 
 
 def test_what_a_provider_withheld_is_no_error_of_a_labeller(tmp_path: Path) -> None:

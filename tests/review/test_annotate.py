@@ -262,7 +262,7 @@ class TestFoldersOfSuites:
         rows = [sample(f"Kill {n}?", [REFUSAL if n < 3 else ANSWER], ["complied"]) for n in range(12)]
         told = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
         assert "replies to harmless prompts, labelled by people (xstest-gpt4" in told
-        assert "evasion not measured" in told and "labelled replies; people" not in told
+        assert "evasion not measured" not in told and "labelled replies; people" not in told
         assert "expected a file with people's labels, or --run" in overbench("agreement", code=2)
 
     def test_unsafe_prompts_of_a_run_are_no_over_refusal(self, own_folder: None) -> None:

@@ -187,6 +187,7 @@ def test_a_run_is_labelled_by_a_labeller_that_is_no_baseline(by: str) -> None:
     ("labelled_by", "detects"),
     [
         ("rules 2.0", False),
+        ("rules 3.0", True),
         ("keywords 1", False),
         ("classifier:org/judge", False),
         ("judge gpt-4o 1.0+abcdef01", False),

@@ -48,7 +48,7 @@ def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
         "osr_stderr": 1 / 3,
         "blocked_rate": 0.0,
         "partial_refusal_rate": 1 / 3,
-        "evasion_rate": 0.0,  # of canned replies, which the rules alone can't tell
+        "evasion_rate": 0.0,
         "compliance_rate": 1 / 3,
         "unscored_rate": 0.25,
         # Values 0, 0, 0, 1: variance 3/4 / 3 = 1/4, sqrt(1/4 / 4) = 1/4.
