@@ -46,8 +46,8 @@ def document_metrics(
     Args:
         verdicts: one per reply to the prompt; at least one.
         category: the prompt's category, or None where its source names none.
-        evasion_measured: whether the labeller detects evasive replies. If not, ``evasion_rate`` is None. Rules
-            find some of them, so that their rate is a lower bound.
+        evasion_measured: whether the labeller detects evasive replies. If not, ``evasion_rate`` is None.
+            Rules find some of them, so that their rate is a lower bound.
 
     Returns:
         metric name -> number in [0, 1] or None. ``osr`` comes before ``osr_stderr``, see

@@ -164,8 +164,8 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
         else:
             yield (
                 f"With label errors: an estimate of the rate without the errors of {labeller} (Rogan and "
-                f"Gladen 1978). The errors are those on {errors.source}; the estimate is good as far as these "
-                "models' replies resemble the labelled ones. Three notes may stand beside it. "
+                f"Gladen 1978). The errors are those on {errors.source}; the estimate is good as far as "
+                "these models' replies resemble the labelled ones. Three notes may stand beside it. "
                 f"“{NOT_TOLD_FROM_ZERO.capitalize()}”: the labeller's errors alone could explain the rate. "
                 f"“{LABELS_DO_NOT_FIT.capitalize()}”: no true rate would give the counted rate with these "
                 "errors, so the labeller errs less on this model's replies; the interval includes the one of "
