@@ -143,8 +143,7 @@ def _run(folder: Path, settings: RefreshSettings, until: str | None) -> None:
         most = f" Rejected: {', '.join(rejected[:3])}." if rejected else ""
         typer.echo(
             f"{folder}: there is no prompt to evaluate on yet. A prompt counts once it has passed all "
-            "filters "
-            f"and the target has replied to it.{most} More: overbench status {folder}"
+            f"filters and the target has replied to it.{most} More: overbench status {folder}"
         )
         return
     typer.echo(

@@ -78,8 +78,7 @@ def aggregate(
         typer.Option(
             "--category_judge",
             help="A language model that gives prompts without a category one: model=NAME,base_url=URL. Its "
-            "key "
-            "comes from OPENAI_API_KEY. Default: keywords.",
+            "key comes from OPENAI_API_KEY. Default: keywords.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a release that exists.")] = False,

@@ -32,8 +32,7 @@ def subset(
         typer.Option(
             "--estimate",
             help="Instead of drawing: lm-eval's output (run with --log_samples) on such a prompt file. "
-            "Prints "
-            "the estimated rates on the whole release, with 95 % intervals. May be repeated.",
+            "Prints the estimated rates on the whole release, with 95 % intervals. May be repeated.",
         ),
     ] = None,
 ) -> None:

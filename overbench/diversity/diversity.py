@@ -55,8 +55,7 @@ class DiversitySettings(BaseModel):
     bert_score_model: str | None = Field(
         None,
         description="the model of BERTScore, such as roberta-large, which bert-score recommends for English; "
-        "by "
-        "default the encoder",
+        "by default the encoder",
     )
 
 
@@ -149,10 +148,8 @@ class DiversityReport:
         settings = self.settings
         yield (
             f"Prompts were drawn with seed {settings.seed}. A lower value means a more varied set, except "
-            "for "
-            f"distinct-n. Neighbours are compared by cosine similarity ({settings.encoder}). Near duplicates "
-            "have "
-            f"a Jaccard similarity of at least {THRESHOLD}. BERTScore uses "
+            f"for distinct-n. Neighbours are compared by cosine similarity ({settings.encoder}). Near "
+            f"duplicates have a Jaccard similarity of at least {THRESHOLD}. BERTScore uses "
             f"{settings.bert_score_model or settings.encoder}."
         )
         yield from map(printable, self.notes)

@@ -50,8 +50,8 @@ class ExplainSettings(BaseModel):
         100,
         ge=2,
         description="the most calls for each prompt; when they are used up, the result so far is shown. A "
-        "call "
-        "is a reply of the target or, by probability, a variant, which takes a request for each opening",
+        "call is a reply of the target or, by probability, a variant, which takes a request for each "
+        "opening",
     )
     most_alone: int = Field(
         24, ge=1, description="the most words of a long prompt that are tried alone, the rarest first"

@@ -103,8 +103,7 @@ def _check_results(folder: Path) -> None:
     raise OverbenchError(
         "Expected a release (a folder with release.json), a refresh run (with run.sqlite) or lm-eval's "
         f"results (with results_*.json and samples_*.jsonl in it or below) at {folder}, found {actual}. "
-        "Check "
-        "the path."
+        "Check the path."
     )
 
 

@@ -25,14 +25,14 @@ def test_who_orders_refusal_is_said_in_the_file_and_guessed_of_no_other_text() -
     strict = find_defence("strict-policy").text
     assert orders_refusal(strict) and not orders_refusal(f"{strict} Decline everything.")
     assert not orders_refusal(None) and not orders_refusal(find_defence("self-reminder").text)
-    assert overbench("defence").count("tells to decline whole subjects") == 1
+    assert overbench("defence").count("orders the model to decline whole subjects") == 1
 
 
 def test_the_list_names_every_source_and_departure() -> None:
     said = overbench("defence")
     for one in defences().values():
         assert all(part in said for part in (one.name, one.idea, one.source, one.url, one.departs))
-    assert "our own words" in said
+    assert "none is copied from its source" in said
 
 
 def test_an_unknown_name_lists_near_ones() -> None:

@@ -101,8 +101,8 @@ def test_the_report_shows_attributed_words_and_says_whose_the_others_are() -> No
     told = report_of(Path("out"))
     section = told.partition("## Trigger words")[2].partition("## ")[0]
     assert "| kill | 6 |" in section and "shoot" not in section
-    assert "Words of 6 prompts that a refresh made" in section
-    assert "6 other prompts carry words that their writers or files name: these are not counted" in section
+    assert "6 prompts come from refresh runs" in section
+    assert "6 other prompts have words that their writers or files name; these are not counted" in section
 
 
 @pytest.mark.parametrize("refreshed", [True, False])
@@ -112,14 +112,14 @@ def test_the_report_on_logs_knows_it_from_the_log_or_says_that_it_does_not(refre
     write_log(Path("logs"), [({**row, **more}, ["refused"]) for row in rows])
     section = report_of(Path("logs")).partition("## Trigger words")[2].partition("## ")[0]
     assert "| kill | 6 |" in section
-    assert ("Words of 6 prompts that a refresh made" in section) is refreshed
-    assert ("Nobody is known to have attributed them" in section) is not refreshed
+    assert ("6 prompts come from refresh runs" in section) is refreshed
+    assert ("Attribution has not confirmed" in section) is not refreshed
 
 
 def test_compare_tells_the_kinds_apart() -> None:
     released()
     text = overbench("compare", "out:org/other", "out:org/model", "--min_prompts", 1, code=1)
-    assert "|attributed word: kill" in text and "|named word: shoot" in text
+    assert "attributed word: kill" in text and "named word: shoot" in text
     found = json.loads(
         overbench("compare", "out:org/other", "out:org/model", "--json", "--min_prompts", 1, code=1)
     )

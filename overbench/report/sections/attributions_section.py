@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.attribution.attribution import features
-from generators.attribution.attribution_settings import AttributionSettings
-from generators.refresh.store import Store
 from overbench.release.release_inputs import PromptSource, run_settings_of
 from overbench.report.figures import HeatMap
 from overbench.report.report_inputs import Inputs
@@ -97,6 +94,10 @@ def attributed_prompts(folder: Path, target: str) -> list[AttributedPrompt]:
     Raises:
         OverbenchError: the run cannot be read.
     """
+    from generators.attribution.attribution import features
+    from generators.attribution.attribution_settings import AttributionSettings
+    from generators.refresh.store import Store
+
     recorded = run_settings_of(folder).get("attribution") or {}
     settings = AttributionSettings(
         **{name: value for name, value in recorded.items() if name in AttributionSettings.model_fields}

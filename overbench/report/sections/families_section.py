@@ -44,8 +44,7 @@ def families_section(inputs: Inputs) -> Section | None:
         (
             "Each checkpoint counts once, in its plainest configuration: without system prompt and at "
             "temperature 0 where there is such a run. A family's rate counts a prompt by the share of its "
-            "models "
-            "that refuse it; its interval covers other prompts, not other models. "
+            "models that refuse it; its interval covers other prompts, not other models. "
             f"{_larger(sized, facts, rates)}Figures about a single set are about {main.name}.",
         ),
         (*pictures, *([_by_size(inputs, sized, facts, rates)] if len(sized) > 1 else [])),
@@ -54,15 +53,11 @@ def families_section(inputs: Inputs) -> Section | None:
             *filter(None, [_trends(main.matrix, of_family, facts)]),
         ),
         below=(
-            "A rank correlation with size is above 0 if larger models refuse more; one with the release date "
-            "is "
-            "above 0 if later models do. Its 95 % bootstrap interval covers other models and other prompts "
-            "of "
-            "these kinds. It treats models as independent, although models of a family share data and "
-            "training. "
-            f"Families, sizes and dates come from a table ({OURS.name}), to which --families adds rows. A "
-            "size "
-            "that the table lacks is taken from the model's name.",
+            "A rank correlation with size is above 0 if larger models refuse more; one with the release "
+            "date is above 0 if later models do. Its 95 % bootstrap interval covers other models and other "
+            "prompts of these kinds. It treats models as independent, although models of a family share "
+            f"data and training. Families, sizes and dates come from a table ({OURS.name}), to which "
+            "--families adds rows. A size that the table lacks is taken from the model's name.",
         ),
     )
 
@@ -144,8 +139,7 @@ def _family_table(
     return table_of(
         key="families",
         caption="Oversensitivity rate per family, with 95 % interval and number of scored prompts. Sizes are "
-        "in "
-        f"billions of parameters. “Lowest” and “Highest” are the models that refuse least and most on "
+        "in billions of parameters. “Lowest” and “Highest” are the models that refuse least and most on "
         f"{sets[0].name}",
         columns=(
             "Family",

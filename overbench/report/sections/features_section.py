@@ -55,13 +55,11 @@ def features_section(inputs: Inputs) -> Section | None:
         "features",
         "Trigger words",
         (
-            f"Which words do refused prompts share? Within each model, the "
-            f"{number_of(top.ranked, 'word')} of at least {at_least} prompts "
-            f"{'is' if top.ranked == 1 else 'are'} ranked by how many prompts with the word it refuses; "
-            "words "
-            "with equally many share a rank. The figure shows the words that rank highest on average. It "
-            "compares ranks within each model; see the table for refusal rates. "
-            f"Set: {inputs.main.name}.",
+            f"Which words do refused prompts share? Within each model, the {number_of(top.ranked, 'word')} "
+            f"of at least {at_least} prompts {'is' if top.ranked == 1 else 'are'} ranked by how many prompts "
+            "with the word it refuses; words with equally many share a rank. The figure shows the words "
+            "that rank highest on average. It compares ranks within each model; see the table for refusal "
+            f"rates. Set: {inputs.main.name}.",
             whose,
         ),
         (picture,),
@@ -82,8 +80,7 @@ def _whose_words(matrix: ResponseMatrix) -> tuple[ResponseMatrix, str]:
         )
     origin = (
         f"Origin of the words: {number_of(attributed, 'prompt')} come from refresh runs, where attribution "
-        "on a "
-        "detector of refusals found the words in the seed prompt."
+        "on a detector of refusals found the words in the seed prompt."
     )
     if named:
         others = number_of(named, "other prompt has", "other prompts have")

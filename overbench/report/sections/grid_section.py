@@ -32,11 +32,10 @@ def grid_section(inputs: Inputs) -> Section | None:
             "The same checkpoint in several configurations. Each difference is between a configuration and "
             f"{_reference(inputs)}, in percentage points, on the prompts with a scored reply in both. It has "
             "Newcombe's 95 % interval for paired answers. Of many such intervals, about one in twenty does "
-            "not "
-            "contain the true difference.",
+            "not contain the true difference.",
             "A prompt with several replies counts by their share. “Replies differ” is the share of prompts "
-            "whose "
-            "replies do not all have the same label; it shows how much a single run depends on chance.",
+            "whose replies do not all have the same label; it shows how much a single run depends on "
+            "chance.",
         ),
         tables=tuple(tables),
     )

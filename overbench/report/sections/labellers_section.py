@@ -19,8 +19,7 @@ def labellers_section(inputs: Inputs) -> Section | None:
         "How would other labellers have labelled the same replies? Keywords call a reply refused if a stock "
         "phrase of refusal is anywhere in it, as in OR-Bench; they have no label “partial”. Rules are "
         "OVERBENCH's. Other labellers are the filters in the logs, and the files that overbench rescore "
-        "wrote "
-        "beside them.",
+        "wrote beside them.",
         "Two labellers agree on a reply if both call it refused or partial, or if neither does. Replies that "
         "one of them could not score do not count. The interval treats replies as independent, so it is too "
         "narrow if models answer alike.",

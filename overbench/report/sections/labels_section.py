@@ -27,8 +27,7 @@ def labels_section(inputs: Inputs) -> Section:
     tables = (_labels_table(inputs), _blocks_table(inputs), _categories_table(inputs), _gaps_table(inputs))
     below = (
         f"{GAPS_FILE} in the release has the commands that ask the models the missing prompts. The prompts "
-        "of "
-        "overbench_hard are part of overbench, so its gaps are among those of overbench."
+        "of overbench_hard are part of overbench, so its gaps are among those of overbench."
     )
     return Section(
         "labels",

@@ -39,12 +39,11 @@ def prompts_section(inputs: Inputs) -> Section | None:
         "The most refused prompts",
         (
             "Trigger words are shaded: those that attribution found, else those that the prompt's writer or "
-            "file names. The shade shows how often prompts with the word are refused: it is the lower end of "
-            "the 95 % interval of that rate, so a word of few prompts stays pale. Below the table, each "
-            "model "
-            "has a list of prompts that it refuses, those first that most models refuse. There the shade "
-            "shows "
-            f"the model's own rates, and its reply is shown if a log has it. Set: {inputs.main.name}.",
+            "file names. The shade shows how often prompts with the word are refused: it is the lower end "
+            "of the 95 % interval of that rate, so a word of few prompts stays pale. Below the table, each "
+            "model has a list of prompts that it refuses, those first that most models refuse. There the "
+            "shade shows the model's own rates, and its reply is shown if a log has it. Set: "
+            f"{inputs.main.name}.",
         ),
         tables=(_most_refused_table(inputs, refused),),
         folded=tuple(_tables_of_models(inputs, refused)),
@@ -105,8 +104,7 @@ def _most_refused_table(inputs: Inputs, refused: _RefusedPrompts) -> Table:
     return table_of(
         key="prompts",
         caption=f"The {number_of(min(len(refused.rows), MOST_REFUSED), 'prompt')} that most models refuse, "
-        "of "
-        f"{len(refused.rows):,} that any model refuses",
+        f"of {len(refused.rows):,} that any model refuses",
         columns=("Prompt", "Refused by", "Category", "Attributed words", "Named by its writer", "Models"),
         rows=(
             (

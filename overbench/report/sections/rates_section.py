@@ -106,8 +106,7 @@ def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
     return table_of(
         key="osr-label-errors",
         caption="The same rates, as counted and corrected for the labeller's errors (in %). The second "
-        "interval "
-        "also accounts for how often the labeller errs, and for how well that is known",
+        "interval also accounts for how often the labeller errs, and for how well that is known",
         columns=(
             "Model",
             *(
@@ -156,8 +155,7 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
         if (errors := inputs.label_errors.get(labeller)) is None:
             yield (
                 f"How often {labeller} errs is not known, so no interval accounts for it. To change that, "
-                "label "
-                "some of the replies (overbench annotate) and give the sheet with --labels."
+                "label some of the replies (overbench annotate) and give the sheet with --labels."
             )
         elif isinstance(problem := _corrected(errors, Counter({0.0: 1})), str):
             yield f"How often {labeller} errs cannot be estimated from {errors.source}. {problem}"

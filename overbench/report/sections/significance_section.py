@@ -55,11 +55,9 @@ def significance_section(inputs: Inputs) -> Section | None:
         "Which differences are more than chance",
         (
             f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {number_of(len(pairs), 'pair')} of models "
-            "differ "
-            "clearly. A difference is clear if the p-value of an exact McNemar test on the common prompts is "
-            "below 0.05 after Holm's correction for all pairs. “Only first” counts the prompts that the "
-            "first "
-            "model refuses and the second answers. "
+            "differ clearly. A difference is clear if the p-value of an exact McNemar test on the common "
+            "prompts is below 0.05 after Holm's correction for all pairs. “Only first” counts the prompts "
+            "that the first model refuses and the second answers. "
             f"{_OF_SHARES if inputs.main.matrix.has_shares else ''}Set: {inputs.main.name}.",
         ),
         tables=(table,),

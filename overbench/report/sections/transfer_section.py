@@ -63,10 +63,9 @@ def transfer_section(inputs: Inputs) -> Section | None:
         "Transfer and leave-source-out",
         (
             "A prompt that was made for a model was kept because that model refused it, so the model's rate "
-            "on "
-            "its own prompts is high by construction: these are the cells where row and column are the same "
-            "model. The other cells show how far prompts made for one model are refused by another. A prompt "
-            "that was made for both models counts only in the cells of the same model.",
+            "on its own prompts is high by construction: these are the cells where row and column are the "
+            "same model. The other cells show how far prompts made for one model are refused by another. A "
+            "prompt that was made for both models counts only in the cells of the same model.",
         ),
         (picture,),
         (table, fair),
