@@ -35,8 +35,8 @@ from overbench.report.families import COLUMNS, Families, checkpoint_words
 from overbench.report.figures import png
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.scatter import Scatter
+from overbench.report.sections.trade_off_section import trade_off_section
 from overbench.report.stats.rates import osr
-from overbench.report.write_report import build
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.logs import read_run
 from overbench_tasks.outcomes.target_names import system_suffix
@@ -202,9 +202,12 @@ def _whole_rates() -> dict[tuple[str, str, str], float]:
 
 def trade_off(inputs: Inputs) -> Scatter:
     """The report's picture of XSTest."""
-    pictures = (picture for section in build(inputs).sections for picture in section.pictures)
-    [found] = (one for one in pictures if isinstance(one, Scatter) and "xstest_unsafe" in one.title)
-    return found
+    section = trade_off_section(inputs)
+    pictures = section.pictures if section else ()
+    [scatter] = (
+        picture for picture in pictures if isinstance(picture, Scatter) and "xstest_unsafe" in picture.title
+    )
+    return scatter
 
 
 def main() -> None:
