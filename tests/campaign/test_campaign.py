@@ -326,7 +326,7 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> 
     assert (one.cells, one.calls, one.tokens_out) == (4, 48, 48 * 128)
     assert one.hours == pytest.approx(96 / 3600) and one.gpu_hours == pytest.approx(192 / 3600)
     assert one.cost == pytest.approx(48 * 128 * 10 / 1e6)
-    assert found.judge_calls == 48 and found.judge_cost == pytest.approx(48 * (510 + 16 * 5) / 1e6)
+    assert found.judge_calls == 48 and found.judge_cost == pytest.approx(48 * (605 + 16 * 5) / 1e6)
     run(tmp_path, files)
     more = {**files, "sets": {**files["sets"], "gone": gone, "unknown": {**gone, "prompts": None}}}
     left = estimate(make_plan(CampaignSettings.model_validate(more), tmp_path / "out"))

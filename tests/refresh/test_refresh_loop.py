@@ -466,7 +466,7 @@ class TestInterruptions:
 
         with pytest.raises(BatchPending):
             refresh(run := begin(**sections))
-        assert not run.store.labels(run.asking)
+        assert not run.store.labels(run.reply_key)
         fill_in("requests-0001.jsonl")
         with pytest.raises(BatchPending):  # the round's new prompts
             refresh(begin(**sections))

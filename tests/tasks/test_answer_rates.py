@@ -16,7 +16,7 @@ from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, first_verdicts
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.metrics.answer_rates import answer_measures, answer_metrics
 from overbench_tasks.outcomes.logs import read_run
-from overbench_tasks.outcomes.outcome import log_outcomes
+from overbench_tasks.outcomes.outcome_readers import NewLabels, log_outcomes
 from overbench_tasks.providers.model_reply import ModelReply
 from overbench_tasks.records import KeyCheck, Label, Verdict
 
@@ -108,10 +108,11 @@ def test_outcomes_keep_the_shares_also_by_another_labeller(tmp_path: Path) -> No
     tracker.save_results_samples("overbench_answers", results["samples"]["overbench_answers"])
     (log,) = (tmp_path / "out").rglob("samples_*.jsonl")
     for label in (None, label_by_rules, lambda pairs: [Verdict("complied", "", "all")] * len(pairs)):
-        outcomes = {one.prompt: one for one in log_outcomes(read_run(log), label)}
-        assert outcomes["Held?"].measures["answered"] == 1
-        assert outcomes["Lacking?"].measures["diluted"] == 1
-        assert outcomes["Cut?"].measures["cut"] == 1
+        new_labels = None if label is None else NewLabels.by(label, "another labeller")
+        outcomes = {outcome.prompt: outcome for outcome in log_outcomes(read_run(log), new_labels)}
+        assert outcomes["Held?"].measures["answered"].share == 1
+        assert outcomes["Lacking?"].measures["diluted"].share == 1
+        assert outcomes["Cut?"].measures["cut"].share == 1
         assert outcomes["Keyless?"].measures == {}
 
 

@@ -135,14 +135,14 @@ class TestInRescore:
         done = rescore_file(self.replies(tmp_path, count), "toy", columns=ReplyColumns("reply", "prompt"))
         assert [count] == CALLS
         assert done.labeller == "toy can't+canned"
-        assert done.report[""].after == {("refused",): count // 2, ("evasive",): count // 2}
+        assert done.report[""].after == {(("refused", False),): count // 2, (("evasive", False),): count // 2}
 
     def test_a_pending_label_is_asked_for_again(self, tmp_path: Path) -> None:
         source, columns = self.replies(tmp_path, 2), ReplyColumns("reply", "prompt")
         first = rescore_file(source, "toy", {"waits": True}, columns=columns)
-        assert first.report[""].after == {("unscored",): 2}
+        assert first.report[""].after == {(("unscored", False),): 2}
         second = rescore_file(source, "toy", columns=columns)
-        assert second.report[""].after == {("refused",): 1, ("evasive",): 1}
+        assert second.report[""].after == {(("refused", False),): 1, (("evasive", False),): 1}
         assert CALLS == [2, 2]
         rescore_file(source, "toy", columns=columns)
         assert CALLS == [2, 2]
