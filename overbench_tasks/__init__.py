@@ -6,6 +6,6 @@ Importing this package costs next to nothing and brings in neither lm-eval nor t
 
 from overbench_tasks import moved
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 moved.install()
