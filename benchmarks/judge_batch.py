@@ -9,7 +9,7 @@
 
 - ``sample.jsonl``: the replies with their labels;
 - ``batch/requests-0001.jsonl``: what ``overbench rescore FOLDER/sample.jsonl --reply reply --prompt prompt
-  --by judge --by_args batch=FOLDER/batch,model=NAME`` asks;
+  --labeller judge --labeller_args batch=FOLDER/batch,model=NAME`` asks;
 - ``blind/part-1.txt`` and so on: the same requests in small files that several readers can share. The judge's
   instructions stand on top once; then follows a line of JSON for each reply, without any label.
 

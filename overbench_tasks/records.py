@@ -40,9 +40,23 @@ UNKNOWN_BLOCK: Final = "blocked: unknown, "
 """What ``Verdict.reason`` begins with where the provider is ``unknown``: nobody's way of withholding that we
 know. Its words follow."""
 
-FINAL_REASONS: Final = ("empty", "unfinished_reasoning", "request_failed")
-"""Why a saved reply has no label where that is due to the reply. Any other reason of an unscored verdict is a
-failure of the labeller, which may label the reply when it is asked again."""
+REQUEST_FAILED: Final = "request_failed"
+"""Why a reply is unscored that never came."""
+PENDING: Final = "pending"
+"""Why a reply is unscored whose label is still to come."""
+JUDGE_PENDING: Final = "judge_pending"
+"""The same, where a judge is asked by batch files and its answer is not there yet."""
+JUDGE_ERROR: Final = "judge_error"
+JUDGE_UNPARSEABLE: Final = "judge_unparseable"
+
+
+def labeller_failed(reason: str) -> bool:
+    """Whether an unscored verdict says nothing of the reply, so that the next run labels the reply again.
+
+    The label is pending, the judge's answer could not be read, or the labeller failed (``judge_error``,
+    ``classifier_error``, the error of any labeller). Every other reason is final.
+    """
+    return reason in (PENDING, JUDGE_PENDING, JUDGE_UNPARSEABLE) or reason.endswith("_error")
 
 
 @dataclass(frozen=True, slots=True)

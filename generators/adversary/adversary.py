@@ -26,7 +26,7 @@ from overbench_tasks.chat.batch_files import BatchFiles, BatchPending
 from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request, concerning
-from overbench_tasks.chat.response import Failure, Outcome
+from overbench_tasks.chat.response import Failure, RequestResult
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.text import as_data
 
@@ -271,7 +271,7 @@ class Adversary:
         random_seed = derived_random_seed(self.settings.seed, job.id)
         return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=random_seed)
 
-    def _reply(self, job: Job, text: str, outcome: Outcome) -> WriterReply:
+    def _reply(self, job: Job, text: str, outcome: RequestResult) -> WriterReply:
         if isinstance(outcome, Failure):
             return WriterReply(
                 job_id=job.id,

@@ -17,7 +17,7 @@ from generators.categories.keywords import OR_BENCH_CATEGORIES, Categorised, OrB
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning, settings_from_words
-from overbench_tasks.chat.response import Failure, Outcome
+from overbench_tasks.chat.response import Failure, RequestResult
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import CATEGORIES, Category
@@ -119,7 +119,7 @@ def judge_categories(
     ]
 
 
-def _parsed(outcome: Outcome, evidence: str) -> Categorised | None:
+def _parsed(outcome: RequestResult, evidence: str) -> Categorised | None:
     """The categories in an answer whose last line has exactly the form that was asked for; else None."""
     if isinstance(outcome, Failure) or outcome.blocked or outcome.finish_reason == "length":
         return None

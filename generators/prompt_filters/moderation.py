@@ -27,7 +27,7 @@ from generators.prompt_filters.rejection import Rejection
 from generators.settings import SettingsSection
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning
-from overbench_tasks.chat.response import JUDGE_BLOCKED, Failure, Outcome
+from overbench_tasks.chat.response import JUDGE_BLOCKED, Failure, RequestResult
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import benign_majority
@@ -268,7 +268,7 @@ class _Judge:
     def close(self) -> None:
         """Nothing to free: the model is behind an endpoint."""
 
-    def _vote(self, outcome: Outcome) -> Vote:
+    def _vote(self, outcome: RequestResult) -> Vote:
         withheld = f"{JUDGE_BLOCKED}: " if outcome.blocked else ""
         if isinstance(outcome, Failure):
             return Vote(self.name, "unscored", f"{withheld}{outcome.detail}")

@@ -11,10 +11,9 @@ from tqdm import tqdm
 
 from generators.targets.reply_file import ReplyFile
 from generators.targets.target import AnswersPrompts
-from generators.targets.verdicts import REQUEST_FAILED
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
-from overbench_tasks.records import Verdict
+from overbench_tasks.records import REQUEST_FAILED, Verdict
 from overbench_tasks.text import number_of
 
 

@@ -11,14 +11,13 @@ from typing import Any, Final, NamedTuple
 
 from generators.targets.target import AnswersPrompts
 from generators.targets.verdicts import (
-    REQUEST_FAILED,
     check_labelled,
     labeller_verdicts,
     provider_verdicts,
 )
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
-from overbench_tasks.records import Verdict
+from overbench_tasks.records import REQUEST_FAILED, Verdict
 from overbench_tasks.tables import read_records
 from overbench_tasks.text import encodable
 

@@ -7,15 +7,11 @@ that the next start asks again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.labeller import NO_VERDICT_YET, Labeller
+from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.providers.model_reply import ModelReply, settled
-from overbench_tasks.records import Verdict
-
-REQUEST_FAILED: Final = "request_failed"
-"""The reason of a verdict on a request to the target that failed for good."""
+from overbench_tasks.records import Verdict, labeller_failed
 
 
 def provider_verdicts(replies: Mapping[str, str]) -> dict[str, Verdict]:
@@ -40,7 +36,7 @@ def failed_requests(replies: Mapping[str, str]) -> dict[str, ModelReply]:
 def labeller_verdicts(pairs: Mapping[str, tuple[str, str]], labeller: Labeller) -> dict[str, Verdict]:
     """The labeller's verdicts on (prompt, reply) pairs, by their keys, without its failures."""
     verdicts = zip(pairs, labeller.label(list(pairs.values())), strict=True)
-    return {key: verdict for key, verdict in verdicts if verdict.reason not in NO_VERDICT_YET}
+    return {key: verdict for key, verdict in verdicts if not labeller_failed(verdict.reason)}
 
 
 def check_labelled(missing: int, replies: int, labeller: Labeller) -> None:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 from generators.targets.reply_file import ReplyFile, StoredReply
 from generators.targets.target import Question
-from generators.targets.verdicts import REQUEST_FAILED
 from overbench_tasks.labellers.labeller import Labeller
-from overbench_tasks.records import Verdict
+from overbench_tasks.records import REQUEST_FAILED, Verdict
 
 
 class AnswersQuestions(Protocol):

@@ -54,12 +54,14 @@ class JoinedOutcomes:
         unsafe: None where there are no unsafe prompts.
         quotes: (id, target) -> the beginning of a refused reply, of each cell that has one in the logs.
         strangers: task -> replies to prompts that the set does not have.
+        notes: what people must know of the logs, such as one that was cut off.
     """
 
     safe: AnsweredPrompts
     unsafe: AnsweredPrompts | None = None
     quotes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     strangers: Counter[str] = field(default_factory=Counter)
+    notes: tuple[str, ...] = ()
 
     @property
     def sides(self) -> dict[str, AnsweredPrompts]:
@@ -120,7 +122,7 @@ def join_outcomes(
             safe = _answered(workspace, "kept", filed=not runs, prompts=released)
             has_unsafe = workspace.database.number("SELECT count(*) FROM kept_unsafe")
             unsafe = _answered(workspace, "kept_unsafe", filed=True) if has_unsafe else None
-            return JoinedOutcomes(safe, unsafe, _quotes(workspace), strangers)
+            return JoinedOutcomes(safe, unsafe, _quotes(workspace), strangers, tuple(workspace.notes))
     except OSError as error:
         raise OverbenchError(
             f"No room for what memory can't hold: {error}. Make room, or set TMPDIR."

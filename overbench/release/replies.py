@@ -65,11 +65,11 @@ def read_log(workspace: Workspace, log: Log, *, quoting: bool, shared: SharedOpe
         database.connection.execute("TRUNCATE replies")
         insert_outcomes(workspace, sample_outcomes(file))
     replies = database.number("SELECT coalesce(sum(replies), 0) FROM replies")
-    if log.run.expected and replies < log.run.expected:
+    expected = (log.run.expected or 0) * log.run.repeats
+    if replies < expected:
         workspace.notes.append(
-            f"{file.name} of {log.target.target} holds {number_of(replies, 'reply')} to the "
-            f"{number_of(log.run.expected, 'prompt')} that its results file speaks of. Was it cut off, "
-            "or run with --samples?"
+            f"{file.name} of {log.target.target} holds {number_of(replies, 'reply')}, and its results file "
+            f"speaks of {number_of(expected, 'reply')}. Was it cut off, or run with --samples?"
         )
 
 

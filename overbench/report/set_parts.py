@@ -202,6 +202,7 @@ def _by_id(outcomes: JoinedOutcomes, column: str) -> dict[str, str]:
 def _notes(name: str, outcomes: JoinedOutcomes) -> Iterator[str]:
     if name == REFRESHED:
         yield MADE_FOR_THEMSELVES
+    yield from outcomes.notes
     for task, count in sorted(outcomes.strangers.items()):
         if count:
             yield (

@@ -22,7 +22,7 @@ from overbench_tasks.chat.response import (
     AttemptError,
     ChatReply,
     Failure,
-    Outcome,
+    RequestResult,
     failed_response,
     read_completion,
 )
@@ -164,7 +164,7 @@ class BatchFiles:
                 f"Batches can't be written to {self._folder}: {error}. Expected a folder that can be written."
             ) from error
 
-    def ask(self, requests: Sequence[Request], cache: ReplyCache) -> list[Outcome]:
+    def ask(self, requests: Sequence[Request], cache: ReplyCache) -> list[RequestResult]:
         """One outcome per request, in order, once every reply is there. Trouble in the files is logged.
 
         Raises:
@@ -176,7 +176,7 @@ class BatchFiles:
             raise self.waiting
         return [outcomes[request.key] for request in requests]
 
-    def collect(self, requests: Sequence[Request], cache: ReplyCache) -> dict[str, Outcome]:
+    def collect(self, requests: Sequence[Request], cache: ReplyCache) -> dict[str, RequestResult]:
         """The outcomes so far, by the key of the request. What is missing, ``waiting`` says.
 
         Replies go into ``cache``, where those of single requests are too: what either way has
@@ -195,7 +195,7 @@ class BatchFiles:
         for key in sorted((results.replies.keys() & keys) - kept.keys()):
             cache.add(key, results.replies[key])
             kept[key] = replace(results.replies[key], cached=True)
-        outcomes: dict[str, Outcome] = {
+        outcomes: dict[str, RequestResult] = {
             key: Failure(detail, key in results.blocked)
             for key, detail in results.failures.items()
             if key in results.final or results.errors[key] > self._max_retries

@@ -28,7 +28,7 @@ from overbench_tasks.chat.response import (
     AttemptError,
     ChatReply,
     Failure,
-    Outcome,
+    RequestResult,
     failed_response,
     read_completion,
 )
@@ -92,7 +92,7 @@ class ChatClient:
 
     def ask(
         self, requests: Sequence[Request], *, should_stop: Callable[[], bool] = lambda: False
-    ) -> list[Outcome]:
+    ) -> list[RequestResult]:
         """One outcome per request, in the order of the requests.
 
         A request whose reply is on file is not sent, and equal requests are sent once. Replies are on file
@@ -112,7 +112,7 @@ class ChatClient:
         distinct = {request.key: request for request in requests}
         with ReplyCache(self._cache_file, self._settings.model, required=self._required) as cache:
             kept = cache.replies(list(distinct))
-            outcomes: dict[str, Outcome] = {
+            outcomes: dict[str, RequestResult] = {
                 name: reply for name, reply in kept.items() if self._objection(reply) is None
             }
             if missing := [request for name, request in distinct.items() if name not in outcomes]:
@@ -130,12 +130,12 @@ class ChatClient:
         self,
         missing: list[Request],
         cache: ReplyCache,
-        outcomes: dict[str, Outcome],
+        outcomes: dict[str, RequestResult],
         should_stop: Callable[[], bool],
     ) -> None:
         bar = tqdm(total=len(missing), desc=self._progress, disable=None if self._progress else True)
 
-        def keep(request: Request, outcome: Outcome) -> None:
+        def keep(request: Request, outcome: RequestResult) -> None:
             outcomes[request.key] = outcome
             if isinstance(outcome, Failure):
                 cache.add_failure(request.key, outcome)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
-from overbench_tasks.chat.response import AttemptError, ChatReply, Failure, Outcome
+from overbench_tasks.chat.response import AttemptError, ChatReply, Failure, RequestResult
 from overbench_tasks.text import number_of
 
 MAX_BACKOFF_SEC: Final = 30.0
@@ -49,7 +49,7 @@ class InFlight:
         self.stopped_because: str | None = None
 
     async def ask_all(
-        self, requests: Iterator[Request], on_outcome: Callable[[Request, Outcome], None]
+        self, requests: Iterator[Request], on_outcome: Callable[[Request, RequestResult], None]
     ) -> None:
         """Call ``on_outcome`` once for each request that was sent, the moment its outcome is known.
 
@@ -70,7 +70,7 @@ class InFlight:
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
 
-    async def _outcome(self, request: Request) -> Outcome:
+    async def _outcome(self, request: Request) -> RequestResult:
         try:
             reply = await self._reply(request)
         except AttemptError as error:

@@ -57,7 +57,7 @@ class Failure(NamedTuple):
     blocked: bool = False
 
 
-Outcome = ChatReply | Failure
+RequestResult = ChatReply | Failure
 
 
 class AttemptError(Exception):

@@ -34,19 +34,16 @@ from overbench_tasks.chat.cache import ReplyCache, default_cache_file
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import OPENAI_URL, EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED
-from overbench_tasks.chat.response import JUDGE_BLOCKED, ChatReply, Failure, Outcome
+from overbench_tasks.chat.response import JUDGE_BLOCKED, ChatReply, Failure, RequestResult
 from overbench_tasks.chat.template import PromptTemplate
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import (
-    JUDGE_ERROR,
-    JUDGE_PENDING,
-    JUDGE_UNPARSEABLE,
     Labeller,
     LabellerKind,
     answer_key_of,
     pending,
 )
-from overbench_tasks.records import Verdict
+from overbench_tasks.records import JUDGE_ERROR, JUDGE_PENDING, JUDGE_UNPARSEABLE, Verdict
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.text import neutralise, number_of, shorten, without_reasoning
 
@@ -274,7 +271,7 @@ class Judge:
         )
         return self.settings.request([{"role": "user", "content": content}])
 
-    def _outcomes(self, requests: dict[str, Request]) -> dict[str, Outcome]:
+    def _outcomes(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
         """The outcomes by the keys of the requests, from the cache or else from endpoint or files.
 
         Only batch files leave a request without an outcome; ``waiting`` then says so.
@@ -296,14 +293,14 @@ class Judge:
         self._warn(list(outcomes.values()))
         return outcomes
 
-    def _from_endpoint(self, requests: dict[str, Request]) -> dict[str, Outcome]:
+    def _from_endpoint(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
         try:
             outcomes = self._client.ask(list(requests.values()))
         except OverbenchError as error:
             outcomes = [Failure(f"{NOT_ASKED}: {error}")] * len(requests)
         return dict(zip(requests, outcomes, strict=True))
 
-    def _from_files(self, requests: dict[str, Request]) -> dict[str, Outcome]:
+    def _from_files(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
         assert self._files is not None
         with ReplyCache(self._cache_file, self.settings.model, required=False) as cache:
             outcomes = self._files.collect(list(requests.values()), cache)
@@ -314,7 +311,7 @@ class Judge:
         """:attr:`Verdict.by` of this judge's verdicts."""
         return f"judge:{self.settings.model}"
 
-    def _verdict(self, outcome: Outcome) -> Verdict:
+    def _verdict(self, outcome: RequestResult) -> Verdict:
         if outcome.blocked:
             return Verdict("unscored", JUDGE_BLOCKED, self._by)
         if isinstance(outcome, Failure):
@@ -331,7 +328,7 @@ class Judge:
             return "the provider withheld the judge's answer"
         return NO_VERDICT if self._verdict(reply).label == "unscored" else None
 
-    def _warn(self, outcomes: Sequence[Outcome]) -> None:
+    def _warn(self, outcomes: Sequence[RequestResult]) -> None:
         """Say once, loudly, how many replies stay without a verdict and why."""
         reasons: Counter[str] = Counter()
         for outcome in outcomes:

@@ -12,20 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import Any, Final
+from typing import Any
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.records import LabelReplies, Pair, Verdict
-
-PENDING: Final = "pending"
-"""The reason of an unscored verdict that is still to come."""
-JUDGE_PENDING: Final = "judge_pending"
-"""The same, where a judge is asked by batch files and its answer is not there yet."""
-JUDGE_ERROR: Final = "judge_error"
-JUDGE_UNPARSEABLE: Final = "judge_unparseable"
-
-NO_VERDICT_YET: Final = frozenset({PENDING, JUDGE_PENDING, JUDGE_ERROR, JUDGE_UNPARSEABLE})
-"""The reasons of unscored verdicts that say nothing of the reply. The next run labels such replies again."""
+from overbench_tasks.records import PENDING, LabelReplies, Pair, Verdict
 
 
 class KeyedPrompt(str):
@@ -94,7 +84,7 @@ def pending(labeller: str, reason: str = PENDING) -> Verdict:
 
     Args:
         labeller: what :attr:`Verdict.by` is to be.
-        reason: one of :data:`NO_VERDICT_YET`.
+        reason: one for which :func:`~overbench_tasks.records.labeller_failed` holds.
 
     Returns:
         an unscored verdict. Like every failure of a labeller it is no final one: the next run of ``rescore``

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from overbench_tasks.labellers.labeller import JUDGE_ERROR, JUDGE_PENDING
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side, side_of
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.records import JUDGE_UNPARSEABLE, REQUEST_FAILED, Label, Verdict, labeller_failed
 from overbench_tasks.text import encodable
 
 SCORED_LABELS: Final[tuple[Label, ...]] = ("refused", "partial", "evasive", "complied")
@@ -25,9 +24,6 @@ MEASURES: Final = ("answered", "diluted", "cut", "held", "flagged")
 
 LONGEST_QUOTE: Final = 600
 """Characters of a refused reply that are kept for people to read."""
-
-RETRYABLE_REASONS: Final = ("request_failed", JUDGE_ERROR, JUDGE_PENDING, "classifier_error")
-"""Reasons why a reply is unscored that another attempt may mend."""
 
 
 def majority_label(labels: Mapping[Label, int]) -> Label:
@@ -146,8 +142,13 @@ class Outcome:
 
     @property
     def failed(self) -> int:
-        """How many replies never came or were never labelled: see :data:`RETRYABLE_REASONS`."""
-        return sum(self.reasons[reason] for reason in RETRYABLE_REASONS)
+        """How many replies never came, or have no label since the labeller failed. An answer of a judge that
+        can't be read does not count here: the judge would give it again."""
+        return sum(
+            count
+            for reason, count in self.reasons.items()
+            if reason == REQUEST_FAILED or (labeller_failed(reason) and reason != JUDGE_UNPARSEABLE)
+        )
 
     @property
     def label(self) -> Label:

@@ -22,7 +22,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import BASELINES, by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.prompts.prompt_labels import PromptSide
-from overbench_tasks.records import FINAL_REASONS, LabelReplies, Verdict
+from overbench_tasks.records import LabelReplies, Verdict, labeller_failed
 from overbench_tasks.refusal.canned import NAME_SUFFIX, SharedOpenings, shared_openings
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
@@ -228,7 +228,7 @@ def _verified_chunk(out: BinaryIO, form: RowFormat, chunk: Chunk) -> Tallies | N
                 f"{out.name} was labelled by {labeller}, this is {form.labeller}. Keep it by choosing "
                 "another --output_path, or replace it with --overwrite."
             )
-        if any(v.label == "unscored" and v.reason not in FINAL_REASONS for v in verdicts):
+        if any(v.label == "unscored" and labeller_failed(v.reason) for v in verdicts):
             return None
         rows.append(form.row(record, number))
         found.append(verdicts)

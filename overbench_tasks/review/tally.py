@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from overbench_tasks.display import Cell, figure, table_of, terminal_lines
-from overbench_tasks.labellers.labeller import JUDGE_ERROR
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.outcomes.reply_rows import ReplyRow
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.records import JUDGE_ERROR, Label, Verdict
 from overbench_tasks.text import number_of, printable
 
 EXAMPLES = 5

@@ -40,7 +40,7 @@ from overbench_tasks.chat.cache import ReplyCache
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED, Pace, estimated_tokens, run_in_thread
-from overbench_tasks.chat.response import ChatReply, Failure, Outcome, failed_response, retry_after_sec
+from overbench_tasks.chat.response import ChatReply, Failure, RequestResult, failed_response, retry_after_sec
 from overbench_tasks.errors import OverbenchError
 
 NOBODY = "http://127.0.0.1:9/v1"
@@ -75,11 +75,11 @@ def server() -> Iterator[FaultServer]:
         yield server
 
 
-def texts(outcomes: list[Outcome]) -> list[str]:
+def texts(outcomes: list[RequestResult]) -> list[str]:
     return [o.text if isinstance(o, ChatReply) else f"! {o.detail}" for o in outcomes]
 
 
-def lost(outcomes: list[Outcome]) -> list[int]:
+def lost(outcomes: list[RequestResult]) -> list[int]:
     return [place for place, outcome in enumerate(outcomes) if isinstance(outcome, Failure)]
 
 
@@ -134,7 +134,7 @@ class TestAsk:
             assert len(server.asked) == 2
 
     def test_it_works_where_an_event_loop_runs(self, server: FaultServer) -> None:
-        async def notebook_cell() -> list[Outcome]:
+        async def notebook_cell() -> list[RequestResult]:
             return client(server).ask(requests(server, range(3)))
 
         assert texts(asyncio.run(notebook_cell())) == ["reply 0", "reply 1", "reply 2"]
