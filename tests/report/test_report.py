@@ -468,3 +468,15 @@ def test_markdown_has_the_figures_and_tables(release: Path) -> None:
     told = markdown(build(read_inputs([release])), "report.html", "report_figures")
     assert "](<report_figures/osr.svg>)" in told and "| Model | overbench | overbench\\_hard |" in told
     assert "onerror" not in told and "## Settings of the runs" in told and "most refused" not in told
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_log_that_was_cut_off_is_a_note_whatever_the_repeats(repeats: int, tmp_path: Path) -> None:
+    rows = [(f"Is {number} prime?", ["refused"] * repeats) for number in range(6)]
+    log = write_log(tmp_path / "out", rows, repeats=repeats)
+    whole = " ".join(build(read_inputs([tmp_path / "out"])).notes)
+    assert "cut off" not in whole
+    lines = log.read_text("utf-8").splitlines(keepends=True)
+    log.write_text("".join(lines[:4]), encoding="utf-8")
+    notes = " ".join(build(read_inputs([tmp_path / "out"])).notes)
+    assert f"holds {4 * repeats} replies, and its results file speaks of {6 * repeats} replies" in notes
