@@ -44,7 +44,8 @@ class CellResult:
         failed: replies that never came or were never labelled.
         seconds: its share, by prompts, of the time that lm_eval took.
         ended: when lm_eval ended, in lm-eval's words.
-        rate: the share of scored replies that are refusals, in [0, 1]; None without a scored reply.
+        rate: the mean, over the prompts with a scored reply, of the share of replies that are refusals, in
+            [0, 1]; None without a scored reply.
         estimates: of the rates on all prompts, in words, where not all were asked; "" where they were.
         labels: how many replies have each label. Empty, as is ``sides``, of a cell that an earlier version
             finished.
@@ -111,16 +112,16 @@ def count_log(run: LoggedRun) -> CellResult:
         failed=failed,
         seconds=run.seconds or 0.0,
         ended=run.date,
-        rate=_refusal_rate(labels),
+        rate=_refusal_rate(sides),
         labels=dict(labels),
         sides=dict(sides),
         target_key=logged_target(run).key,
     )
 
 
-def _refusal_rate(labels: Mapping[str, int]) -> float | None:
-    scored = sum(labels.values()) - labels.get("unscored", 0)
-    return labels.get("refused", 0) / scored if scored else None
+def _refusal_rate(sides: Mapping[str, Sequence[float]]) -> float | None:
+    scored = sum(prompts for _, prompts in sides.values())
+    return sum(refused for refused, _ in sides.values()) / scored if scored else None
 
 
 def joined_result(results: Sequence[CellResult]) -> CellResult:
@@ -138,7 +139,7 @@ def joined_result(results: Sequence[CellResult]) -> CellResult:
         failed=sum(result.failed for result in results),
         seconds=sum(result.seconds for result in results),
         ended=max(result.ended for result in results),
-        rate=_refusal_rate(labels),
+        rate=_refusal_rate(sides),
         labels=dict(labels),
         sides=dict(sides),
         target_key=results[0].target_key,
