@@ -66,7 +66,7 @@ def guard(
     from overbench.guard import guard_output
     from overbench.guard.guard_prompts import asked_prompts, asked_replies
     from overbench.guard.guard_run import CACHE_NAME, run_guards, write_outcomes
-    from overbench.guard.registry import guards_from
+    from overbench.guard.guard_kinds import guards_from
     from overbench_tasks.errors import OverbenchError
     from overbench_tasks.outcomes.reply_rows import ReplyColumns
     from overbench_tasks.tables import whole_file
