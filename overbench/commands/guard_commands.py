@@ -64,9 +64,9 @@ def guard(
     After an interruption, run the same command again: verdicts on file are not asked for again.
     """
     from overbench.guard import guard_output
+    from overbench.guard.guard_kinds import guards_from
     from overbench.guard.guard_prompts import asked_prompts, asked_replies
     from overbench.guard.guard_run import CACHE_NAME, run_guards, write_outcomes
-    from overbench.guard.guard_kinds import guards_from
     from overbench_tasks.errors import OverbenchError
     from overbench_tasks.outcomes.reply_rows import ReplyColumns
     from overbench_tasks.tables import whole_file
