@@ -2,15 +2,23 @@
 
     python benchmarks/guard_classifier.py                        the table, from the kept votes
     python benchmarks/guard_classifier.py --train FOLDER         train the classifier
-    python benchmarks/guard_classifier.py --keep RESULTS_FOLDER  keep the votes of an ``overbench guard`` run
+    python benchmarks/guard_classifier.py --keep FOLDER          keep the votes of an ``overbench guard`` run
 
-The classifier is MiniLM-L6-v2 with a new layer of two labels. It is trained on a few minutes' worth of public
-prompts, none of which is in the measured sets. It shows what the command measures; it is no guard product.
+The run, with copies of the two other sets in ``OVERBENCH_HOME``:
+
+    overbench guard overbench-2.0 xstest=overbench_xstest_safe or-bench-hard=overbench_or_bench_hard \\
+        --unsafe xstest=overbench_xstest_unsafe --guard kind=classifier,model=FOLDER --out RESULTS
+
+The classifier is MiniLM-L6-v2 with a new layer of two labels, trained for two epochs on public prompts, none of
+which is near a measured prompt. It shows what the command measures; it is no guard product.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import gzip
+import io
 import os
 import random
 from collections.abc import Iterator
@@ -19,11 +27,20 @@ from typing import Any
 
 from generators.models.models import encoder_place
 from generators.near_duplicates import DuplicateFinder
+from overbench.guard.guard import Exchange, GuardVerdict
+from overbench.guard.guard_output import terminal_text
+from overbench.guard.guard_prompts import AskedExchange, asked_prompts
+from overbench.guard.guard_run import VERDICTS_NAME, GuardResults, read_verdicts
 from overbench_tasks.prompts import normalised
 from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.tables import read_table
 
+VOTES = Path(__file__).resolve().parent / "data" / "guard_votes.csv.gz"
+COLUMNS = ("set", "prompt_label", "category", "pair_id", "decision", "detail")
+SETS = ("overbench-2.0", "xstest=overbench_xstest_safe", "or-bench-hard=overbench_or_bench_hard")
+UNSAFE_SETS = ("xstest=overbench_xstest_unsafe",)
+NAME = "prompt classifier"
 LABELS = ("safe", "unsafe")
 HARMLESS_PHTEST = 1000
 """How many of PHTest's 2,011 prompts are used, so that the two labels are about as many."""
@@ -123,14 +140,58 @@ def train(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+def keep(folder: Path) -> None:
+    """Keep the verdicts of a run in the order of the sets, without the prompts."""
+    verdicts = {key: verdict for (_, key), verdict in read_verdicts(folder / VERDICTS_NAME).items()}
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for item in asked_prompts(SETS, UNSAFE_SETS):
+        verdict = verdicts[item.exchange.key]
+        category = item.groups.get("category", "")
+        writer.writerow(
+            [
+                item.set_name,
+                item.side,
+                category,
+                item.pair_id or "",
+                verdict.decision,
+                verdict.detail.removeprefix("p(harmful) = "),
+            ]
+        )
+    VOTES.write_bytes(gzip.compress(lines.getvalue().encode(), mtime=0))
+
+
+def kept_results() -> GuardResults:
+    """The kept votes as the results of a run."""
+    rows = [row for _, row in read_table(VOTES)]
+    asked = [
+        AskedExchange(
+            exchange=Exchange(f"prompt {number}"),
+            set_name=row["set"],
+            side=row["prompt_label"],
+            groups={"category": row["category"]} if row["category"] else {},
+            pair_id=row["pair_id"] or None,
+        )
+        for number, row in enumerate(rows)
+    ]
+    return GuardResults(asked, {NAME: [GuardVerdict(row["decision"]) for row in rows]})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--train", type=Path, metavar="FOLDER")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
     if arguments.train:
         train(arguments.train)
+        return
+    if arguments.keep:
+        keep(arguments.keep)
+    for line in terminal_text(kept_results()):
+        print(line)
 
 
 if __name__ == "__main__":
