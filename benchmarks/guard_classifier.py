@@ -9,8 +9,8 @@ The run, with copies of the two other sets in ``OVERBENCH_HOME``:
     overbench guard overbench-2.0 xstest=overbench_xstest_safe or-bench-hard=overbench_or_bench_hard \\
         --unsafe xstest=overbench_xstest_unsafe --guard kind=classifier,model=FOLDER --out RESULTS
 
-The classifier is MiniLM-L6-v2 with a new layer of two labels, trained for two epochs on public prompts, none of
-which is near a measured prompt. It shows what the command measures; it is no guard product.
+The classifier is MiniLM-L6-v2 with a new layer of two labels, trained for two epochs on public prompts, none
+of which is near a measured prompt. It shows what the command measures; it is no guard product.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ def guard(
     if replies and (prompts or unsafe):
         raise typer.BadParameter("Expected either prompt sets or --replies, got both.")
     columns = ReplyColumns(reply=reply_column, prompt=prompt_column) if reply_column else None
-    guards = guards_from(words or [], guards_file, out / CACHE_NAME)
-    asked = asked_replies(replies, columns) if replies else asked_prompts(prompts or [], unsafe or [])
     try:
+        guards = guards_from(words or [], guards_file, out / CACHE_NAME)
+        asked = asked_replies(replies, columns) if replies else asked_prompts(prompts or [], unsafe or [])
         results = run_guards(asked, guards, out)
     except KeyboardInterrupt:
         typer.echo("Stopped; nothing is lost. To continue, run the same command again.", err=True)

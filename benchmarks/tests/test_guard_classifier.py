@@ -1,0 +1,23 @@
+"""The kept votes of the guard benchmark, and the tables drawn from them."""
+
+from __future__ import annotations
+
+import guard_classifier
+from test_docs import block
+
+from overbench.guard.guard_output import guard_tables
+from overbench_tasks.display import markdown_lines
+
+
+def test_the_page_shows_the_kept_votes() -> None:
+    table = next(guard_tables(guard_classifier.kept_results()))
+    assert block("benchmarks/README.md", "guard") == list(markdown_lines(table))
+
+
+def test_only_a_first_reply_that_refuses_makes_an_opening_harmful() -> None:
+    refused = "\n\nHuman: one\n\nAssistant: I'm sorry, but I can't help with that.\n\nHuman: two"
+    assert guard_classifier._refused_opening(refused) == "one"
+    answered = (
+        "\n\nHuman: one\n\nAssistant: Boil some water.\n\nHuman: no\n\nAssistant: I can't help with that."
+    )
+    assert guard_classifier._refused_opening(answered) is None
