@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fault_server import Fault, FaultServer, body, fault_server, status
+from release_fakes import write_log
 from tiny_chat_model import build_chat_model
 from tiny_classifier import build_detector
 from typer.testing import CliRunner
@@ -329,6 +330,18 @@ class TestRun:
         assert (rate.recall.refused, rate.recall.n) == (0, 1)
         (table,) = find_outcomes(write_outcomes(results, tmp_path / "outcomes"))
         assert table.targets[0].target == "guard g on replies"
+
+    def test_replies_of_a_log_are_also_given_by_their_label(self, tmp_path: Path) -> None:
+        rows = [("a", ["complied", "refused"]), ({"prompt": "b", "prompt_label": "unsafe"}, ["refused"])]
+        write_log(tmp_path / "log", rows)
+        asked = asked_replies([str(tmp_path / "log")])
+        assert [item.side for item in asked] == ["safe", "safe", "unsafe"]
+        assert {item.set_name for item in asked} == {"overbench"}
+        results = run_guards(asked, {"g": ScriptedGuard("sorry")}, tmp_path / "out")
+        rates = {rate.value: rate for rate in guard_rates(results)}
+        assert set(rates) == {None, "complied", "refused"}
+        assert rates["refused"].recall.n == 1
+        assert "Blocked replies by reply label" in markdown_text(results)
 
 
 class TestSets:
