@@ -52,7 +52,7 @@ class GuardResults:
 def run_guards(asked: Sequence[AskedExchange], guards: Mapping[str, Guard], out: Path) -> GuardResults:
     """Ask each guard about each exchange, unless its verdict is on file; unscored ones are asked again.
 
-    Equal exchanges are asked once.
+    Equal exchanges are asked once. All guards are checked before any is asked.
 
     Raises:
         OverbenchError: a guard can't be used or stops answering; the folder can't be written.
@@ -62,16 +62,13 @@ def run_guards(asked: Sequence[AskedExchange], guards: Mapping[str, Guard], out:
     try:
         out.mkdir(parents=True, exist_ok=True)
         on_file = read_verdicts(file)
+        missing = {name: _missing(asked, guard, on_file) for name, guard in guards.items()}
+        for name, guard in guards.items():
+            if missing[name]:
+                guard.check()
         with _appending(file) as results:
             for name, guard in guards.items():
-                exchanges = {item.exchange.key: item.exchange for item in asked}
-                missing = [
-                    exchange
-                    for key, exchange in exchanges.items()
-                    if (verdict := on_file.get((guard.identity, key))) is None
-                    or verdict.decision == "unscored"
-                ]
-                for exchange, verdict in _answers(name, guard, missing):
+                for exchange, verdict in _answers(name, guard, missing[name]):
                     on_file[guard.identity, exchange.key] = verdict
                     results.write(_line(name, guard.identity, exchange, verdict))
                     results.flush()
@@ -86,13 +83,24 @@ def run_guards(asked: Sequence[AskedExchange], guards: Mapping[str, Guard], out:
     )
 
 
+def _missing(
+    asked: Sequence[AskedExchange], guard: Guard, on_file: Mapping[tuple[str, str], GuardVerdict]
+) -> list[Exchange]:
+    """The exchanges, each once, on which the guard has no decision on file."""
+    exchanges = {item.exchange.key: item.exchange for item in asked}
+    return [
+        exchange
+        for key, exchange in exchanges.items()
+        if (verdict := on_file.get((guard.identity, key))) is None or verdict.decision == "unscored"
+    ]
+
+
 def _answers(
     name: str, guard: Guard, exchanges: Sequence[Exchange]
 ) -> Iterator[tuple[Exchange, GuardVerdict]]:
     """Each exchange with its verdict, as soon as its batch is answered."""
     if not exchanges:
         return
-    guard.check()
     try:
         with tqdm(total=len(exchanges), desc=name, disable=None) as bar:
             for start in range(0, len(exchanges), BATCH):
@@ -175,10 +183,10 @@ def write_outcomes(results: GuardResults, folder: Path) -> list[Path]:
     """
     tables: dict[str, list[dict[str, Any]]] = {}
     for set_name, row in outcome_rows(results):
-        tables.setdefault(set_name, []).append(row)
+        tables.setdefault(readable(set_name) or "set", []).append(row)
     files = []
-    for set_name, rows in tables.items():
-        file = folder / f"{readable(set_name) or 'set'}.jsonl"
+    for name, rows in tables.items():
+        file = folder / f"{name}.jsonl"
         with whole_file(file) as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
         files.append(file)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from overbench import cli
 from overbench.guard.classifier_guard import ClassifierGuard, ClassifierGuardSettings
 from overbench.guard.endpoint_guard import EndpointGuard, EndpointGuardSettings
-from overbench.guard.guard import Exchange, GuardVerdict
+from overbench.guard.guard import Exchange, Guard, GuardVerdict
 from overbench.guard.guard_kinds import KINDS, checked_settings, guards_from
 from overbench.guard.guard_output import as_json, markdown_text, terminal_text
 from overbench.guard.guard_prompts import asked_prompts, asked_replies
@@ -297,6 +297,14 @@ class TestRun:
             "unscored",
         ]
         assert len(read_verdicts(out / VERDICTS_NAME)) == 6
+
+    def test_all_guards_are_checked_before_any_is_asked(self, tmp_path: Path) -> None:
+        first = ScriptedGuard("kill")
+        settings = EndpointGuardSettings(format="llama-guard", model="m", base_url="http://127.0.0.1:9/v1")
+        guards: dict[str, Guard] = {"first": first, "second": EndpointGuard(settings, tmp_path / "cache")}
+        with pytest.raises(OverbenchError, match="No model server answers"):
+            run_guards(asked_prompts([prompt_set(tmp_path)]), guards, tmp_path / "out")
+        assert first.asked == []
 
     def test_another_guard_is_asked_anew(self, tmp_path: Path) -> None:
         asked = asked_prompts([prompt_set(tmp_path)])
