@@ -52,6 +52,11 @@ COMMANDS: Final = {
     "models": CommandEntry("start_commands", EVALUATE, "overbench models smollm2-135m"),
     "defence": CommandEntry("prompt_commands", EVALUATE, "overbench defence self-reminder"),
     "compare": CommandEntry("compare_commands", EVALUATE, "overbench compare BASE NEW --max_increase 0.02"),
+    "guard": CommandEntry(
+        "guard_commands",
+        EVALUATE,
+        "overbench guard overbench-2.0 --guard kind=classifier,model=FOLDER --out guards",
+    ),
     "campaign": CommandEntry("campaign_commands", EVALUATE, "overbench campaign campaign.yaml --dry_run"),
     "rescore": CommandEntry(
         "review_commands",

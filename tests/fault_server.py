@@ -53,6 +53,11 @@ def completion(text: str | None, finish_reason: str = "stop", **message: Any) ->
     return json.dumps({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 4}})
 
 
+def text_completion(text: str) -> str:
+    """The JSON of a completion without messages."""
+    return json.dumps({"choices": [{"index": 0, "finish_reason": "stop", "text": text}]})
+
+
 Behaviour = Callable[[str, int], "str | Fault"]
 """The whole request text and how often it was seen, from 1 -> what the judge says, or a fault."""
 
@@ -85,7 +90,9 @@ class FaultServer:
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         sent = await request.json()
-        text = sent["messages"][-1]["content"]
+        text = (
+            sent["messages"][-1]["content"] if "messages" in sent else sent.get("prompt", sent.get("input"))
+        )
         self.asked.append(text)
         self.times.append(time.monotonic())
         self.headers.append(dict(request.headers))
@@ -98,7 +105,7 @@ class FaultServer:
         what = self.behave(text, self.asked.count(text) if len(self.asked) < 5000 else 1)
         if isinstance(what, str):
             self.verdicts_sent += 1
-            what = body(completion(what))
+            what = body(completion(what) if "messages" in sent else text_completion(what))
         await asyncio.sleep(what.after_sec)
         if what.kind == "stall":
             await asyncio.sleep(3)
@@ -128,7 +135,8 @@ class FaultServer:
 
 def application(server: FaultServer) -> web.Application:
     app = web.Application()
-    app.router.add_post("/v1/chat/completions", server.handle)
+    for path in ("chat/completions", "completions", "moderations"):
+        app.router.add_post(f"/v1/{path}", server.handle)
     app.router.add_get("/v1/models", server.list_models)
     return app
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from tqdm import tqdm
 
 from overbench_tasks.chat.cache import ReplyCache
-from overbench_tasks.chat.endpoint import URL_VARIABLE, EndpointSettings, Request
+from overbench_tasks.chat.endpoint import CHAT_PATH, URL_VARIABLE, EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED, InFlight, run_in_thread
 from overbench_tasks.chat.response import (
     AttemptError,
@@ -56,6 +56,8 @@ class ChatClient:
             the failures, and the next call sends its request again.
         required: whether nothing is paid for that can't be kept; see :class:`ReplyCache`.
         progress: the name of a progress bar, shown on a terminal; None: no bar.
+        path: of the API to which requests go, behind the base URL.
+        read: reads the body of an answer; as :func:`read_completion`, with the same errors.
     """
 
     def __init__(
@@ -66,8 +68,12 @@ class ChatClient:
         objection: Callable[[ChatReply], str | None] = lambda reply: None,
         required: bool = True,
         progress: str | None = None,
+        path: str = CHAT_PATH,
+        read: Callable[[bytes], ChatReply] = read_completion,
     ) -> None:
         self._settings = settings
+        self._path = path
+        self._read = read
         self._cache_file = cache_file
         self._objection = objection
         self._required = required
@@ -147,7 +153,9 @@ class ChatClient:
 
         async def send_missing() -> None:
             async with _sdk(self._settings) as sdk:
-                in_flight = InFlight(partial(_attempt, sdk, self._settings), self._settings)
+                in_flight = InFlight(
+                    partial(_attempt, sdk, self._settings, self._path, self._read), self._settings
+                )
                 await in_flight.ask_all(takewhile(lambda _: not should_stop(), missing), keep)
             self.stopped_because = in_flight.stopped_because
 
@@ -162,7 +170,13 @@ class ChatClient:
                 self.stopped_because = f"asking broke off with {type(error).__name__}"
 
 
-async def _attempt(sdk: AsyncOpenAI, settings: EndpointSettings, request: Request) -> ChatReply:
+async def _attempt(
+    sdk: AsyncOpenAI,
+    settings: EndpointSettings,
+    path: str,
+    read: Callable[[bytes], ChatReply],
+    request: Request,
+) -> ChatReply:
     """Send a request once. Raises AttemptError."""
     import aiohttp
     import openai
@@ -171,7 +185,7 @@ async def _attempt(sdk: AsyncOpenAI, settings: EndpointSettings, request: Reques
         async with asyncio.timeout(settings.timeout_sec):
             # We send the body as it was hashed and read the answer ourselves: chat.completions takes longer
             # than everything else together, and fails on answers that can still be read.
-            answer = await sdk.post("/chat/completions", content=request.data, cast_to=bytes)
+            answer = await sdk.post(path, content=request.data, cast_to=bytes)
     except TimeoutError as error:
         raise AttemptError(
             f"no answer within {settings.timeout_sec:g} s; a slow endpoint needs a lower concurrency or a "
@@ -189,7 +203,7 @@ async def _attempt(sdk: AsyncOpenAI, settings: EndpointSettings, request: Reques
         ) from error
     except (openai.APIConnectionError, aiohttp.ClientError, OSError) as error:
         raise AttemptError(f"connection failed: {_cause(error)}", "passing") from error
-    return read_completion(answer)
+    return read(answer)
 
 
 def _sdk(settings: EndpointSettings) -> AsyncOpenAI:

@@ -10,7 +10,7 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -31,6 +31,7 @@ from overbench_tasks.errors import OverbenchError
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 URL_VARIABLE: Final = "OPENAI_BASE_URL"
+CHAT_PATH: Final = "/chat/completions"
 
 Messages = list[dict[str, str]]
 
@@ -136,10 +137,20 @@ class EndpointSettings(BaseModel):
             messages: the conversation.
             fields: more fields of the body; ``extra_body`` overrides them.
         """
-        body: dict[str, Any] = {"model": self.model, "messages": messages}
-        body |= {"temperature": self.temperature, "max_tokens": self.max_tokens, **fields, **self.extra_body}
+        sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        return self.request_to(CHAT_PATH, {"messages": messages, **sampling, **fields})
+
+    def request_to(self, path: str, fields: Mapping[str, Any]) -> Request:
+        """A complete request to any path of the API, with the model's name. Its key is the SHA-256 of URL and
+        body.
+
+        Args:
+            path: behind the base URL, with its first slash.
+            fields: of the body; ``extra_body`` overrides them.
+        """
+        body = {"model": self.model, **fields, **self.extra_body}
         data = json.dumps({name: value for name, value in body.items() if value is not None}, sort_keys=True)
-        key = hashlib.sha256(f"{self.url()}/chat/completions\n{data}".encode()).hexdigest()
+        key = hashlib.sha256(f"{self.url()}{path}\n{data}".encode()).hexdigest()
         return Request(key, data.encode())
 
 

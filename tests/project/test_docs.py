@@ -18,6 +18,7 @@ FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests"
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 STAND_FOR_ANY = {
     "generators/prompt_filters/NAME.py",
+    "overbench/guard/NAME_guard.py",
     "overbench/report/sections/NAME_section.py",
     "overbench_tasks/labellers/NAME.py",
     "task_configs/NAME.yaml",

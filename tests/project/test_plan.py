@@ -88,7 +88,7 @@ OVERBENCH: tuple[tuple[str, ...], ...] = (
     ("overbench", "diversity", "release"),
     ("report",),
     ("subset",),
-    ("quickstart", "doctor", "compare", "explain", "campaign"),
+    ("quickstart", "doctor", "compare", "explain", "guard", "campaign"),
     ("commands",),
     ("cli",),
 )

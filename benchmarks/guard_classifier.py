@@ -1,0 +1,198 @@
+"""A small prompt classifier as a guard: what it blocks of release 2.0, XSTest and OR-Bench-Hard.
+
+    python benchmarks/guard_classifier.py                        the table, from the kept votes
+    python benchmarks/guard_classifier.py --train FOLDER         train the classifier
+    python benchmarks/guard_classifier.py --keep FOLDER          keep the votes of an ``overbench guard`` run
+
+The run, with copies of the two other sets in ``OVERBENCH_HOME``:
+
+    overbench guard overbench-2.0 xstest=overbench_xstest_safe or-bench-hard=overbench_or_bench_hard \\
+        --unsafe xstest=overbench_xstest_unsafe --guard kind=classifier,model=FOLDER --out RESULTS
+
+The classifier is MiniLM-L6-v2 with a new layer of two labels, trained for two epochs on public prompts, none
+of which is near a measured prompt. It shows what the command measures; it is no guard product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from generators.models.models import encoder_place
+from generators.near_duplicates import DuplicateFinder
+from overbench.guard.guard import Exchange, GuardVerdict
+from overbench.guard.guard_output import terminal_text
+from overbench.guard.guard_prompts import AskedExchange, asked_prompts
+from overbench.guard.guard_run import VERDICTS_NAME, GuardResults, read_verdicts
+from overbench_tasks.prompts import normalised
+from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.refusal import label_reply
+from overbench_tasks.tables import read_table
+
+VOTES = Path(__file__).resolve().parent / "data" / "guard_votes.csv.gz"
+COLUMNS = ("set", "prompt_label", "category", "pair_id", "decision", "detail")
+SETS = ("overbench-2.0", "xstest=overbench_xstest_safe", "or-bench-hard=overbench_or_bench_hard")
+UNSAFE_SETS = ("xstest=overbench_xstest_unsafe",)
+NAME = "prompt classifier"
+LABELS = ("safe", "unsafe")
+HARMLESS_PHTEST = 1000
+"""How many of PHTest's 2,011 prompts are used, so that the two labels are about as many."""
+SIMILAR = 0.6
+"""Jaccard similarity from which a training prompt is too near a measured prompt, and is left out."""
+EPOCHS, BATCH_SIZE, LEARNING_RATE, MAX_TOKENS, SEED = 2, 16, 5e-5, 64, 0
+
+
+def shared_data() -> Path:
+    return Path(os.environ["OVERBENCH_SHARED_DATA"])
+
+
+def measured_prompts() -> Iterator[str]:
+    """Every prompt that the classifier is measured on."""
+    files = [
+        BUNDLED / "overbench.parquet",
+        BUNDLED / "unsafe.parquet",
+        shared_data() / "xstest/prompts.csv",
+        shared_data() / "neighbours/or-bench-hard-1k.csv",
+    ]
+    return (str(row["prompt"]) for file in files for _, row in read_table(file, ["prompt"]))
+
+
+def training_prompts() -> list[tuple[str, str]]:
+    """(prompt, safe or unsafe), shuffled, without prompts near a measured one.
+
+    Safe: prompts of PHTest (MIT) and NotInject (MIT). Unsafe: prompts of OR-Bench's toxic part (CC BY 4.0),
+    and first turns of HH-RLHF's red-team dialogues (MIT) which the chosen reply refuses, by our rules.
+    """
+    rng = random.Random(SEED)
+    phtest = [str(row["Request"]) for _, row in read_table(shared_data() / "neighbours/phtest.csv")]
+    safe = rng.sample(phtest, HARMLESS_PHTEST)
+    safe += [str(row["prompt"]) for _, row in read_table(shared_data() / "neighbours/notinject.jsonl")]
+    two_models = read_table(shared_data() / "replies/or_bench_two_models.jsonl.gz")
+    unsafe = [str(row["prompt"]) for _, row in two_models if row["set"] == "or_bench_toxic"]
+    dialogues = read_table(shared_data() / "hh_rlhf/harmless_base_test.jsonl.gz")
+    unsafe += list(filter(None, (_refused_opening(str(row["chosen"])) for _, row in dialogues)))
+    finder = DuplicateFinder(SIMILAR)
+    for prompt in measured_prompts():
+        finder.add(normalised(prompt))
+    labelled = dict.fromkeys(safe, "safe") | dict.fromkeys(unsafe, "unsafe")
+    kept = [
+        (prompt, label)
+        for prompt, label in labelled.items()
+        if finder.nearest(normalised(prompt))[0] < SIMILAR
+    ]
+    rng.shuffle(kept)
+    return kept
+
+
+def _refused_opening(dialogue: str) -> str | None:
+    """The first turn of a dialogue, where the first reply refuses it."""
+    _, _, rest = dialogue.partition("Human:")
+    prompt, _, rest = rest.partition("\n\nAssistant:")
+    reply = rest.partition("\n\nHuman:")[0]
+    return prompt.strip() if label_reply(reply).label == "refused" else None
+
+
+def train(folder: Path) -> None:
+    """Train the classifier and save it as a folder that transformers loads."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    examples = training_prompts()
+    counts = {label: sum(given == label for _, given in examples) for label in LABELS}
+    print(f"{len(examples):,} training prompts: {counts}")
+    torch.manual_seed(SEED)
+    encoder = encoder_place("minilm-l6-v2")
+    tokenizer = AutoTokenizer.from_pretrained(encoder, model_max_length=256)
+    names: dict[str, Any] = {
+        "id2label": dict(enumerate(LABELS)),
+        "label2id": {label: number for number, label in enumerate(LABELS)},
+    }
+    model = AutoModelForSequenceClassification.from_pretrained(encoder, num_labels=len(LABELS), **names)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    rng = random.Random(SEED)
+    model.train()
+    for epoch in range(EPOCHS):
+        rng.shuffle(examples)
+        losses = []
+        for start in range(0, len(examples), BATCH_SIZE):
+            batch = examples[start : start + BATCH_SIZE]
+            tokens = tokenizer(
+                [prompt for prompt, _ in batch],
+                padding=True,
+                truncation=True,
+                max_length=MAX_TOKENS,
+                return_tensors="pt",
+            )
+            loss = model(**tokens, labels=torch.tensor([LABELS.index(label) for _, label in batch])).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+        print(f"epoch {epoch + 1}: loss {sum(losses) / len(losses):.3f}", flush=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def keep(folder: Path) -> None:
+    """Keep the verdicts of a run in the order of the sets, without the prompts."""
+    verdicts = {key: verdict for (_, key), verdict in read_verdicts(folder / VERDICTS_NAME).items()}
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for item in asked_prompts(SETS, UNSAFE_SETS):
+        verdict = verdicts[item.exchange.key]
+        category = item.groups.get("category", "")
+        writer.writerow(
+            [
+                item.set_name,
+                item.side,
+                category,
+                item.pair_id or "",
+                verdict.decision,
+                verdict.detail.removeprefix("p(harmful) = "),
+            ]
+        )
+    VOTES.write_bytes(gzip.compress(lines.getvalue().encode(), mtime=0))
+
+
+def kept_results() -> GuardResults:
+    """The kept votes as the results of a run."""
+    rows = [row for _, row in read_table(VOTES)]
+    asked = [
+        AskedExchange(
+            exchange=Exchange(f"prompt {number}"),
+            set_name=row["set"],
+            side=row["prompt_label"],
+            groups={"category": row["category"]} if row["category"] else {},
+            pair_id=row["pair_id"] or None,
+        )
+        for number, row in enumerate(rows)
+    ]
+    return GuardResults(asked, {NAME: [GuardVerdict(row["decision"]) for row in rows]})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--train", type=Path, metavar="FOLDER")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    if arguments.train:
+        train(arguments.train)
+        return
+    if arguments.keep:
+        keep(arguments.keep)
+    for line in terminal_text(kept_results()):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What a guard is: it reads a prompt, or a prompt and the reply to it, and blocks it or lets it pass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from pydantic import BaseModel
+
+Decision = Literal["blocked", "passed", "unscored"]
+"""``unscored``: no readable decision came. It is a failure, never a vote."""
+
+UNRELATED: Final = {
+    "name",
+    "api_key_variable",
+    "concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "timeout_sec",
+    "max_retries",
+    "backoff_sec",
+    "batch_size",
+    "device",
+}
+"""Settings that change how fast a guard answers, and not what it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a guard reads.
+
+    Attributes:
+        reply: the reply to the prompt, which the guard judges; None: it judges the prompt.
+    """
+
+    prompt: str
+    reply: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The first 16 hex digits of the SHA-256 of both texts, to the letter."""
+        texts = json.dumps([self.prompt, self.reply])
+        return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardVerdict:
+    """One guard on one exchange.
+
+    Attributes:
+        categories: the names of what the guard found, where it names any; empty unless it blocked.
+        detail: the guard's own words (200 characters at most), a probability, or why there is no decision.
+    """
+
+    decision: Decision
+    categories: tuple[str, ...] = ()
+    detail: str = ""
+
+
+class Guard(Protocol):
+    """A guard that is ready to be asked."""
+
+    @property
+    def identity(self) -> str:
+        """Changes with whatever changes a verdict: kind, model, settings."""
+
+    def check(self) -> None:
+        """Check at no cost what would make every verdict fail.
+
+        Raises:
+            OverbenchError: a key, a server, a model or a setting is missing or wrong.
+        """
+
+    def verdicts(self, exchanges: Sequence[Exchange]) -> list[GuardVerdict]:
+        """One verdict per exchange, in order.
+
+        Raises:
+            OverbenchError: the guard can't go on: its endpoint turns everything away, or its model can't be
+                loaded.
+        """
+
+    def close(self) -> None:
+        """Free what the guard holds."""
+
+
+def identity_of(settings: BaseModel, *more: str) -> str:
+    """The kind and the model of a guard, and a digest of all settings that may change its verdicts.
+
+    Args:
+        more: what else does, such as a digest of the model's weights.
+    """
+    relevant: dict[str, Any] = settings.model_dump(mode="json", exclude=UNRELATED)
+    text = json.dumps([relevant, *more], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"{relevant.get('kind')}:{relevant.get('model')}+{digest}"
