@@ -102,6 +102,11 @@ class Inputs:
         return self.styles.get(target, RefusalStyle()).name
 
     @property
+    def labelled_by(self) -> frozenset[str]:
+        """Who labelled the replies to any of the prompts."""
+        return frozenset(count.labelled_by for count in (*self.labels, *self.unsafe_labels))
+
+    @property
     def main(self) -> PromptSet:
         """The set that most sections are about."""
         return self.sets[0]
