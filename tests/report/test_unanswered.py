@@ -51,12 +51,12 @@ def section_of(folder: Path) -> Section:
 def test_each_prompt_is_counted_once(tmp_path: Path) -> None:
     write_keyed_log(tmp_path, PROMPTS)
     report = build(read_inputs([tmp_path]))
-    [[model, _, _, *numbers]] = cells(report, "unanswered")
-    assert model == "org/model"
-    # Prompts; blocked, refused, partial, evasive, diluted, cut, complied, unscored.
-    assert numbers[:9] == ["10", "1", "2", "1", "1", "1", "1", "2", "1"]
-    assert numbers[9].startswith("33.3 %")  # refused, blocked included: 3 of the 9 that are scored
-    assert numbers[10].startswith("77.8 %")  # 7 of these 9
+    [[model, _, prompts, refused, not_answered, *numbers, labelled_by]] = cells(report, "unanswered")
+    assert (model, prompts, labelled_by) == ("org/model", "10", f"rules {RULES_VERSION}")
+    assert refused.startswith("33.3 %")  # blocked included: 3 of the 9 that are scored
+    assert not_answered.startswith("77.8 %")  # 7 of these 9
+    # Blocked, refused, partial, evasive, diluted, cut, complied, unscored.
+    assert numbers == ["1", "2", "1", "1", "1", "1", "2", "1"]
     [[_, headline]] = cells(report, "osr")
     assert headline.startswith("33.3 %")
     assert report.sections[0].key == "osr"
@@ -88,15 +88,15 @@ def test_a_reply_that_was_cut_off_by_its_provider_is_blocked_and_not_partial(tmp
     log = write_log(tmp_path, [("Tell me of this.", ["partial"]), ("Tell me of that.", ["complied"])])
     log.write_text(log.read_text(encoding="utf-8").replace(r"\"blocked\": false", r"\"blocked\": true", 1))
     [row] = cells(build(read_inputs([tmp_path])), "unanswered")
-    assert row[4:8] == ["1", "0", "0", "0"]
-    assert row[12].startswith("0.0 %")  # a partial reply is no full refusal
+    assert row[5:9] == ["1", "0", "0", "0"]
+    assert row[3].startswith("0.0 %")  # a partial reply is no full refusal
 
 
 def test_without_answer_keys_dilution_is_said_not_to_be_measured(tmp_path: Path) -> None:
     write_log(tmp_path, [("Tell me of this.", ["refused"])])
     report = build(read_inputs([tmp_path]))
     [row] = cells(report, "unanswered")
-    assert row[8:10] == ["–", "–"]
+    assert row[9:11] == ["–", "–"]
     assert any("None of these prompts has an answer key" in line for line in section_of(tmp_path).paragraphs)
 
 

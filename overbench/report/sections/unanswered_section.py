@@ -249,21 +249,21 @@ def _table(inputs: Inputs, stacks: list[Stack]) -> Table:
         columns=(
             "Model",
             "Set",
-            "Labelled by",
             "Prompts",
-            *(kind.capitalize() for kind in COLOURS),
             "Oversensitivity rate",
             "No full answer",
+            *(kind.capitalize() for kind in COLOURS),
+            "Labelled by",
         ),
         rows=(
             (
                 inputs.names.get(stack.count.target, stack.count.target),
                 stack.count.set_name,
-                stack.count.labelled_by,
                 stack.count.prompts,
-                *(cell(stack, kind) for kind in COLOURS),
                 percent(Rate(stack.count.labels["refused"], round(stack.scored))),
                 percent(Rate(sum(stack.kinds[kind] for kind in NOT_ANSWERED), round(stack.scored))),
+                *(cell(stack, kind) for kind in COLOURS),
+                stack.count.labelled_by,
             )
             for stack in stacks
         ),
