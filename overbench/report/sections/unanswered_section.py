@@ -74,7 +74,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Example:
+class UnansweredReply:
     """A reply that is no full answer."""
 
     kind: str
@@ -143,18 +143,18 @@ def _highest_rate_first(count: LabelCount) -> tuple[str, float, str]:
     return count.set_name, -(count.labels["refused"] / scored if scored else -1.0), count.target
 
 
-def _of_logs(inputs: Inputs) -> tuple[dict[_CountKey, dict[str, KeyMeasures]], list[Example]]:
+def _of_logs(inputs: Inputs) -> tuple[dict[_CountKey, dict[str, KeyMeasures]], list[UnansweredReply]]:
     """What logs say of answer keys, by prompt id, and examples of each kind."""
     from overbench_tasks.review.annotate import StratifiedSample
 
     measures: dict[_CountKey, dict[str, KeyMeasures]] = defaultdict(dict)
-    samples = {kind: StratifiedSample[Example](EXAMPLES, 0) for kind in NOT_ANSWERED}
+    samples = {kind: StratifiedSample[UnansweredReply](EXAMPLES, 0) for kind in NOT_ANSWERED}
     released = _cells_of_release(inputs)
     for log, row, verdicts in _replies_to_harmless_prompts(inputs.answers.logs):
         target, prompt = log.target.target, str(row.prompt)
         for reply, verdict in zip(row.replies, verdicts, strict=True):
             if (kind := kind_of(verdict)) in samples:
-                example = Example(kind, target, prompt, reply, _reason(kind, verdict))
+                example = UnansweredReply(kind, target, prompt, reply, _reason(kind, verdict))
                 samples[kind].add(target, example)
         identity = prompt_id(prompt)
         if (of_replies := answer_measures(verdicts)) and (identity, target) not in released:
@@ -270,7 +270,7 @@ def _table(inputs: Inputs, stacks: list[Stack]) -> Table:
     )
 
 
-def _examples_table(inputs: Inputs, examples: list[Example]) -> Table:
+def _examples_table(inputs: Inputs, examples: list[UnansweredReply]) -> Table:
     return table_of(
         key="unanswered-examples",
         caption="Replies that are no full answer, drawn at random over the models; long ones are shortened",
