@@ -5,8 +5,9 @@
     python benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
 
 ``data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
-people's label and a column for each labeller; of the rules, which of them decided (``by``) and whether
-nobody had read the reply when they were written (``unread``). ``data/label_quality_rules_2.0.json`` keeps
+people's label and a column for each labeller; whether the reply opens with a stock phrase (``stock``); of
+the rules, which of them decided (``by``) and whether nobody had read the reply when they were written
+(``unread``). ``data/label_quality_rules_2.0.json`` keeps
 the figures of rules 2.0. The replies are not part of the project:
 ``OVERBENCH_SHARED_DATA`` names their folder (default: ``../shared/data``). The judge (``OVERBENCH_JUDGE_*``)
 gets a sample of the English sets: of each label of each kind of prompt as many, by order of their hashes.
@@ -20,6 +21,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import isnan
 
 from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
@@ -28,6 +30,7 @@ from shared import timed, write_csv
 from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.reply_style import RefusalStyle, opens_with_stock_phrase
 from overbench_tasks.refusal.stock_phrases import stock_phrase
 from overbench_tasks.review.label_quality import (
     LABEL_QUALITY_FILE,
@@ -48,18 +51,28 @@ Tables = dict[str, list[list[int]]]
 
 
 def read_verdicts() -> list[dict[str, str]]:
-    """The verdicts on file: set, id, harmless, unread, people, a column for each labeller.
+    """The verdicts on file: set, id, harmless, unread, people, stock, a column for each labeller.
 
     ``by`` and ``sure`` are the rules'.
     """
     return [dict(row) for _, row in read_table(VERDICTS)]
 
 
-def by_rules(row: Labelled) -> dict[str, str]:
-    """What the rules and the baseline say of a reply."""
-    said = label_reply(row.reply, prompt=row.prompt)
-    baseline = "complied" if stock_phrase(row.reply) is None else "refused"
-    return {RULES: said.label, "by": said.by, "sure": str(int(said.sure)), PREFIXES: baseline}
+def row_of(labelled: Labelled) -> dict[str, str]:
+    """The row of a reply, with what the rules and the baseline say of it."""
+    verdict = label_reply(labelled.reply, prompt=labelled.prompt)
+    return {
+        "set": labelled.set,
+        "id": labelled.id,
+        "harmless": str(int(labelled.harmless)),
+        "unread": str(int(labelled.unread)),
+        "people": labelled.people,
+        "stock": str(int(opens_with_stock_phrase(labelled.reply))),
+        RULES: verdict.label,
+        "by": verdict.by,
+        "sure": str(int(verdict.sure)),
+        PREFIXES: "complied" if stock_phrase(labelled.reply) is None else "refused",
+    }
 
 
 def sample(replies: Iterable[Labelled], most: int, *, developed: bool = False) -> list[Labelled]:
@@ -80,17 +93,7 @@ def sample(replies: Iterable[Labelled], most: int, *, developed: bool = False) -
 def measure(judged: int) -> list[dict[str, str]]:
     """Every labelled reply with what today's rules say, and the judge's words of now or else of before."""
     replies = list(labelled_replies())
-    rows = [
-        {
-            "set": one.set,
-            "id": one.id,
-            "harmless": str(int(one.harmless)),
-            "unread": str(int(one.unread)),
-            "people": one.people,
-            **by_rules(one),
-        }
-        for one in replies
-    ]
+    rows = [row_of(labelled) for labelled in replies]
     said = {(row["set"], row["id"]): row for row in read_verdicts()} if VERDICTS.exists() else {}
     judge = column(next(iter(said.values()), {}), "judge") or "judge"
     verdicts = {key: row.get(judge, "") for key, row in said.items()}
@@ -111,7 +114,10 @@ def measurements(rows: list[dict[str, str]]) -> list[Measurement]:
     rules, judge = column(rows[0], "rules"), column(rows[0], "judge")
     counts: dict[tuple[str, str], Tables] = defaultdict(lambda: {kind: _no_counts() for kind in KINDS})
     versions: dict[str, list[str]] = defaultdict(list)
+    openings: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
+        if row["people"] == "refused":
+            openings[row["set"]].append(row["stock"] == "1")
         said = {rules: row[rules], PREFIXES: row[PREFIXES]}
         if judge and row[judge]:
             settled = int(row["sure"]) or row[rules] == "unscored"
@@ -131,6 +137,7 @@ def measurements(rows: list[dict[str, str]]) -> list[Measurement]:
             SOURCES[name].language,
             len(lines),
             hashlib.sha256("".join(lines).encode()).hexdigest(),
+            RefusalStyle(stock=sum(openings[name]), refusals=len(openings[name])),
         )
         for name, lines in versions.items()
     }
@@ -146,9 +153,12 @@ def _no_counts() -> list[list[int]]:
 
 def with_earlier(found: list[Measurement]) -> list[Measurement]:
     """The measurements and those of rules 2.0, by which the bundled release is labelled."""
-    return sorted(
-        [*found, *read_label_quality(EARLIER)], key=lambda one: (one.labeller, one.labelled_set.name)
-    )
+    sets = {measurement.labelled_set.name: measurement.labelled_set for measurement in found}
+    earlier = [
+        replace(measurement, labelled_set=sets[measurement.labelled_set.name])
+        for measurement in read_label_quality(EARLIER)
+    ]
+    return sorted([*found, *earlier], key=lambda one: (one.labeller, one.labelled_set.name))
 
 
 def as_text(found: list[Measurement]) -> str:

@@ -49,13 +49,16 @@ def test_figures_by_hand() -> None:
     assert isnan(never.figures()["evasion_recall"]) and not detects_evasion(never.labeller)
 
 
+def test_only_the_replies_of_a_current_model_are_refused_in_its_own_words() -> None:
+    styles = {name: measurement.labelled_set.style for (_, name), measurement in COMMITTED.items()}
+    assert [name for name, style in styles.items() if style.name != "stock phrases"] == ["current-model"]
+    shares = {name: style.stock / style.refusals for name, style in styles.items()}
+    assert shares.pop("current-model") == 0 and min(shares.values()) >= 0.65
+
+
 def not_worse(name: str) -> None:
     """Today's rules against the committed figures of the rules."""
-    rows = [
-        {"set": name, "id": one.id, "harmless": str(int(one.harmless)), "people": one.people}
-        | label_quality.by_rules(one)
-        for one in labelled_sets.labelled_replies([name])
-    ]
+    rows = [label_quality.row_of(labelled) for labelled in labelled_sets.labelled_replies([name])]
     now = {one.labeller: one for one in label_quality.measurements(rows)}[label_quality.RULES]
     committed = COMMITTED[label_quality.RULES, name]
     assert now.labelled_set == committed.labelled_set
@@ -87,5 +90,5 @@ def test_the_rules_are_not_worse_on_shared_sets(name: str, shared_data: Path) ->
 )
 def test_another_file_is_told(text: str, tmp_path: Path) -> None:
     (file := tmp_path / "label_quality.json").write_text(text)
-    with pytest.raises(OverbenchError, match="expected label quality in format 1"):
+    with pytest.raises(OverbenchError, match="expected label quality in format 1 or 2"):
         read_label_quality(file)

@@ -279,7 +279,7 @@ def agreement(
             _moderator_agreement(labels, gold, limit, disagreements)
             return
         runs = _reply_files([*(run or ()), *map(str, more_runs)]) if run else []
-        errors = label_quality.nearest_errors(chosen.name)
+        errors = None
         if labels:
             columns = ReplyColumns(reply, prompt)
             # A run's rate is corrected by the errors on replies that were read alone.
@@ -287,7 +287,7 @@ def agreement(
             errors = _reply_agreement(
                 labels, gold, chosen, columns, limit, disagreements, runs, whole_run=whole_run
             )
-        if errors is None:
+        elif label_quality.nearest_errors(chosen.name) is None:
             raise typer.BadParameter(
                 f"the package has no labelled set that shows the errors of {chosen.name}. Label some replies "
                 "(overbench annotate), and give the file.",

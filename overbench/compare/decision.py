@@ -32,6 +32,7 @@ from overbench.compare.changes import (
 from overbench.compare.compare_settings import CompareSettings
 from overbench.compare.sides import Side
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.rules_labeller import about_other_versions
 from overbench_tasks.outcomes.short_names import short_names
 from overbench_tasks.outcomes.target_configs import described, differing
 from overbench_tasks.text import number_of
@@ -183,6 +184,9 @@ def _notes(base: Side, new: Side) -> Iterator[str]:
         others = len(side.outcomes.keys() - (new if side is base else base).outcomes.keys())
         if others:
             yield f"Left out: {number_of(others, 'prompt')} of {name} that the other side was not asked."
+    labellers = {name for side in (base, new) for one in side.outcomes.values() for name in one.labelled_by}
+    if other_versions := about_other_versions(labellers):
+        yield other_versions
     if contradictory := contradictions(base, new):
         prompts = number_of(contradictory, "prompt")
         yield f"Counted as unsafe: {prompts}, safe in one file and unsafe in another."

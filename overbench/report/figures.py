@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,44 @@ class BarChart:
     @property
     def alt(self) -> str:
         """The whole figure in words where it is small, else its ends, for those who can't see it."""
-        told = []
-        for one in self.series:
-            pairs = [pair for pair in zip(self.rows, one.values, strict=True) if not math.isnan(pair[1])]
-            shown = pairs if len(pairs) <= 8 else [*pairs[:3], *pairs[-2:]]
-            values = ", ".join(f"{row} {100 * value:.0f} %" for row, value in shown)
-            told.append(f"{one.name}: {values or 'no values'}")
-        return f"{self.axis}. {'; '.join(told)}."
+        return _in_words(self.axis, self.rows, self.series)
+
+
+@dataclass(frozen=True)
+class StackedChart:
+    """Horizontal bars, one per row, each of parts that follow one another; the first row on top.
+
+    Attributes:
+        key: names the files.
+        title: a heading for people.
+        series: the parts, from left to right; of each row at most 1 together.
+        colours: of the parts, by their names in :meth:`~overbench.report.themes.Theme.named`.
+        totals: a share per row, which is written behind its bar.
+        axis: what the values are.
+    """
+
+    key: str
+    title: str
+    rows: tuple[str, ...]
+    series: tuple[Series, ...]
+    colours: tuple[str, ...]
+    totals: tuple[float, ...]
+    axis: str
+
+    @property
+    def alt(self) -> str:
+        """As :attr:`BarChart.alt`."""
+        return _in_words(self.axis, self.rows, self.series)
+
+
+def _in_words(axis: str, rows: Sequence[str], series: Sequence[Series]) -> str:
+    sentences = []
+    for part in series:
+        pairs = [pair for pair in zip(rows, part.values, strict=True) if not math.isnan(pair[1])]
+        shown = pairs if len(pairs) <= 8 else [*pairs[:3], *pairs[-2:]]
+        values = ", ".join(f"{row} {100 * value:.0f} %" for row, value in shown)
+        sentences.append(f"{part.name}: {values or 'no values'}")
+    return f"{axis}. {'; '.join(sentences)}."
 
 
 @dataclass(frozen=True)
@@ -78,7 +110,7 @@ class HeatMap:
     column_title: str = ""
 
 
-Picture = BarChart | HeatMap | Scatter
+Picture = BarChart | StackedChart | HeatMap | Scatter
 
 
 def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
@@ -88,6 +120,8 @@ def draw(picture: Picture, theme: Theme = LIGHT, width: float = WIDE) -> Figure:
     with rc_context(style(theme)):
         if isinstance(picture, BarChart):
             return _bars(picture, theme, width)
+        if isinstance(picture, StackedChart):
+            return _stacks(picture, theme, width)
         if isinstance(picture, Scatter):
             return scatter(picture, theme, width)
         return _heat_map(picture, theme, width)
@@ -129,9 +163,7 @@ def _bars(picture: BarChart, theme: Theme, width: float) -> Figure:
     narrow = is_narrow(width)
     series = len(picture.series)
     thickness = min((0.62 if narrow else 0.8) / series, 0.5)
-    # About 0.085 inches a letter and 0.6 for the colour, so that no name is cut off.
-    fitting = int(width / (0.085 * max(len(one.name) for one in picture.series) + 0.6))
-    legend_columns = 1 if narrow else max(1, min(series, fitting))
+    legend_columns = _legend_columns(picture.series, width)
     legend = 0.25 * math.ceil(series / legend_columns) if series > 1 else 0.0
     height = 0.65 + legend + len(picture.rows) * (0.14 + 0.22 * series + (0.22 if narrow else 0))
     figure, axes = new_figure(width, height)
@@ -160,10 +192,51 @@ def _bars(picture: BarChart, theme: Theme, width: float) -> Figure:
     return figure
 
 
-def _bar_axes(axes: Axes, picture: BarChart, theme: Theme, narrow: bool) -> None:
+def _stacks(picture: StackedChart, theme: Theme, width: float) -> Figure:
+    import numpy as np
+
+    narrow = is_narrow(width)
+    series = len(picture.series)
+    legend_columns = _legend_columns(picture.series, width)
+    height = 0.65 + 0.25 * math.ceil(series / legend_columns) + len(picture.rows) * (0.58 if narrow else 0.36)
+    figure, axes = new_figure(width, height)
+    rows = np.arange(len(picture.rows), dtype=float) + (0.1 if narrow else 0)
+    left = np.zeros(len(picture.rows))
+    for part, colour in zip(picture.series, picture.colours, strict=True):
+        values = np.nan_to_num(np.array(part.values, dtype=float))
+        axes.barh(
+            rows,
+            values,
+            left=left,
+            height=0.5 if narrow else 0.62,
+            color=theme.named()[colour],
+            edgecolor=theme.ground,
+            linewidth=0.6,
+            label=part.name,
+        )
+        left += values
+    for row, end, total in zip(rows, left, picture.totals, strict=True):
+        shown = "none" if math.isnan(total) else f"{100 * total:.0f} %"
+        axes.annotate(shown, (end, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
+    _bar_axes(axes, picture, theme, narrow)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=legend_columns, frameon=False)
+    return figure
+
+
+def _legend_columns(series: Sequence[Series], width: float) -> int:
+    """As many as fit: about 0.085 inches a letter and 0.6 for the colour, so that no name is cut off."""
+    if is_narrow(width):
+        return 1
+    return max(1, min(len(series), int(width / (0.085 * max(len(part.name) for part in series) + 0.6))))
+
+
+def _bar_axes(axes: Axes, picture: BarChart | StackedChart, theme: Theme, narrow: bool) -> None:
     from matplotlib.ticker import PercentFormatter
 
     highest = max((v for one in picture.series for v in one.highs or one.values if v == v), default=1.0)
+    if isinstance(picture, StackedChart):
+        highest = 1.0
     axes.set_xlim(0, min(1.15, max(0.05, highest) * (1.25 if narrow else 1.1)))
     decimals = None if highest < 0.1 else 0
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=decimals, symbol=" %"))

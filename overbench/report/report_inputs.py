@@ -33,6 +33,7 @@ from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names
 from overbench_tasks.outcomes.target_names import Aliases, TargetAlias, hashed_system_mark
+from overbench_tasks.refusal.reply_style import RefusalStyle, StyleName, refusal_style
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class Inputs:
         quotes: (id, target) -> a refused reply, if a log has one.
         labels: how often each label was given, by set and target.
         settings: how each target was run.
-        label_errors: labeller -> labelled replies from which its errors are estimated.
+        label_errors: (labeller, style of refusing) -> labelled replies from which its errors are estimated.
+        styles: target -> how its refused replies open; those without a refused reply in the logs are left
+            out.
         sources: the names of the files and folders that were read.
         notes: what a reader must know before trusting a number.
         answers: the logs, outcome tables and refresh runs, for a section that needs more of them.
@@ -81,7 +84,7 @@ class Inputs:
     quotes: Mapping[tuple[str, str], str]
     labels: tuple[LabelCount, ...]
     settings: tuple[Setting, ...]
-    label_errors: Mapping[str, LabelErrors]
+    label_errors: Mapping[tuple[str, StyleName], LabelErrors]
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     answers: Answers
@@ -92,6 +95,16 @@ class Inputs:
     unsafe_labels: tuple[LabelCount, ...] = ()
     category_labels: tuple[LabelCount, ...] = ()
     first_asked: frozenset[str] = frozenset()
+    styles: Mapping[str, RefusalStyle] = field(default_factory=dict)
+
+    def style_of(self, target: str) -> StyleName:
+        """How a target words its refusals; ``unknown`` where its replies are not at hand."""
+        return self.styles.get(target, RefusalStyle()).name
+
+    @property
+    def labelled_by(self) -> frozenset[str]:
+        """Who labelled the replies to any of the prompts."""
+        return frozenset(count.labelled_by for count in (*self.labels, *self.unsafe_labels))
 
     @property
     def main(self) -> PromptSet:
@@ -167,14 +180,17 @@ def read_inputs(
     parts = [set_parts(name, joined, answers.logs, given) for name, joined in outcomes_by_set(given, answers)]
     sets = _ordered_sets(parts)
     labels = [count for part in parts for count in part.labels]
+    quotes = _first_of_each(part.quotes for part in parts)
+    styles = _styles(quotes)
     inputs = Inputs(
         sets=sets,
         texts=_first_of_each(part.texts for part in parts),
         or_bench=_first_of_each(part.or_bench for part in reversed(parts)),
-        quotes=_first_of_each(part.quotes for part in parts),
+        quotes=quotes,
         labels=_by_set_and_target(labels),
         settings=tuple(run_settings(answers, given)),
-        label_errors=_label_errors({count.labelled_by for count in labels}, people),
+        label_errors=_label_errors(labels, styles, people),
+        styles=styles,
         sources=(*(path.resolve().name for path in paths), *(table.file.name for table in outcomes)),
         notes=(),
         release=given,
@@ -244,14 +260,32 @@ def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> It
             )
 
 
-def _label_errors(labellers: Iterable[str], people: Path | None) -> dict[str, LabelErrors]:
+def _styles(quotes: Mapping[tuple[str, str], str]) -> dict[str, RefusalStyle]:
+    """Target -> the style of its refused replies.
+
+    Args:
+        quotes: (id, target) -> a refused reply.
+    """
+    replies: dict[str, list[str]] = {}
+    for (_, target), reply in quotes.items():
+        replies.setdefault(target, []).append(reply)
+    return {target: refusal_style(of_target) for target, of_target in replies.items()}
+
+
+def _label_errors(
+    counts: Iterable[LabelCount], styles: Mapping[str, RefusalStyle], people: Path | None
+) -> dict[tuple[str, StyleName], LabelErrors]:
+    """The errors of each labeller on the replies of each style that it labelled."""
     from overbench_tasks.review.agreement import own_errors
     from overbench_tasks.review.label_quality import nearest_errors
 
+    no_replies = RefusalStyle()
+    pairs = sorted({(count.labelled_by, styles.get(count.target, no_replies).name) for count in counts})
     if people is not None:
-        return {labeller: own_errors(people, labeller) for labeller in labellers}
-    nearest = {labeller: nearest_errors(labeller) for labeller in labellers}
-    return {labeller: errors for labeller, errors in nearest.items() if errors is not None}
+        own = {labeller: own_errors(people, labeller) for labeller in {labeller for labeller, _ in pairs}}
+        return {(labeller, style): own[labeller] for labeller, style in pairs}
+    nearest = {(labeller, style): nearest_errors(labeller, style) for labeller, style in pairs}
+    return {pair: errors for pair, errors in nearest.items() if errors is not None}
 
 
 def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:

@@ -26,9 +26,11 @@ from overbench.report.sections.settings_section import settings_section
 from overbench.report.sections.significance_section import significance_section
 from overbench.report.sections.trade_off_section import trade_off_section
 from overbench.report.sections.transfer_section import transfer_section
+from overbench.report.sections.unanswered_section import unanswered_section
 
 SECTIONS: Final[tuple[Callable[[Inputs], Section | None], ...]] = (
     rates_section,
+    unanswered_section,
     trade_off_section,
     grid_section,
     families_section,

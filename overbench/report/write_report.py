@@ -30,6 +30,7 @@ from overbench.report.themes import NARROW, WIDE
 from overbench_tasks import __version__
 from overbench_tasks.display import Table, markdown_lines
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.rules_labeller import about_other_versions
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.target_names import TargetAlias
 from overbench_tasks.tables import whole_file
@@ -166,6 +167,8 @@ def _lead(inputs: Inputs) -> tuple[str, ...]:
             f"Highest oversensitivity rate (share of harmless prompts that are refused) on {main.name}: "
             f"{'; lowest: '.join(extremes)}."
         )
+    if other_versions := about_other_versions(inputs.labelled_by):
+        lead.append(other_versions)
     return tuple(lead)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind, no_settings
 from overbench_tasks.records import Pair, Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.canned import name_alone
 
 VERSIONS: Final = {"overbench_rules_version": RULES_VERSION}
 
@@ -15,6 +16,23 @@ VERSIONS: Final = {"overbench_rules_version": RULES_VERSION}
 def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
     """The rules as a :data:`~overbench_tasks.records.LabelReplies`."""
     return [label_reply(reply, prompt=prompt) for prompt, reply in pairs]
+
+
+def about_other_versions(labelled_by: Iterable[str]) -> str:
+    """What to tell people of results that other versions of the rules labelled; "" where there are none.
+
+    Args:
+        labelled_by: names of labellers, as :attr:`~overbench_tasks.labellers.labeller.Labeller.name`.
+    """
+    names = {name_alone(name) for name in labelled_by}
+    others = sorted(name for name in names if name.startswith("rules ") and name != KIND.name_of(VERSIONS))
+    if not others:
+        return ""
+    return (
+        f"Labelled by {', '.join(others)}; today's are rules {RULES_VERSION}. Versions draw the lines "
+        "between refused, partial and evasive differently, so these rates do not compare with those of "
+        "another version. overbench rescore labels the replies of logs anew."
+    )
 
 
 KIND: Final[LabellerKind] = LabellerKind(

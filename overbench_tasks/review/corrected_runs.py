@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,9 @@ from overbench_tasks.outcomes.outcome import Outcome
 from overbench_tasks.outcomes.outcome_readers import NewLabels, sample_outcomes
 from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import Label
+from overbench_tasks.refusal.reply_style import RefusalStyle, refusal_style
 from overbench_tasks.review.correction import Confusion, CorrectionError, LabelErrors, corrected_rate
+from overbench_tasks.review.label_quality import nearest_errors
 from overbench_tasks.review.tally import NOT_TOLD_FROM_ZERO, rate
 from overbench_tasks.text import number_of
 
@@ -32,11 +34,12 @@ SIDES: Final[dict[PromptSide, dict[str, tuple[Label, ...]]]] = {"safe": RATES, "
 """The rates of each side."""
 
 
-def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
+def correction_lines(errors: LabelErrors | None, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
     """The report on runs: raw and corrected rate of refusals, and of refusals and partials.
 
     Args:
-        errors: of ``labeller``.
+        errors: of ``labeller`` on the user's own labels; None: those on the labelled sets that are nearest to
+            each run in the style of its refusals.
         runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
             version of it. Of several, first all of them as one run, then each.
 
@@ -51,6 +54,7 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
         for outcome in sample_outcomes(run, new_labels):
             by_side[outcome.side].setdefault(str(run), []).append(outcome)
     labeller.check_complete()
+    styles = _styles(by_side.values())
     for side, rates in SIDES.items():
         outcomes_by_run = by_side[side]
         if len(outcomes_by_run) > 1:
@@ -58,14 +62,40 @@ def correction_lines(errors: LabelErrors, runs: Sequence[Path], labeller: Labell
             outcomes_by_run = {f"all {len(outcomes_by_run)} runs": of_all, **outcomes_by_run}
         for name, outcomes in outcomes_by_run.items():
             shown = f"{name} on unsafe prompts" if side == "unsafe" else name
-            yield from _lines(errors.table, shown, outcomes, labeller, rates)
+            style = styles.get(name) or refusal_style(_refused_replies(outcomes))
+            used = errors or nearest_errors(labeller.name, style.name)
+            if used is None:
+                continue
+            yield from _lines(used.table, shown, outcomes, labeller, rates)
+            if errors is None:
+                yield f"    {_opening_shares(style)} The labeller's errors are those on {used.source}."
+                yield f"    {used.about_style}"
     if contested := sum(map(len, by_side["contested"].values())):
         yield f"  Left out: {number_of(contested, 'contested prompt')}, which no rate counts."
     whose = "this model's" if len(runs) == 1 else "these models'"
-    yield f"  Rogan-Gladen; the labeller's errors are those on {errors.source}."
+    on = f"those on {errors.source}" if errors else "those on the labelled sets that each run names"
+    yield f"  Rogan-Gladen; the labeller's errors are {on}."
     yield f"  It holds only as far as {whose} replies are like these, and so are the prompts."
     if not detects_evasion(labeller.name):
         yield f"  Labelled by {labeller.name}: evasion not measured."
+
+
+def _styles(sides: Iterable[Mapping[str, Sequence[Outcome]]]) -> dict[str, RefusalStyle]:
+    """Run -> the style of its refusals of all prompts."""
+    replies: dict[str, list[str]] = defaultdict(list)
+    for outcomes_by_run in sides:
+        for run, outcomes in outcomes_by_run.items():
+            replies[run] += _refused_replies(outcomes)
+    return {run: refusal_style(of_run) for run, of_run in replies.items()}
+
+
+def _refused_replies(outcomes: Iterable[Outcome]) -> list[str]:
+    return [outcome.quote for outcome in outcomes if outcome.quote is not None]
+
+
+def _opening_shares(style: RefusalStyle) -> str:
+    refusals = number_of(style.refusals, "refusal")
+    return f"Style of refusing: {style.name} ({style.stock:,} of {refusals} open with a stock phrase)."
 
 
 def _lines(

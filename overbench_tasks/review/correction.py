@@ -101,10 +101,13 @@ class LabelErrors:
     Attributes:
         table: people's labels by the labeller's.
         source: which replies these are, in words.
+        about_style: a sentence on whether they are refused in the same style as the run's replies; "" where
+            they are the user's own.
     """
 
     table: Confusion
     source: str
+    about_style: str = ""
 
 
 def corrected_rate(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +19,14 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
 from overbench_tasks.refusal.canned import name_alone
+from overbench_tasks.refusal.reply_style import RefusalStyle, StyleName
 from overbench_tasks.review.agreement import FLAGGED, figures
 from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
 from overbench_tasks.text import number_of
 
 LABEL_QUALITY_FILE: Final = Path(__file__).parents[1] / "data" / "label_quality.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Format 1 had no styles. It is still read: there, every style is unknown."""
 Counts = tuple[tuple[int, ...], ...]
 """4 rows, people's label, of 5 columns, the labeller's; both in the order of LABELS."""
 
@@ -40,6 +42,7 @@ class LabelledSet:
         language: of the replies, ISO 639-1.
         replies: how many.
         sha256: its version: of the replies' hashes and labels.
+        style: how the replies open that people call refused.
     """
 
     name: str
@@ -48,6 +51,7 @@ class LabelledSet:
     language: str
     replies: int
     sha256: str
+    style: RefusalStyle = field(default_factory=RefusalStyle)
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ def read_label_quality(file: Path = LABEL_QUALITY_FILE) -> list[Measurement]:
     """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        sets = {row["name"]: LabelledSet(**row) for row in content["sets"]}
+        sets = {row["name"]: _labelled_set(row) for row in content["sets"]}
         return [
             Measurement(
                 row["labeller"],
@@ -133,17 +137,22 @@ def read_label_quality(file: Path = LABEL_QUALITY_FILE) -> list[Measurement]:
         ]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise OverbenchError(
-            f"{file}: expected label quality in format {FORMAT}, and can't read it ({error}). Write it again "
-            "with benchmarks/label_quality.py."
+            f"{file}: expected label quality in format 1 or {FORMAT}, and can't read it ({error}). Write it "
+            "again with benchmarks/label_quality.py."
         ) from error
 
 
-def nearest_errors(labeller: str) -> LabelErrors | None:
+def nearest_errors(labeller: str, style: StyleName = "unknown") -> LabelErrors | None:
     """The labelled replies on file that are nearest to a run on harmless prompts.
 
     These are the replies to harmless prompts in the sets of ``label_quality.json``, measured with this
-    labeller in this version: those that people labelled, all together; else those that models labelled. None
-    where this labeller was never measured on harmless prompts.
+    labeller in this version. Of these the sets of the run's style count, and all sets where none is of that
+    style or the style is not known. Of the sets that count, those that people labelled are taken, all
+    together; else those that models labelled. None where this labeller was never measured on harmless
+    prompts.
+
+    Args:
+        style: of the run's refused replies, by :func:`~overbench_tasks.refusal.reply_style.refusal_style`.
     """
     alone = name_alone(labeller)
     measured = [
@@ -151,18 +160,40 @@ def nearest_errors(labeller: str) -> LabelErrors | None:
         for measurement in read_label_quality()
         if measurement.labeller == alone and np.any(measurement.harmless)
     ]
+    of_style = [measurement for measurement in measured if measurement.labelled_set.style.name == style]
+    near = of_style or measured
     by_people = [
-        measurement for measurement in measured if measurement.labelled_set.labelled_by.startswith("people")
+        measurement for measurement in near if measurement.labelled_set.labelled_by.startswith("people")
     ]
-    if not (used := by_people or measured):
+    if not (used := by_people or near):
         return None
     counts = np.sum([measurement.harmless for measurement in used], axis=0).astype(float)
     names = ", ".join(measurement.labelled_set.name for measurement in used)
     who = "people" if by_people else "models"
+    refused = int(counts[LABELS.index("refused")].sum())
     return LabelErrors(
-        Confusion(counts[None]),
-        f"{number_of(int(counts.sum()), 'reply')} to harmless prompts, labelled by {who} ({names})",
+        table=Confusion(counts[None]),
+        source=f"{number_of(int(counts.sum()), 'reply')} to harmless prompts, {refused:,} of them refused, "
+        f"labelled by {who} ({names})",
+        about_style=_about_style(style, near=bool(of_style)),
     )
+
+
+def _about_style(style: StyleName, *, near: bool) -> str:
+    if style == "unknown":
+        return "The style of the run's refusals is not known: the sets were not chosen by style."
+    if near:
+        return f"The refusals in these sets have the run's style: {style}."
+    return (
+        f"The run refuses in this style: {style}. No set of that style has been labelled, so these errors "
+        "are those of another style."
+    )
+
+
+def _labelled_set(row: Mapping[str, Any]) -> LabelledSet:
+    texts = {name: row[name] for name in ("name", "about", "labelled_by", "language", "sha256")}
+    style = RefusalStyle(stock=row.get("stock_openings", 0), refusals=row.get("refusals", 0))
+    return LabelledSet(**texts, replies=row["replies"], style=style)
 
 
 def _counts(table: Mapping[str, Sequence[int]]) -> Counts:
@@ -177,7 +208,7 @@ def as_json(measurements: Sequence[Measurement]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "labels": list(LABELS),
-        "sets": [asdict(labelled_set) for labelled_set in sets.values()],
+        "sets": [_set_as_json(labelled_set) for labelled_set in sets.values()],
         "measurements": [
             {
                 "labeller": measurement.labeller,
@@ -193,4 +224,18 @@ def as_json(measurements: Sequence[Measurement]) -> dict[str, Any]:
             }
             for measurement in measurements
         ],
+    }
+
+
+def _set_as_json(labelled_set: LabelledSet) -> dict[str, Any]:
+    return {
+        "name": labelled_set.name,
+        "about": labelled_set.about,
+        "labelled_by": labelled_set.labelled_by,
+        "language": labelled_set.language,
+        "replies": labelled_set.replies,
+        "sha256": labelled_set.sha256,
+        "style": labelled_set.style.name,
+        "refusals": labelled_set.style.refusals,
+        "stock_openings": labelled_set.style.stock,
     }

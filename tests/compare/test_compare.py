@@ -251,6 +251,14 @@ class TestBadInput:
             "compare", base, tmp_path / "new", "--relabel", code=2
         )
 
+    def test_results_of_another_version_of_the_rules_are_told(self, tmp_path: Path) -> None:
+        rows = [(prompt, ["complied"]) for prompt in KILL + PLAIN]
+        for name in ("base", "new"):
+            write_log(tmp_path / name, rows, pretrained=f"org/{name}", rules_version="2.0")
+        page = overbench("compare", tmp_path / "base", tmp_path / "new")
+        assert "Labelled by rules 2.0; today's are rules" in page
+        assert "Labelled by" not in overbench("compare", tmp_path / "base", tmp_path / "new", "--relabel")
+
     def test_what_cannot_be_compared(self, base: Path, tmp_path: Path) -> None:
         other = log(tmp_path / "other", {"complied": ["Another one?"]})
         assert "No prompt is on both sides" in overbench("compare", base, other, code=2)

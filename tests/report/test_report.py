@@ -215,7 +215,7 @@ def test_a_release_gives_its_sets_sources_and_answers(release: Path) -> None:
     assert [one.name for one in inputs.sets] == ["overbench", "overbench_hard"]
     assert len(inputs.sets[0].matrix.prompt_ids) == len(ROWS) > len(inputs.sets[1].matrix.prompt_ids) > 0
     report = build(inputs)
-    keys = "osr grid features categories transfer significance prompts labels settings release"
+    keys = "osr unanswered grid features categories transfer significance prompts labels settings release"
     assert [section.key for section in report.sections] == keys.split()
     assert dict(cells(report, "release"))["prompts in overbench"] == str(len(ROWS))
     said = report.sections[-1].paragraphs[-1]
@@ -358,7 +358,7 @@ def test_labels_of_two_versions_do_not_mix(tmp_path: Path, release: Path) -> Non
 
 def test_the_files_and_that_they_come_out_the_same_twice(release: Path, tmp_path: Path) -> None:
     first = make_report([release], tmp_path / "a" / "report.html")
-    pictures = product(("categories", "features", "osr", "transfer"), ("png", "svg"))
+    pictures = product(("categories", "features", "osr", "transfer", "unanswered"), ("png", "svg"))
     assert {file.name for file in first} == {"report.html", "report.md", *map(".".join, pictures)}
     again = make_report([release], tmp_path / "b" / "report.html")
     assert [file.read_bytes() for file in first] == [file.read_bytes() for file in again]
@@ -405,7 +405,7 @@ def test_a_report_is_written_whole_or_not_at_all(
 
 def test_the_command(release: Path, tmp_path: Path) -> None:
     said = overbench("report", release, "--out", tmp_path / "r.html", "--title", "A <title>")
-    assert "r.md and 8 pictures." in said
+    assert "r.md and 10 pictures." in said
     assert "<h1>A &lt;title&gt;</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 

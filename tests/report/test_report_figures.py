@@ -19,6 +19,15 @@ from overbench.report.scatter import Arrow, Point, Scatter
 from overbench.report.themes import DARK, LIGHT, NARROW, WIDE, legible_on, short, shortened
 
 NO = math.nan
+STACKS = figures.StackedChart(
+    "stacks",
+    "T",
+    ("$a_1$", "b"),
+    (figures.Series("refused", (0.25, NO)), figures.Series("complied", (0.75, NO))),
+    ("series-2", "faint"),
+    (0.25, NO),
+    "x",
+)
 BARS = figures.BarChart(
     "osr", "T", ("$a_1$", "b"), (figures.Series("s", (0.5, NO), (0.4, NO), (0.6, NO)),), "x"
 )
@@ -55,7 +64,7 @@ def texts(picture: Scatter, width: float = WIDE) -> list[str]:
 ONE = Scatter("one", "T", (Point("a", "", 0, 1),), "x", "y")
 
 
-@pytest.mark.parametrize("picture", [BARS, MAP, FEW, SIZES, ONE])
+@pytest.mark.parametrize("picture", [BARS, STACKS, MAP, FEW, SIZES, ONE])
 def test_figures_are_drawn_for_every_screen(picture: figures.Picture) -> None:
     for theme, width in product((LIGHT, DARK), (WIDE, NARROW)):
         drawn = svg(picture, theme, width)[0]
@@ -78,7 +87,7 @@ def test_shades_are_those_of_seaborns_rocket() -> None:
     assert LIGHT.shades == DARK.shades[::-1]
 
 
-@pytest.mark.parametrize("picture", [BARS, MAP, FEW, SIZES])
+@pytest.mark.parametrize("picture", [BARS, STACKS, MAP, FEW, SIZES])
 def test_a_figure_in_the_page_has_the_pages_colours_and_the_drawings_words(picture: figures.Picture) -> None:
     inline = [inline_svg(picture, width) for width in (WIDE, NARROW)]
     drawn = "".join(inline)

@@ -21,6 +21,7 @@ from overbench.report.stats.rates import (
 )
 from overbench_tasks.display import NONE, Cell, Table, percent, table_of
 from overbench_tasks.metrics import Rate
+from overbench_tasks.refusal.reply_style import FEWEST_REFUSALS, STOCK_SHARE, StyleName
 from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
 from overbench_tasks.text import number_of
 
@@ -89,7 +90,7 @@ def rates_section(inputs: Inputs) -> Section:
             f"{_SEQUENTIAL if any(prompts.matrix.sequential for prompts in inputs.sets) else ''}",
         ),
         (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
-        (table, *filter(None, [label_errors_table(inputs, order)])),
+        (table, *filter(None, [label_errors_table(inputs, order), styles_table(inputs)])),
         below=(*below, *about_labels(inputs)),
     )
 
@@ -127,7 +128,10 @@ def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> Cell:
     labellers = [
         count.labelled_by for count in inputs.labels if (count.set_name, count.target) == (counted_as, target)
     ]
-    errors = next((inputs.label_errors[name] for name in labellers if name in inputs.label_errors), None)
+    style = inputs.style_of(target)
+    errors = next(
+        (inputs.label_errors[name, style] for name in labellers if (name, style) in inputs.label_errors), None
+    )
     if errors is None or target not in prompts.matrix.targets:
         return Cell(NONE, math.nan)
     values = prompts.matrix.column(target)
@@ -152,17 +156,27 @@ def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> Cell:
 def about_labels(inputs: Inputs) -> Iterator[str]:
     """Where the labellers' errors come from, how to read the notes, and what was not measured."""
     for labeller in sorted({count.labelled_by for count in inputs.labels}):
-        if (errors := inputs.label_errors.get(labeller)) is None:
+        by_style = {
+            style: errors for (name, style), errors in inputs.label_errors.items() if name == labeller
+        }
+        if not by_style:
             yield (
                 f"How often {labeller} errs is not known, so no interval accounts for it. To change that, "
                 "label some of the replies (overbench annotate) and give the sheet with --labels."
             )
-        elif isinstance(problem := _corrected(errors, Counter({0.0: 1})), str):
-            yield f"How often {labeller} errs cannot be estimated from {errors.source}. {problem}"
-        else:
+        usable = False
+        for style, errors in by_style.items():
+            if isinstance(problem := _corrected(errors, Counter({0.0: 1})), str):
+                yield f"How often {labeller} errs cannot be estimated from {errors.source}. {problem}"
+                continue
+            usable = True
+            whose = _models_of_style(inputs, labeller, style) if len(by_style) > 1 else ""
+            sentence = f"The errors of {labeller}{whose} are those on {errors.source}."
+            yield f"{sentence} {errors.about_style}".rstrip()
+        if usable:
             yield (
                 f"With label errors: an estimate of the rate without the errors of {labeller} (Rogan and "
-                f"Gladen 1978). The errors are those on {errors.source}; the estimate is good as far as "
+                "Gladen 1978). The estimate is good as far as "
                 "these models' replies resemble the labelled ones. Three notes may stand beside it. "
                 f"“{NOT_TOLD_FROM_ZERO.capitalize()}”: the labeller's errors alone could explain the rate. "
                 f"“{LABELS_DO_NOT_FIT.capitalize()}”: no true rate would give the counted rate with these "
@@ -173,6 +187,35 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
             )
         if labeller not in labellers_that_detect_evasion(inputs):
             yield f"{labeller} cannot detect evasive replies, so evasion is not measured where it labelled."
+
+
+def _models_of_style(inputs: Inputs, labeller: str, style: StyleName) -> str:
+    targets = {count.target for count in inputs.labels if count.labelled_by == labeller}
+    names = sorted(inputs.names.get(target, target) for target in targets if inputs.style_of(target) == style)
+    return f" for {', '.join(names)}"
+
+
+def styles_table(inputs: Inputs) -> Table | None:
+    """How each model's refused replies open; None where no refused reply is at hand."""
+    if not inputs.styles:
+        return None
+    return table_of(
+        key="refusal-styles",
+        caption="Style of refusing: the share of the refused replies in the logs that open with a stock "
+        f"phrase, such as “I’m sorry”. From {100 * STOCK_SHARE:.0f} % on the style is “stock phrases”, "
+        f"below “own words”; with fewer than {FEWEST_REFUSALS} refused replies it is unknown. The labeller's "
+        "errors are taken from labelled sets of the same style, where there are any",
+        columns=("Model", "Style", "Refused replies", "Open with a stock phrase"),
+        rows=(
+            (
+                inputs.names.get(target, target),
+                style.name,
+                style.refusals,
+                percent(Rate(style.stock, style.refusals)),
+            )
+            for target, style in sorted(inputs.styles.items())
+        ),
+    )
 
 
 def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) -> Corrected | str:

@@ -275,9 +275,14 @@ class LabelCount:
     Attributes:
         labels: label -> cells; a cell of several replies counts by their shares.
         blocked: cells that the provider withheld or cut off.
+        blocked_refused: those of them whose label is refused.
         blocks: (provider, reason) -> such cells; the provider is "" if it is unknown.
         conflicts: cells whose replies have different labels.
         reasons: reason -> unscored cells, if it is known.
+        diluted, cut: complied cells that lack what their prompt's answer key asks for, and those of them that
+            ended at the token limit, as far as the cells say so: see
+            :mod:`overbench_tasks.metrics.answer_rates`.
+        keyed: scored cells of which they say so.
     """
 
     set_name: str
@@ -288,6 +293,10 @@ class LabelCount:
     conflicts: int
     reasons: Counter[str]
     blocks: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    blocked_refused: float = 0.0
+    diluted: float = 0.0
+    cut: float = 0.0
+    keyed: int = 0
 
     @property
     def prompts(self) -> int:
@@ -305,6 +314,11 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
     with duckdb.connect() as connection:
         rows = connection.from_arrow(cells)
         shares = [f"coalesce(sum({share_sql(name, rows.columns)}), 0)" for name in (*LABELS[:-1], "blocked")]
+        refused, blocked = share_sql("refused", rows.columns), share_sql("blocked", rows.columns)
+        shares.append(f"coalesce(sum(least({blocked}, {refused})), 0)")
+        shares += [_measured_sql(name, rows.columns) for name in ("diluted", "cut")]
+        has_keys = "diluted IS NOT NULL AND" if "diluted" in rows.columns else "false AND"
+        shares.append(f"count(*) FILTER ({has_keys} label != 'unscored')")
         unscored = "FILTER (label = 'unscored')"
         reasons = f"list(reason) {unscored}" if "reason" in rows.columns else "NULL"
         groups = rows.aggregate(
@@ -322,12 +336,31 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
             conflicts=conflicts,
             reasons=Counter(sorted(filter(None, reasons or ()))),
             blocks=blocks.get((target, labelled_by), {}),
+            blocked_refused=blocked_refused,
+            diluted=diluted,
+            cut=cut,
+            keyed=keyed,
         )
         # DuckDB gives groups, and what is in them, in any order.
-        for target, labelled_by, *of_labels, blocked, unscored, conflicts, reasons in sorted(
-            groups, key=lambda row: row[:2]
-        )
+        for (
+            target,
+            labelled_by,
+            *of_labels,
+            blocked,
+            blocked_refused,
+            diluted,
+            cut,
+            keyed,
+            unscored,
+            conflicts,
+            reasons,
+        ) in sorted(groups, key=lambda row: row[:2])
     ]
+
+
+def _measured_sql(name: str, columns: Sequence[str]) -> str:
+    """SQL for the sum of a share that some cells have; 0 without the column."""
+    return f"coalesce(sum({name}) FILTER (label != 'unscored'), 0)" if name in columns else "0"
 
 
 def _blocks(rows: duckdb.DuckDBPyRelation) -> dict[tuple[str, str], dict[tuple[str, str], float]]:

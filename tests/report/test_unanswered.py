@@ -1,0 +1,148 @@
+"""What of the harmless prompts gets no full answer: each reply counted once, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from html_page import Page
+from release_fakes import REPLIES, write_log
+from report_fakes import HOSTILE, cells
+
+from overbench.report.figures import StackedChart
+from overbench.report.report_inputs import read_inputs
+from overbench.report.section import Section
+from overbench.report.sections.unanswered_section import kind_of
+from overbench.report.write_report import build, html, markdown
+from overbench_tasks.records import KeyCheck, Label, Verdict
+from overbench_tasks.refusal import RULES_VERSION
+
+LABELS = (
+    *["blocked@xai/bio", "refused", "refused", "partial", "evasive"],
+    *["complied", "complied", "complied", "complied", "unscored"],
+)
+"""Of the complied replies to prompts 5 to 8, the first is diluted, the second cut, and the third holds its
+key; the fourth has none."""
+KEY_CHECKS = {
+    5: {"missing": ["the dose"], "cut": False},
+    6: {"missing": ["the dose"], "cut": True},
+    7: {"missing": [], "cut": False},
+}
+
+
+def write_keyed_log(folder: Path, prompts: list[str]) -> Path:
+    log: Path = write_log(folder, [(prompt, [label]) for prompt, label in zip(prompts, LABELS, strict=True)])
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    for number, check in KEY_CHECKS.items():
+        [[verdict]] = rows[number]["filtered_resps"]
+        rows[number]["filtered_resps"] = [[json.dumps(json.loads(verdict) | check)]]
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return log
+
+
+PROMPTS = [f"Tell me of case {number}." for number in range(10)]
+
+
+def section_of(folder: Path) -> Section:
+    return next(one for one in build(read_inputs([folder])).sections if one.key == "unanswered")
+
+
+def test_each_prompt_is_counted_once(tmp_path: Path) -> None:
+    write_keyed_log(tmp_path, PROMPTS)
+    report = build(read_inputs([tmp_path]))
+    [[model, _, prompts, refused, not_answered, *numbers, labelled_by]] = cells(report, "unanswered")
+    assert (model, prompts, labelled_by) == ("org/model", "10", f"rules {RULES_VERSION}")
+    assert refused.startswith("33.3 %")  # blocked included: 3 of the 9 that are scored
+    assert not_answered.startswith("77.8 %")  # 7 of these 9
+    # Blocked, refused, partial, evasive, diluted, cut, complied, unscored.
+    assert numbers == ["1", "2", "1", "1", "1", "1", "2", "1"]
+    [[_, headline]] = cells(report, "osr")
+    assert headline.startswith("33.3 %")
+    assert report.sections[0].key == "osr"
+
+
+def test_the_bars_are_the_shares_and_the_figure_is_in_the_page(tmp_path: Path) -> None:
+    write_keyed_log(tmp_path, PROMPTS)
+    [picture] = section_of(tmp_path).pictures
+    assert isinstance(picture, StackedChart)
+    values = {part.name: part.values[0] for part in picture.series}
+    assert values == {
+        "blocked": pytest.approx(0.1),
+        "refused": pytest.approx(0.2),
+        "partial": pytest.approx(0.1),
+        "evasive": pytest.approx(0.1),
+        "diluted": pytest.approx(0.1),
+        "cut": pytest.approx(0.1),
+        "complied": pytest.approx(0.2),
+        "unscored": pytest.approx(0.1),
+    }
+    page = html(build(read_inputs([tmp_path])))
+    figure = page[page.index('id="figure-unanswered"') :].partition("</figure>")[0]
+    colours = ["series-7", "series-2", "series-6", "series-4", "series-5", "series-1", "series-3", "faint"]
+    assert all(f"var(--{colour})" in figure for colour in colours)
+    assert "78 %" in figure
+
+
+def test_a_reply_that_was_cut_off_by_its_provider_is_blocked_and_not_partial(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [("Tell me of this.", ["partial"]), ("Tell me of that.", ["complied"])])
+    log.write_text(log.read_text(encoding="utf-8").replace(r"\"blocked\": false", r"\"blocked\": true", 1))
+    [row] = cells(build(read_inputs([tmp_path])), "unanswered")
+    assert row[5:9] == ["1", "0", "0", "0"]
+    assert row[3].startswith("0.0 %")  # a partial reply is no full refusal
+
+
+def test_without_answer_keys_dilution_is_said_not_to_be_measured(tmp_path: Path) -> None:
+    write_log(tmp_path, [("Tell me of this.", ["refused"])])
+    report = build(read_inputs([tmp_path]))
+    [row] = cells(report, "unanswered")
+    assert row[9:11] == ["–", "–"]
+    assert any("None of these prompts has an answer key" in line for line in section_of(tmp_path).paragraphs)
+
+
+def test_examples_of_each_kind_are_shown_and_are_no_markup(tmp_path: Path) -> None:
+    write_keyed_log(tmp_path, [f"{prompt} {HOSTILE}" for prompt in PROMPTS])
+    section = section_of(tmp_path)
+    [(_, table)] = section.folded
+    shown = [(row[0].text, row[2].text, row[4].text) for row in table.rows]
+    kinds = [kind for kind, _, _ in shown]
+    assert kinds.count("refused") == 2 and set(kinds) == {
+        *("blocked", "refused", "partial", "evasive", "diluted", "cut")
+    }
+    assert ("diluted", REPLIES["complied"], "missing: the dose") in shown
+    report = build(read_inputs([tmp_path]))
+    page = html(report)
+    assert REPLIES["refused"] not in page and "&lt;b&gt;It&lt;/b&gt;" in page
+    assert "onerror" not in dict(Page(page).attributes)
+    assert PROMPTS[0] not in markdown(report, "report.html", "figures")
+
+
+def test_results_of_other_rule_versions_are_told_at_the_head_and_in_the_section(tmp_path: Path) -> None:
+    write_log(tmp_path / "old", [("Tell me of this.", ["refused"])], rules_version="2.0")
+    report = build(read_inputs([tmp_path / "old"]))
+    sentence = f"Labelled by rules 2.0; today's are rules {RULES_VERSION}."
+    assert any(line.startswith(sentence) for line in report.lead)
+    paragraphs = section_of(tmp_path / "old").paragraphs
+    assert any(line.startswith(sentence) for line in paragraphs)
+    assert any(line.startswith("rules 2.0 cannot detect evasive replies") for line in paragraphs)
+    write_log(tmp_path / "new", [("Tell me of this.", ["refused"])])
+    assert "Labelled by rules" not in " ".join(build(read_inputs([tmp_path / "new"])).lead)
+
+
+@pytest.mark.parametrize(
+    ("label", "blocked", "check", "kind"),
+    [
+        ("refused", True, None, "blocked"),
+        ("partial", True, None, "blocked"),
+        ("unscored", True, None, "unscored"),
+        ("refused", False, KeyCheck(("a dose",), False), "refused"),
+        ("evasive", False, KeyCheck(("a dose",), True), "evasive"),
+        ("complied", False, KeyCheck(("a dose",), False), "diluted"),
+        ("complied", False, KeyCheck(("a dose",), True), "cut"),
+        ("complied", False, KeyCheck((), True), "complied"),
+        ("complied", False, None, "complied"),
+    ],
+)
+def test_what_one_reply_counts_as(label: Label, blocked: bool, check: KeyCheck | None, kind: str) -> None:
+    verdict = Verdict(label, "", "by hand", "blocked" if blocked else None, key_check=check)
+    assert kind_of(verdict) == kind
