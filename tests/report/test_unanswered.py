@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from html_page import Page
 from release_fakes import REPLIES, write_log
@@ -13,7 +14,8 @@ from report_fakes import HOSTILE, cells
 from overbench.report.figures import StackedChart
 from overbench.report.report_inputs import read_inputs
 from overbench.report.section import Section
-from overbench.report.sections.unanswered_section import kind_of
+from overbench.report.sections.unanswered_section import kind_of, stack_of
+from overbench.report.stats.matrix import label_counts
 from overbench.report.write_report import build, html, markdown
 from overbench_tasks.records import KeyCheck, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION
@@ -146,3 +148,27 @@ def test_results_of_other_rule_versions_are_told_at_the_head_and_in_the_section(
 def test_what_one_reply_counts_as(label: Label, blocked: bool, check: KeyCheck | None, kind: str) -> None:
     verdict = Verdict(label, "", "by hand", "blocked" if blocked else None, key_check=check)
     assert kind_of(verdict) == kind
+
+
+def test_cells_of_a_release_say_themselves_what_their_replies_lack() -> None:
+    cells_of_release = pa.table(
+        {
+            "id": ["a", "b", "c", "d"],
+            "target": ["org/model"] * 4,
+            "label": ["complied", "complied", "refused", "complied"],
+            "conflict": [False] * 4,
+            "labelled_by": ["rules 3.0"] * 4,
+            "diluted": [1.0, 0.0, 0.0, None],
+            "cut": [0.0, 1.0, 0.0, None],
+        }
+    )
+    [count] = label_counts("overbench", cells_of_release)
+    stack = stack_of(count, {})
+    assert (count.keyed, stack.keyed) == (3, 3)
+    assert {kind: number for kind, number in stack.kinds.items() if number} == {
+        "refused": 1,
+        "diluted": 1,
+        "cut": 1,
+        "complied": 1,
+    }
+    assert stack.not_answered == pytest.approx(3 / 4)
