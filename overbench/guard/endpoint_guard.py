@@ -17,7 +17,7 @@ from overbench.guard.guard import Exchange, GuardVerdict, identity_of
 from overbench.guard.guard_formats import DETAIL_CHARS, FormatSettings, combined
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import CHAT_PATH, EndpointSettings, Request
-from overbench_tasks.chat.response import AttemptError, ChatReply, Failure, Outcome, read_completion
+from overbench_tasks.chat.response import AttemptError, ChatReply, Failure, RequestResult, read_completion
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import printable
 
@@ -82,13 +82,13 @@ class EndpointGuard:
             self._format.messages(exchange), max_tokens=tokens, chat_template_kwargs=arguments or None
         )
 
-    def _verdict(self, exchange: Exchange, outcome: Outcome) -> GuardVerdict:
+    def _verdict(self, exchange: Exchange, outcome: RequestResult) -> GuardVerdict:
         if isinstance(outcome, Failure) or outcome.blocked:
             return unscored(outcome)
         return self._format.read(outcome.text, of_reply=exchange.reply is not None)
 
 
-def asked(client: ChatClient, model: str, requests: Sequence[Request]) -> list[Outcome]:
+def asked(client: ChatClient, model: str, requests: Sequence[Request]) -> list[RequestResult]:
     """The outcomes of requests, in order.
 
     Raises:
@@ -103,7 +103,7 @@ def asked(client: ChatClient, model: str, requests: Sequence[Request]) -> list[O
     return outcomes
 
 
-def unscored(outcome: Outcome) -> GuardVerdict:
+def unscored(outcome: RequestResult) -> GuardVerdict:
     """The verdict where no answer came, or where the provider withheld it."""
     detail = outcome.detail if isinstance(outcome, Failure) else f"the provider withheld it: {outcome.text}"
     return GuardVerdict("unscored", (), printable(detail[:DETAIL_CHARS]))

@@ -13,7 +13,7 @@ from overbench.guard.endpoint_guard import asked, unscored
 from overbench.guard.guard import Exchange, GuardVerdict, identity_of
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, Request
-from overbench_tasks.chat.response import AttemptError, ChatReply, Failure, Outcome
+from overbench_tasks.chat.response import AttemptError, ChatReply, Failure, RequestResult
 from overbench_tasks.text import encodable, printable
 
 PATH: Final = "/moderations"
@@ -70,7 +70,7 @@ def read_moderation(body: bytes) -> ChatReply:
     return ChatReply(json.dumps({"flagged": flagged, "categories": categories}), "stop", 0, 0)
 
 
-def _verdict(outcome: Outcome) -> GuardVerdict:
+def _verdict(outcome: RequestResult) -> GuardVerdict:
     if isinstance(outcome, Failure):
         return unscored(outcome)
     result = json.loads(outcome.text)
