@@ -46,7 +46,7 @@ class LabelFilter(Filter):
     def __init__(self, **settings: Any) -> None:
         super().__init__()
         self._labeller: Labeller = self.kind.make(self.kind.read_settings(settings))
-        self.versions = {**self._labeller.versions, **canned.VERSIONS}
+        self.versions = {**self._labeller.versions, **(canned.VERSIONS if self.kind.finds_canned else {})}
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
@@ -56,7 +56,10 @@ class LabelFilter(Filter):
             for document, doc in zip(replies, docs, strict=True)
             for reply in document
         ]
-        labelled = iter(canned.shared_openings(pairs).label(self._label_unless_withheld, pairs))
+        if self.kind.finds_canned:
+            labelled = iter(canned.shared_openings(pairs).label(self._label_unless_withheld, pairs))
+        else:
+            labelled = iter(self._label_unless_withheld(pairs))
         verdicts = [
             [
                 verdict_to_json(
