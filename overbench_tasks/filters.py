@@ -14,7 +14,7 @@ import logging
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import filter_registry, register_filter
@@ -99,14 +99,31 @@ class LabelFilter(Filter):
                 return [failed] * len(pairs)
 
 
+FILTERS: Final[dict[str, type[LabelFilter]]] = {}
+"""The filter of every labeller, by its name in lm-eval: ``overbench_rules``, ``overbench_judge``, ..."""
+
+
 def register_filters() -> None:
-    """Make lm-eval know the filter of every labeller: ``overbench_rules``, ``overbench_judge``, ..."""
+    """Fill :data:`FILTERS`, and make lm-eval know each of them.
+
+    A name that lm-eval has already stays as it is: an entry point may have registered it.
+    """
     for kind in filter_kinds():
-        if kind.function not in filter_registry:
-            register_filter(kind.function)(type(kind.function, (LabelFilter,), {"kind": kind}))
+        registered = kind.function in filter_registry
+        if kind.function not in FILTERS or not registered:
+            FILTERS[kind.function] = type(kind.function, (LabelFilter,), {"kind": kind})
+        if not registered:
+            register_filter(kind.function)(FILTERS[kind.function])
 
 
 register_filters()
+
+
+def __getattr__(name: str) -> type[LabelFilter]:
+    """The filters as attributes, for the entry points of the package."""
+    if name in FILTERS:
+        return FILTERS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _with_key_check(verdict: Verdict, doc: Mapping[str, Any], reply: str) -> Verdict:
