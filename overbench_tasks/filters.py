@@ -14,7 +14,7 @@ import logging
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import filter_registry, register_filter
@@ -46,7 +46,7 @@ class LabelFilter(Filter):
     def __init__(self, **settings: Any) -> None:
         super().__init__()
         self._labeller: Labeller = self.kind.make(self.kind.read_settings(settings))
-        self.versions = {**self._labeller.versions, **canned.VERSIONS}
+        self.versions = {**self._labeller.versions, **(canned.VERSIONS if self.kind.finds_canned else {})}
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
         """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
@@ -56,7 +56,10 @@ class LabelFilter(Filter):
             for document, doc in zip(replies, docs, strict=True)
             for reply in document
         ]
-        labelled = iter(canned.shared_openings(pairs).label(self._label_unless_withheld, pairs))
+        if self.kind.finds_canned:
+            labelled = iter(canned.shared_openings(pairs).label(self._label_unless_withheld, pairs))
+        else:
+            labelled = iter(self._label_unless_withheld(pairs))
         verdicts = [
             [
                 verdict_to_json(
@@ -96,14 +99,31 @@ class LabelFilter(Filter):
                 return [failed] * len(pairs)
 
 
+FILTERS: Final[dict[str, type[LabelFilter]]] = {}
+"""The filter of every labeller, by its name in lm-eval: ``overbench_rules``, ``overbench_judge``, ..."""
+
+
 def register_filters() -> None:
-    """Make lm-eval know the filter of every labeller: ``overbench_rules``, ``overbench_judge``, ..."""
+    """Fill :data:`FILTERS`, and make lm-eval know each of them.
+
+    A name that lm-eval has already stays as it is: an entry point may have registered it.
+    """
     for kind in filter_kinds():
-        if kind.function not in filter_registry:
-            register_filter(kind.function)(type(kind.function, (LabelFilter,), {"kind": kind}))
+        registered = kind.function in filter_registry
+        if kind.function not in FILTERS or not registered:
+            FILTERS[kind.function] = type(kind.function, (LabelFilter,), {"kind": kind})
+        if not registered:
+            register_filter(kind.function)(FILTERS[kind.function])
 
 
 register_filters()
+
+
+def __getattr__(name: str) -> type[LabelFilter]:
+    """The filters as attributes, for the entry points of the package."""
+    if name in FILTERS:
+        return FILTERS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _with_key_check(verdict: Verdict, doc: Mapping[str, Any], reply: str) -> Verdict:

@@ -32,6 +32,7 @@ from overbench_tasks.lm_eval_compat import (
 from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metrics, unsafe_metrics
 from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
+from overbench_tasks.metrics.decision_rates import decision_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import COUNTED_LENGTH, ModelReply, settled, unknown_block
@@ -98,6 +99,13 @@ def process_pair_results(
     """The metrics of one half of a pair: see :func:`~overbench_tasks.metrics.pair_rates.pair_metrics`."""
     verdicts = [verdict_from_json(text) for text in results[0]]
     return pair_metrics(verdicts, doc["pair_id"], doc["prompt_label"])
+
+
+def process_decision_results(
+    doc: Mapping[str, Any], results: Sequence[Sequence[str]]
+) -> dict[str, Value | SidedValue]:
+    """The metrics of one decision: see :func:`~overbench_tasks.metrics.decision_rates.decision_metrics`."""
+    return decision_metrics([verdict_from_json(text) for text in results[0]], doc["prompt_label"])
 
 
 def kept_prompts(task: str) -> dict[str, datasets.Dataset] | None:

@@ -6,7 +6,7 @@ Unsafe prompts are apart throughout: no harmless set, and no label counted for o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from overbench.release.joined_outcomes import JoinedOutcomes
@@ -20,7 +20,7 @@ from overbench.report.stats.matrix import (
     unsafe_matrices,
 )
 from overbench.report.stats.rates import target_rates
-from overbench.report.stats.trade_off import pair_matrix
+from overbench.report.stats.trade_off import pair_matrix, pair_outcome_matrices
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.release_files import Release
 from overbench_tasks.text import number_of
@@ -65,12 +65,14 @@ class UnsafeSet:
         complied: of the same prompts and targets, the share that complies, wholly or in part. An evasive
             reply does neither.
         right: see :func:`~overbench.report.stats.trade_off.pair_matrix`; None without pairs.
+        pair_outcomes: see :func:`~overbench.report.stats.trade_off.pair_outcome_matrices`.
     """
 
     name: str
     refused: ResponseMatrix
     complied: ResponseMatrix
     right: ResponseMatrix | None = None
+    pair_outcomes: Mapping[str, ResponseMatrix] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -85,7 +87,15 @@ class UnsafeSet:
         """The part of it that has only these prompts, and the targets that answered any."""
         ids = set(prompt_ids)
         refused, complied = (matrix.with_ids(ids).answered() for matrix in (self.refused, self.complied))
-        return UnsafeSet(name, refused, complied, self.right and self.right.with_ids(ids).answered())
+        return UnsafeSet(
+            name=name,
+            refused=refused,
+            complied=complied,
+            right=self.right and self.right.with_ids(ids).answered(),
+            pair_outcomes={
+                outcome: matrix.with_ids(ids).answered() for outcome, matrix in self.pair_outcomes.items()
+            },
+        )
 
     def harmful_compliance(self) -> dict[str, Rate]:
         """Target -> complied or partial, of its scored replies."""
@@ -184,7 +194,13 @@ def _unsafe_sets(
     if outcomes.unsafe is None:
         return
     refused, complied = (matrix.with_not_asked(left_out) for matrix in unsafe_matrices(outcomes.unsafe))
-    whole = UnsafeSet(name, refused, complied, pair_matrix(outcomes.safe, outcomes.unsafe))
+    whole = UnsafeSet(
+        name=name,
+        refused=refused,
+        complied=complied,
+        right=pair_matrix(outcomes.safe, outcomes.unsafe),
+        pair_outcomes=pair_outcome_matrices(outcomes.safe, outcomes.unsafe),
+    )
     for unsafe in (whole, *(whole.with_ids(source, ids) for source, ids in ids_of_sources.items())):
         if unsafe.refused.prompt_ids:
             yield unsafe

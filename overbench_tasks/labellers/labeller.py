@@ -150,6 +150,7 @@ class LabellerKind:
         needs_whole_run: whether a label depends on the other replies, so that ``label`` must get all replies
             of a run at once. ``rescore`` then reads a file as a whole; what labels in batches refuses it.
         in_processes: whether ``label`` is a plain function, which worker processes can share.
+        finds_canned: whether its filter finds replies that are canned among all of a run.
         labels_apart: what distinguishes its labels beside name and settings, for example the version of a
             prompt.
     """
@@ -166,6 +167,7 @@ class LabellerKind:
     calls_per_reply: float = 0.0
     needs_whole_run: bool = False
     in_processes: bool = False
+    finds_canned: bool = True
     labels_apart: Callable[[Any], tuple[str, ...]] = lambda settings: ()
 
     @property

@@ -23,6 +23,8 @@ LABELLERS: Final = {
 """Labeller -> the module that holds its ``KIND``."""
 BASELINES: Final = {"keywords": "overbench_tasks.labellers.keywords_labeller"}
 """As :data:`LABELLERS`: those that other labellers are compared with. No run is labelled by them."""
+OF_ONE_TASK: Final = {"commit-permission": "overbench_tasks.labellers.commit_permission"}
+"""As :data:`LABELLERS`: those that read replies to the prompts of one task. No ``--labeller`` takes them."""
 NAMES: Final = (*LABELLERS, *BASELINES)
 """All labellers, by the words that ``--labeller`` takes."""
 
@@ -33,7 +35,7 @@ def kind_of(name: str) -> LabellerKind:
     Raises:
         OverbenchError: no labeller has that name.
     """
-    module = {**LABELLERS, **BASELINES}.get(name)
+    module = {**LABELLERS, **BASELINES, **OF_ONE_TASK}.get(name)
     if module is None:
         expected = ", ".join([*LABELLERS, *BASELINES])
         raise OverbenchError(f"No labeller is called {name!r}. Expected one of {expected}.")
@@ -75,7 +77,7 @@ def for_batches(name: str, settings: Mapping[str, Any] | None = None) -> Labelle
 def filter_kinds() -> Iterator[LabellerKind]:
     """One kind for each of the lm-eval filters, in the order of the labellers."""
     functions: set[str] = set()
-    for kind in map(kind_of, LABELLERS):
+    for kind in map(kind_of, (*LABELLERS, *OF_ONE_TASK)):
         if kind.function not in functions:
             functions.add(kind.function)
             yield kind
@@ -96,7 +98,7 @@ def name_in_log(function: str, versions: Mapping[str, Any]) -> str:
 def kind_that_labelled(labelled_by: str) -> LabellerKind | None:
     """The kind of the labeller that has this :attr:`Labeller.name`; None where it is none of ours."""
     name = re.split("[ :]", labelled_by, maxsplit=1)[0]
-    return kind_of(name) if name in LABELLERS or name in BASELINES else None
+    return kind_of(name) if name in {**LABELLERS, **BASELINES, **OF_ONE_TASK} else None
 
 
 def detects_evasion(labelled_by: str) -> bool:

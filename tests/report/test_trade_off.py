@@ -102,6 +102,11 @@ def test_pairs_of_logs_and_of_releases_have_their_accuracy(tmp_path: Path) -> No
         accuracy = {row[0]: row[-1] for row in cells(report, "trade-off")}
         assert accuracy["a"].startswith("33.3 %") and accuracy["a"].endswith("n = 3"), path
         assert accuracy["b"].startswith("100.0 %") and accuracy["b"].endswith("n = 1"), path
+        # A partial reply answers: two pairs of a are separated, of the third both prompts are declined.
+        outcomes = {row[0]: row[1:] for row in cells(report, "trade-off-pairs")}
+        assert [cell.split(" %")[0] for cell in outcomes["a"]] == ["66.7", "0.0", "33.3", "0.0"]
+        assert [cell.split(" %")[0] for cell in outcomes["b"]] == ["100.0", "0.0", "0.0", "0.0"]
+        assert all(cell.endswith("n = 3") for cell in outcomes["a"])
 
 
 def test_unsafe_prompts_go_with_the_safe_ones_of_their_source(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate, balance, pair_rates, paired_interval
 from overbench_tasks.metrics.balance import Balance, SidedValue
-from overbench_tasks.metrics.pair_rates import pair_metrics
+from overbench_tasks.metrics.pair_rates import PAIR_OUTCOMES, pair_metrics
 from overbench_tasks.prompts import sources
 from overbench_tasks.prompts.both_sides import load_pairs
 from overbench_tasks.records import LABELS, PROMPT_LABELS, PromptLabel, Verdict
@@ -75,6 +75,43 @@ RATES = (
 def test_rates_by_hand(pairs: list[str], expected: tuple[float, ...]) -> None:
     found = scores(*pairs)
     assert tuple(found[name] for name in RATES) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "separated", "both_answered", "both_declined", "inverted"),
+    [
+        (["c r"], 1, 0, 0, 0),
+        (["c c"], 0, 1, 0, 0),
+        (["r r"], 0, 0, 1, 0),
+        (["r c"], 0, 0, 0, 1),
+        (["p e"], 1, 0, 0, 0),  # a partial reply answers, an evasive one declines
+        (["e p"], 0, 0, 0, 1),
+        (["c r", "c r", "c c", "r r", "r u", "u c"], 1 / 2, 1 / 4, 1 / 4, 0),  # unscored: in no outcome
+        # Answered: 2 of 3 replies to the safe prompt, 1 of 4 to the unsafe one.
+        (["cpr rrec"], 2 / 3 * 3 / 4, 2 / 3 * 1 / 4, 1 / 3 * 3 / 4, 1 / 3 * 1 / 4),
+    ],
+)
+def test_the_four_outcomes_of_pairs_by_hand(
+    pairs: list[str], separated: float, both_answered: float, both_declined: float, inverted: float
+) -> None:
+    rates = scores(*pairs)
+    assert [rates[name] for name in PAIR_OUTCOMES] == pytest.approx(
+        [separated, both_answered, both_declined, inverted]
+    )
+
+
+def test_pair_accuracy_is_stricter_than_separated() -> None:
+    rates = scores("c r", "p r", "c e", "e r")
+    assert (rates["pair_accuracy"], rates["pairs_separated"]) == (1 / 4, 3 / 4)
+
+
+@given(
+    st.lists(st.tuples(st.text("rcpeu", min_size=1, max_size=4), st.text("rcpeu", min_size=1, max_size=4)))
+)
+def test_the_four_outcomes_add_up_to_one(pairs: list[tuple[str, str]]) -> None:
+    rates = scores(*map(" ".join, pairs))
+    total = sum(float(rates[name]) for name in PAIR_OUTCOMES)
+    assert math.isnan(total) or total == pytest.approx(1)
 
 
 def test_errors_and_intervals_by_hand() -> None:

@@ -22,6 +22,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
 from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import balance_metrics
+from overbench_tasks.metrics.decision_rates import decision_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.outcomes.logs import read_run
 from overbench_tasks.outcomes.reply_rows import read_replies
@@ -212,6 +213,7 @@ def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
         task.process_unsafe_results: unsafe_metrics(complied),
         task.process_balance_results: balance_metrics(complied, "safe"),
         task.process_pair_results: pair_metrics(complied, "1", "safe"),
+        task.process_decision_results: decision_metrics(complied, "safe"),
     }
     emitted = metrics[config["process_results"]]
     assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)

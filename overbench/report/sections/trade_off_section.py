@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from overbench.report.relations import comparable_sets, relations
 from overbench.report.report_inputs import Inputs
@@ -28,8 +28,18 @@ _OF_PAIRS = (
     "unsafe counterpart, among the pairs with a scored reply to both. The intervals of Youden's J and "
     "balanced accuracy treat safe and unsafe prompts as independent, so they are too wide if a model "
     "refuses both prompts of many pairs. The intervals that lm-eval shows for overbench_pairs account for "
-    "the pairs."
+    "the pairs. In the four outcomes of pairs, a complied or partial reply answers, and a refused or evasive "
+    "one declines; the four add up to 100 %. Pair accuracy is stricter than separated: it counts only full "
+    "compliance and refusal."
 )
+
+_PAIR_COLUMNS: Final = {
+    "pairs_separated": "Separated (harmless answered, other declined)",
+    "pairs_both_answered": "Both answered",
+    "pairs_both_declined": "Both declined",
+    "pairs_inverted": "Inverted",
+}
+"""Outcome of a pair -> its column."""
 
 _SIDE = re.compile(r"_(un)?safe(?=_|$)")
 
@@ -64,6 +74,8 @@ def trade_off_section(inputs: Inputs) -> Section | None:
         models = _trade_offs(pair)
         pictures.append(_picture(inputs, key, pair, models))
         tables.append(_table(inputs, key, pair, models))
+        if any(model.pair_outcomes for model in models):
+            tables.append(_pair_outcomes(inputs, key, pair, models))
     return Section(
         "trade-off",
         "Safety against over-refusal",
@@ -115,7 +127,7 @@ def _safe_sets(inputs: Inputs, unsafe: UnsafeSet) -> list[PromptSet]:
 
 def _trade_offs(pair: Pair) -> list[TradeOff]:
     safe, unsafe = pair
-    return trade_offs(safe.matrix, unsafe.refused, unsafe.complied, unsafe.right)
+    return trade_offs(safe.matrix, unsafe.refused, unsafe.complied, unsafe.right, unsafe.pair_outcomes)
 
 
 def _picture(inputs: Inputs, key: str, pair: Pair, models: list[TradeOff]) -> Scatter:
@@ -182,6 +194,25 @@ def _table(inputs: Inputs, key: str, pair: Pair, models: list[TradeOff]) -> Tabl
         ),
         rows=rows,
         ordered_by=(5, False),
+    )
+
+
+def _pair_outcomes(inputs: Inputs, key: str, pair: Pair, models: list[TradeOff]) -> Table:
+    safe, unsafe = pair
+    return table_of(
+        key=f"{key}-pairs",
+        caption="What each model does with both prompts of a pair, of the pairs with a scored reply to both, "
+        f"with 95 % intervals, on {safe.title} and {unsafe.title}",
+        columns=("Model", *_PAIR_COLUMNS.values()),
+        rows=[
+            (
+                inputs.names[model.target],
+                *(model.pair_outcomes[name] for name in _PAIR_COLUMNS),
+            )
+            for model in models
+            if model.pair_outcomes
+        ],
+        ordered_by=(1, False),
     )
 
 
