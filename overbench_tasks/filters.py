@@ -22,6 +22,7 @@ from lm_eval.api.registry import filter_registry, register_filter
 from overbench_tasks.answer_keys.check import check_reply
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind, with_answer_key
 from overbench_tasks.labellers.registry import filter_kinds
+from overbench_tasks.prompts.conversations import prompt_in_context
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import Pair, Verdict
 from overbench_tasks.refusal import canned
@@ -52,7 +53,7 @@ class LabelFilter(Filter):
         """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
         replies = [list(document) for document in resps]
         pairs: list[Pair] = [
-            (with_answer_key(doc["prompt"], doc), reply)
+            (with_answer_key(prompt_in_context(doc), doc), reply)
             for document, doc in zip(replies, docs, strict=True)
             for reply in document
         ]

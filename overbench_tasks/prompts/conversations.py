@@ -107,6 +107,25 @@ def _alternating(count: int) -> list[str]:
     return ["user" if number % 2 == 0 else "assistant" for number in range(count)]
 
 
+def messages_of(record: Mapping[str, Any], where: str = "the row") -> list[Message]:
+    """The conversation that a row of prompts or a sample's ``doc`` holds; none for an ordinary prompt.
+
+    Raises:
+        OverbenchError: as :func:`read_messages`.
+    """
+    value = record.get("messages")
+    if value is None or value in ("", []):
+        return []
+    messages = read_messages(value, where)
+    return [] if is_plain(messages) else messages
+
+
+def messages_as_json(messages: Sequence[Mapping[str, str]]) -> str:
+    """The messages as JSON text, in one form."""
+    plain = [{"role": message["role"], "content": message["content"]} for message in messages]
+    return json.dumps(plain, ensure_ascii=False)
+
+
 def request_of(messages: Sequence[Message]) -> str:
     """What the conversation asks for: its last message."""
     return messages[-1]["content"]
@@ -143,6 +162,15 @@ def with_system_instruction(messages: Sequence[Message], instruction: str | None
     return [{"role": "system", "content": joined}, *(messages[1:] if own else messages)]
 
 
+def without_system_role(messages: Sequence[Message]) -> list[Message]:
+    """The messages for a chat template that knows no system role: what the system message says stands at the
+    head of the user's first message."""
+    if messages[0]["role"] != "system":
+        return list(messages)
+    system, first, *others = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *others]
+
+
 def transcript(messages: Sequence[Message]) -> str:
     """The conversation as plain text for a model without a chat template. It ends where the assistant's next
     words begin."""
@@ -163,3 +191,10 @@ def request_in_context(messages: Sequence[Message]) -> str:
         f"{_SPEAKERS.get(message['role'], 'System')}: {message['content']}" for message in messages[:-1]
     )
     return f"{request_of(messages)}\n\n[Earlier in this conversation]\n\n{earlier}"
+
+
+def prompt_in_context(record: Mapping[str, Any]) -> str:
+    """What a labeller reads as the prompt of a row: :func:`request_in_context` of a conversation, else the
+    prompt."""
+    messages = messages_of(record)
+    return request_in_context(messages) if messages else str(record["prompt"])

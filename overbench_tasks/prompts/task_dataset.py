@@ -82,7 +82,7 @@ def as_dataset(
 ) -> dict[str, datasets.Dataset]:
     """The dataset that lm-eval's ``custom_dataset`` returns, made of the rows of :func:`checked_rows`.
 
-    ``provenance`` and a hash of the prompts, their labels, categories and answer keys become the dataset's
+    ``provenance`` and a hash of the prompts, their labels, categories, answer keys and conversations become the dataset's
     description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
 
     Args:
@@ -173,11 +173,11 @@ def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.Re
 
 
 def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
-    """The rows, and on the way their prompts, labels, categories and answer keys for a hash, as one JSON list
-    of lists."""
+    """The rows, and on the way their prompts, labels, categories, answer keys and conversations for a hash,
+    as one JSON list of lists."""
     before = b"["
     for row in rows:
-        key = [row["answer_key"]] if "answer_key" in row else []
+        key = [row[column] for column in ("answer_key", "messages") if column in row]
         row_json = json.dumps([row["prompt"], row["prompt_label"], row["category"], *key])
         sha256.update(before + row_json.encode())
         before = b", "

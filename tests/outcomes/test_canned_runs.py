@@ -13,8 +13,8 @@ from overbench_tasks.filters import LabelFilter
 from overbench_tasks.labellers.rules_labeller import KIND
 from overbench_tasks.outcomes.canned_runs import openings_of_runs, run_key
 from overbench_tasks.outcomes.logs import LoggedRun, find_runs
-from overbench_tasks.outcomes.outcome import log_outcomes
-from overbench_tasks.refusal.canned import NAME_SUFFIX, VERSIONS
+from overbench_tasks.outcomes.outcome_readers import log_outcomes
+from overbench_tasks.refusal.canned import NAME_SUFFIX, RANKS, VERSIONS
 from overbench_tasks.tables import read_table
 
 GREETING = "Hi there! I suggest going online to get real-time information. If you have more questions, ask!"
@@ -50,7 +50,7 @@ def write_shards(folder: Path, shards: int, ranks: int) -> list[LoggedRun]:
         log.write_text("".join(json.dumps(raw) + "\n" for raw in written), encoding="utf-8")
         results = folder / f"results_{date}.json"
         config = json.loads(results.read_text(encoding="utf-8"))
-        config["configs"]["overbench"]["metadata"] |= VERSIONS
+        config["configs"]["overbench"]["metadata"] |= {**VERSIONS, RANKS: ranks}
         results.write_text(json.dumps(config), encoding="utf-8")
     return find_runs([folder])[0]
 
@@ -63,7 +63,7 @@ def test_ranks_and_shards_do_not_change_labels(shards: int, ranks: int, tmp_path
     labels = {
         outcome.prompt: outcome.label
         for run in runs
-        for outcome in log_outcomes(run, shared=openings[run_key(run)])
+        for outcome in log_outcomes(run, shared=openings.get(run_key(run)))
     }
     expected = {prompt: "evasive" for prompt, _ in CANNED} | {prompt: "complied" for prompt, _ in ANSWERED}
     assert labels == expected
