@@ -115,12 +115,16 @@ def _with_key_check(verdict: Verdict, doc: Mapping[str, Any], reply: str) -> Ver
     return replace(verdict, key_check=check_reply(doc, reply, cut=cut))
 
 
-def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
+def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "", **more: str) -> str:
     """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
-    the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
+    the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``.
+
+    Args:
+        more: what else a task keeps of the reply.
+    """
     ending = reply.ending() if isinstance(reply, ModelReply) else {"finish_reason": None}
     return json.dumps(
-        {**verdict.as_json(), "evasion_measured": evasion_measured, **ending}, ensure_ascii=False
+        {**verdict.as_json(), "evasion_measured": evasion_measured, **ending, **more}, ensure_ascii=False
     )
 
 

@@ -139,6 +139,11 @@ def read_scenario(row: Mapping[str, Any], where: str) -> Scenario:
     return Scenario(context, tools, request, action)
 
 
+def scenario_of(doc: Mapping[str, Any]) -> Scenario:
+    """The scenario of a prompt's row whose column ``scenario`` holds it as JSON text."""
+    return read_scenario(json.loads(doc["scenario"]), str(doc.get("id", "the row")))
+
+
 def _text(row: Mapping[str, Any], column: str, where: str) -> str:
     value = row.get(column)
     if not isinstance(value, str) or not value.strip():

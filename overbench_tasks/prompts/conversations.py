@@ -120,7 +120,7 @@ def messages_of(record: Mapping[str, Any], where: str = "the row") -> list[Messa
     return [] if is_plain(messages) else messages
 
 
-def messages_as_json(messages: Sequence[Mapping[str, str]]) -> str:
+def messages_as_json(messages: Sequence[Message]) -> str:
     """The messages as JSON text, in one form."""
     plain = [{"role": message["role"], "content": message["content"]} for message in messages]
     return json.dumps(plain, ensure_ascii=False)

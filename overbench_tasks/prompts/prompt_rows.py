@@ -70,7 +70,8 @@ def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:
 
     Args:
         path: a ``.jsonl``, ``.csv`` or ``.parquet`` file in UTF-8, also with ``.gz``, with a ``prompt``
-            or ``messages`` column and, optionally, those of :func:`checked_rows` and any other columns, which are not read.
+            or ``messages`` column and, optionally, those of :func:`checked_rows` and any other columns,
+            which are not read.
         default: the label of prompts for which the file gives none.
 
     Returns:
@@ -197,8 +198,8 @@ def _messages(raw: Row, where: str) -> list[Message]:
 def _prompt(raw: Row, where: str) -> str:
     if "prompt" not in raw:
         raise OverbenchError(
-            f"{where}: expected a 'prompt' column (or 'messages'), found {', '.join(map(repr, raw)) or 'none at all'}. "
-            "Rename the column that holds the prompts."
+            f"{where}: expected a 'prompt' column (or 'messages'), found "
+            f"{', '.join(map(repr, raw)) or 'none at all'}. Rename the column that holds the prompts."
         )
     prompt = raw["prompt"]
     if not isinstance(prompt, str) or not prompt.strip():

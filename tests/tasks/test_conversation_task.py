@@ -41,7 +41,8 @@ class RecordingLM(ScriptedLM):
 
 
 def source(tmp_path: Path, *rows: dict[str, Any]) -> Path:
-    return write_table(tmp_path / "conversations.jsonl", rows or [{"messages": CONVERSATION}])
+    file: Path = write_table(tmp_path / "conversations.jsonl", rows or [{"messages": CONVERSATION}])
+    return file
 
 
 def metadata(results: dict[str, Any]) -> dict[str, Any]:
