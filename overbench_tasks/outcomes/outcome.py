@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from overbench_tasks.labellers.labeller import JUDGE_ERROR, JUDGE_PENDING
-from overbench_tasks.prompts.conversations import Message, messages_of, request_of
+from overbench_tasks.prompts.conversations import Message, prompt_and_messages
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side, side_of
 from overbench_tasks.prompts.prompt_rows import identity_of
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
@@ -123,8 +123,7 @@ class Outcome:
             OverbenchError: as :func:`side_of`.
         """
         side = side_of(row, where)
-        messages = messages_of(row, where)
-        prompt = request_of(messages) if messages else str(row["prompt"])
+        prompt, messages = prompt_and_messages(row, where)
         return cls(
             prompt_id=identity_of(prompt, messages),
             prompt=prompt if prompt.isascii() else encodable(prompt),

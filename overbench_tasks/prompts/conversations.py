@@ -113,11 +113,29 @@ def messages_of(record: Mapping[str, Any], where: str = "the row") -> list[Messa
     Raises:
         OverbenchError: as :func:`read_messages`.
     """
-    value = record.get("messages")
+    return prompt_and_messages({"messages": record.get("messages")}, where)[1]
+
+
+def prompt_and_messages(record: Mapping[str, Any], where: str) -> tuple[Any, list[Message]]:
+    """The prompt of a row, and its conversation, which is none for an ordinary prompt.
+
+    The prompt is the last message, or what stands in ``prompt`` (unchecked; None where nothing does) of a row
+    without ``messages``.
+
+    Raises:
+        OverbenchError: as :func:`read_messages`, or ``prompt`` is not the last message.
+    """
+    value, prompt = record.get("messages"), record.get("prompt")
     if value is None or value in ("", []):
-        return []
+        return prompt, []
     messages = read_messages(value, where)
-    return [] if is_plain(messages) else messages
+    request = request_of(messages)
+    if prompt not in (None, "") and _normalised(str(prompt)) != _normalised(request):
+        raise OverbenchError(
+            f"{where}: expected 'prompt' to be the last message of 'messages', got {prompt!r:.100} beside "
+            f"{request!r:.100}. Correct one of them, or leave 'prompt' out."
+        )
+    return request, [] if is_plain(messages) else messages
 
 
 def messages_as_json(messages: Sequence[Message]) -> str:

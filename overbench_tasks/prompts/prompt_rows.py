@@ -18,10 +18,8 @@ from overbench_tasks.prompts.category_mapping import mapped_category, slug
 from overbench_tasks.prompts.conversations import (
     Message,
     conversation_id,
-    is_plain,
     messages_as_json,
-    read_messages,
-    request_of,
+    prompt_and_messages,
 )
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
@@ -126,10 +124,9 @@ def checked_rows(
     copies = 0
     unmapped, odd_labels = set(), set()
     for number, (where, raw) in enumerate(records, start=1):
-        messages = _messages(raw, where)
-        prompt = request_of(messages) if messages else _prompt(raw, where)
-        if is_plain(messages):
-            messages = []
+        prompt, messages = prompt_and_messages(raw, where)
+        if not messages:
+            _check_prompt(prompt, raw, where)
         given = raw.get("id") not in (None, "")
         identity = str(raw["id"]) if given else identity_of(prompt, messages)
         if identity in used:
@@ -180,28 +177,12 @@ def checked_rows(
         logger.info("%s: categories kept, and none of our five: %s", name, ", ".join(sorted(unmapped)))
 
 
-def _messages(raw: Row, where: str) -> list[Message]:
-    """The conversation of a row; none where it has none."""
-    value = raw.get("messages")
-    if value is None or value in ("", []):
-        return []
-    messages = read_messages(value, where)
-    prompt = raw.get("prompt")
-    if prompt not in (None, "") and normalised(str(prompt)) != normalised(request_of(messages)):
-        raise OverbenchError(
-            f"{where}: expected 'prompt' to be the last message of 'messages', got {prompt!r:.100} beside "
-            f"{request_of(messages)!r:.100}. Correct one of them, or leave 'prompt' out."
-        )
-    return messages
-
-
-def _prompt(raw: Row, where: str) -> str:
-    if "prompt" not in raw:
+def _check_prompt(prompt: object, raw: Row, where: str) -> None:
+    if "prompt" not in raw and "messages" not in raw:
         raise OverbenchError(
             f"{where}: expected a 'prompt' column (or 'messages'), found "
             f"{', '.join(map(repr, raw)) or 'none at all'}. Rename the column that holds the prompts."
         )
-    prompt = raw["prompt"]
     if not isinstance(prompt, str) or not prompt.strip():
         raise OverbenchError(
             f"{where}: expected a prompt with text in it, got {prompt!r}. Fill or remove the row."
@@ -211,7 +192,6 @@ def _prompt(raw: Row, where: str) -> str:
             f"{where}: the prompt has {len(prompt):,} characters, more than the limit of "
             f"{MAX_PROMPT_CHARS:,}. Check that 'prompt' is the right column, or shorten or remove the row."
         )
-    return prompt
 
 
 def _answer_key(value: object, prompt_label: PromptLabel, where: str) -> str:
