@@ -30,6 +30,7 @@ from itertools import count
 from typing import Final
 
 from overbench.release.build import Say, Workspace
+from overbench.release.prompt_records import CONVERSATION_MARK, spelling_id
 from overbench.release.release_inputs import PromptSource, ReleaseInputs
 from overbench.release.replies import (
     REPLIES_TABLES,
@@ -39,7 +40,6 @@ from overbench.release.replies import (
     rules_labels,
     take_table_rows,
 )
-from overbench.release.spellings import CONVERSATION_MARK, spelling_id
 from overbench_tasks.outcomes.canned_runs import RunKey, openings_of_runs, run_key
 from overbench_tasks.outcomes.outcome import SCORED_LABELS, majority_label_sql
 from overbench_tasks.outcomes.outcome_readers import refresh_outcomes

@@ -1,4 +1,8 @@
-"""The prompts of a source, as records: what each row says, checked."""
+"""The prompts of a source, as records: what each row says, checked.
+
+The tables of a release hold a prompt by its :func:`spelling`: its text, or of a conversation its messages
+behind a mark. Two spellings with one :func:`spelling_id` are one prompt.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from generators.categories.keywords import OR_BENCH_CATEGORIES
 from overbench.release.release_inputs import Log, PromptSource
-from overbench.release.spellings import CONVERSATION_MARK, spelling_id
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import UNSAFE_FILE
@@ -23,12 +26,45 @@ from overbench_tasks.prompts.conversations import (
     prompt_and_messages,
 )
 from overbench_tasks.prompts.prompt_labels import told_label
+from overbench_tasks.prompts.prompt_rows import identity_of, normalised
 from overbench_tasks.prompts.whose_features import refresh_round
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
 
 GIVEN: Final = "given by the source"
 """The evidence of a category that was not ours to decide."""
+
+CONVERSATION_MARK: Final = "\ue000"
+"""Stands before the JSON of a conversation: a character that no prompt has use for."""
+
+
+def spelling(prompt: str, messages: Sequence[Message] = ()) -> str:
+    """The spelling of a prompt."""
+    return CONVERSATION_MARK + encodable(messages_as_json(messages)) if messages else prompt
+
+
+def spelling_id(text: str) -> str:
+    """The id of the prompt that is spelled so: :func:`~overbench_tasks.prompts.prompt_rows.identity_of`. A
+    prompt that only begins with the mark is a prompt."""
+    if text.startswith(CONVERSATION_MARK):
+        try:
+            messages = messages_of({"messages": text.removeprefix(CONVERSATION_MARK)})
+        except OverbenchError:
+            return identity_of(text)
+        if messages:
+            return identity_of(messages[-1]["content"], messages)
+    return identity_of(text)
+
+
+def compared_text(prompt: str, messages: str | None) -> str:
+    """What near duplicates are found by: the prompt, or the whole conversation.
+
+    Args:
+        messages: as JSON text.
+    """
+    if not messages:
+        return normalised(prompt)
+    return normalised(" ".join(message["content"] for message in json.loads(messages)))
 
 
 class PromptRecord(NamedTuple):

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from overbench.release.build import Workspace
 from overbench.release.database import BATCH, chunks
+from overbench.release.prompt_records import CONVERSATION_MARK, spelling
 from overbench.release.release_inputs import Log
-from overbench.release.spellings import CONVERSATION_MARK, spelling
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.outcome import LONGEST_QUOTE, Outcome
@@ -30,7 +30,7 @@ from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.text import encodable, excerpt, number_of
 
 REPLIES_TABLES: Final = """
--- prompt: by its spelling, see overbench.release.spellings.
+-- prompt: by its spelling, see overbench.release.prompt_records.
 -- Replies to a prompt that have one label: a row for each reply of a log, a row for all of an outcome.
 -- reason: of an unscored label. blocked: how many were withheld, by whom and for what. quote: of a refusal.
 CREATE TABLE replies (
