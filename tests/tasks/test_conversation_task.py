@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, first_verdicts
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import rules_labeller
 from overbench_tasks.outcomes.outcome import Outcome
 from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
 from overbench_tasks.prompts import prompt_id, read_prompts
 from overbench_tasks.prompts.conversations import conversation_id
+from overbench_tasks.records import Pair, Verdict
 
 SYSTEM = {"role": "system", "content": "You help the staff of a zoo."}
 EARLIER = [{"role": "user", "content": "The old penguin is ill."}, {"role": "assistant", "content": "I see."}]
@@ -164,3 +167,14 @@ def test_an_api_type_gets_the_messages(tmp_path: Path, model: str, monkeypatch: 
         evaluate(model, source(tmp_path), model_args=f"model=m,base_url={server.url}/chat/completions")
         sent = [{"role": m["role"], "content": m["content"]} for m in server.bodies[0]["messages"]]
     assert sent == CONVERSATION
+
+
+def test_a_filter_labels_the_request_in_its_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the earlier turns say that it is a penguin, and this labeller's label needs that word."""
+
+    def label(pairs: Sequence[Pair]) -> list[Verdict]:
+        return [Verdict("complied" if "penguin" in str(prompt) else "refused", "", "") for prompt, _ in pairs]
+
+    monkeypatch.setattr(rules_labeller, "label_by_rules", label)
+    results = evaluate(RecordingLM(), source(tmp_path, {"messages": CONVERSATION}, {"messages": [LAST]}))
+    assert [verdict["label"] for verdict in first_verdicts(results)] == ["complied", "refused"]
