@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from benchmarks import agents_real
 from overbench_tasks.agents.agent_task import SCENARIOS_FILE, scenario_rows
 from overbench_tasks.tables import read_table
@@ -27,3 +29,12 @@ def test_the_outcomes_that_are_kept_are_of_bundled_scenarios() -> None:
     sides = {row["id"]: row["prompt_label"] for row in scenario_rows(SCENARIOS_FILE)}
     assert all(sides[row["id"]] == row["prompt_label"] for row in rows)
     assert len(list(agents_real.table(agents_real.by_model(rows)))) == 2 + len({r["model"] for r in rows})
+
+
+def test_the_table_of_the_documentation_comes_from_the_outcomes() -> None:
+    rows = [
+        {name: str(row[name] or "") for name in agents_real.COLUMNS}
+        for _, row in read_table(agents_real.KEPT)
+    ]
+    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(agents_real.table(agents_real.by_model(rows))) in page
