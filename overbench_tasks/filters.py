@@ -22,6 +22,7 @@ from lm_eval.api.registry import filter_registry, register_filter
 from overbench_tasks.answer_keys.check import check_reply
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind, with_answer_key
 from overbench_tasks.labellers.registry import filter_kinds
+from overbench_tasks.prompts.conversations import prompt_in_context
 from overbench_tasks.providers.model_reply import ModelReply, settled
 from overbench_tasks.records import Pair, Verdict
 from overbench_tasks.refusal import canned
@@ -52,7 +53,7 @@ class LabelFilter(Filter):
         """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
         replies = [list(document) for document in resps]
         pairs: list[Pair] = [
-            (with_answer_key(doc["prompt"], doc), reply)
+            (with_answer_key(prompt_in_context(doc), doc), reply)
             for document, doc in zip(replies, docs, strict=True)
             for reply in document
         ]
@@ -134,12 +135,16 @@ def _with_key_check(verdict: Verdict, doc: Mapping[str, Any], reply: str) -> Ver
     return replace(verdict, key_check=check_reply(doc, reply, cut=cut))
 
 
-def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
+def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "", **more: str) -> str:
     """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
-    the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
+    the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``.
+
+    Args:
+        more: what else a task keeps of the reply.
+    """
     ending = reply.ending() if isinstance(reply, ModelReply) else {"finish_reason": None}
     return json.dumps(
-        {**verdict.as_json(), "evasion_measured": evasion_measured, **ending}, ensure_ascii=False
+        {**verdict.as_json(), "evasion_measured": evasion_measured, **ending, **more}, ensure_ascii=False
     )
 
 

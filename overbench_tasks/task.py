@@ -34,6 +34,14 @@ from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.decision_rates import decision_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
+from overbench_tasks.prompts.conversations import (
+    Message,
+    messages_of,
+    prompt_in_context,
+    transcript,
+    with_system_instruction,
+    without_system_role,
+)
 from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import COUNTED_LENGTH, ModelReply, settled, unknown_block
 from overbench_tasks.refusal import RULES_VERSION, label_reply
@@ -47,6 +55,10 @@ _eval_logger = logging.getLogger("lm_eval.overbench")
 
 EQUAL_REPLIES: Final = "overbench_equal_replies"
 """The key of the results' metadata that warns where nearly all replies are the same text."""
+
+SYSTEM_INSTRUCTION: Final = "overbench_system_instruction"
+"""The key of the results' metadata that says where a run's system instruction stood beside the prompts' own
+system messages."""
 
 _OPENING: Final = "<think>"
 _ESTIMATES: Final = {
@@ -180,6 +192,48 @@ class OverbenchTask(GenerationTask):
         # list's order for the numbers but not for the documents.
         return islice(enumerate(self.eval_docs.select(samples)), rank, None, world_size)
 
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: Callable[..., Any] | None = None,
+        gen_prefix: str | None = None,
+    ) -> Any:
+        """What the model gets: as lm-eval makes it, and of a conversation its messages in the chat template,
+        or a plain transcript where none is applied."""
+        messages = self.conversation(doc)
+        if not messages:
+            return super().fewshot_context(
+                doc,
+                num_fewshot=num_fewshot,
+                system_instruction=system_instruction,
+                apply_chat_template=apply_chat_template,
+                fewshot_as_multiturn=fewshot_as_multiturn,
+                chat_template=chat_template,
+                gen_prefix=gen_prefix,
+            )
+        instructions = [text for text in (system_instruction, self.config.description) if text]
+        if instructions and messages[0]["role"] == "system":
+            self.config.metadata = {
+                **(self.config.metadata or {}),
+                SYSTEM_INSTRUCTION: "The run's system instruction stood before the prompts' own system "
+                "messages, in one message with them.",
+            }
+        sent = with_system_instruction(messages, "\n\n".join(instructions))
+        if not (apply_chat_template and chat_template):
+            return transcript(sent)
+        context = chat_template(sent, add_generation_prompt=not gen_prefix)
+        if isinstance(context, str) and _lacks_system_message(context, sent):
+            context = chat_template(without_system_role(sent), add_generation_prompt=not gen_prefix)
+        return context
+
+    def conversation(self, doc: Mapping[str, Any]) -> list[Message]:
+        """The messages of a document; none for an ordinary prompt."""
+        return messages_of(doc)
+
     def doc_to_target(self, *_: Any, **__: Any) -> str:
         # lm-eval would compile the empty template anew, twice for each prompt.
         return ""
@@ -214,7 +268,7 @@ class OverbenchTask(GenerationTask):
             first: Sequence[str] = next(iter(instance.filtered_resps.values()), [])
             for reply, text in zip(instance.resps, first, strict=False):
                 verdict = verdict_from_json(text)
-                counts.add(instance.doc["prompt"], reply, known=verdict.fingerprint)
+                counts.add(prompt_in_context(instance.doc), reply, known=verdict.fingerprint)
                 verdicts.append(verdict)
         warning = counts.shared().warning_beside(verdicts)
         known = {key: value for key, value in (self.config.metadata or {}).items() if key != EQUAL_REPLIES}
@@ -318,6 +372,12 @@ def _token_counter(lm: Any) -> Callable[[str], int] | None:
     except Exception:  # a tokenizer that is loaded on demand: replies are there and must not be lost
         return None
     return None if encode is None else lambda text: len(encode(text))
+
+
+def _lacks_system_message(context: str, messages: Sequence[Message]) -> bool:
+    """Whether a chat template left the system message out. Where a template rejects the role, lm-eval's hf
+    and vllm types drop the message."""
+    return messages[0]["role"] == "system" and messages[0]["content"].strip() not in context
 
 
 def _is_a(name: str, lm: Any) -> bool:

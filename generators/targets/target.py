@@ -46,12 +46,29 @@ class TargetSettings(SettingsSection):
         return target_name(simple_parse_args_string(self.model_args)) or f"{self.model}:{self.model_args}"
 
 
+Earlier = tuple[tuple[str, str], ...]
+"""(role, text) of the messages before a prompt, as :mod:`overbench_tasks.prompts.conversations` has them."""
+
+
 class Question(NamedTuple):
-    """A prompt and the system instruction to ask it under, instead of the target's own; None: no
-    instruction."""
+    """A prompt and how it is asked.
+
+    Attributes:
+        system_instruction: to ask it under, instead of the target's own; None: no instruction.
+        earlier: of a conversation, what was said before.
+    """
 
     prompt: str
     system_instruction: str | None
+    earlier: Earlier = ()
+
+    @property
+    def doc(self) -> dict[str, Any]:
+        """The question as a row of a task's prompts."""
+        if not self.earlier:
+            return {"prompt": self.prompt}
+        messages = [{"role": role, "content": text} for role, text in (*self.earlier, ("user", self.prompt))]
+        return {"prompt": self.prompt, "messages": messages}
 
 
 def default_device() -> str:
@@ -154,7 +171,7 @@ class Target:
     def _context(self, question: Question) -> Any:
         template = self._lm.apply_chat_template if self.settings.apply_chat_template else None
         settings = {**self._context_settings, "system_instruction": question.system_instruction}
-        return self._task.fewshot_context({"prompt": question.prompt}, 0, chat_template=template, **settings)
+        return self._task.fewshot_context(question.doc, 0, chat_template=template, **settings)
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
         """One reply per prompt, in order. The backend sorts prompts by length and batches them.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PART_FACTS: Final = ("limit", "sample_seed", "until_width")
 """The names in :func:`part_of`. Keys of cells are made of them, so stop_at_ci_width keeps the name that it
 has in finished cells."""
-_HASHED_COLUMNS: Final = ("id", "prompt", "prompt_label", "category", "pair_id")
+_HASHED_COLUMNS: Final = ("id", "prompt", "prompt_label", "category", "pair_id", "messages")
 MEAN_CHARS: Final = 90
 """Assumed characters of a prompt that can't be read yet: about the mean of overbench_hard."""
 _TASKS: Final = Path(tasks_path())

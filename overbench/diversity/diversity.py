@@ -29,6 +29,7 @@ from overbench.diversity.word_measures import (
 from overbench_tasks.display import NONE, Cell, Table, markdown_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, read_prompts
+from overbench_tasks.prompts.conversations import prompt_in_context
 from overbench_tasks.prompts.sources import source_file
 from overbench_tasks.text import markdown_cell, number_of, printable
 
@@ -216,7 +217,7 @@ def read_sets(files: Sequence[str]) -> dict[str, list[str]]:
             raise OverbenchError(
                 f"Two sets have the name {name!r}. Give this one another name: OTHER={source}"
             )
-        sets[name] = [str(row["prompt"]) for row in read_prompts(source_file(source))]
+        sets[name] = [prompt_in_context(row) for row in read_prompts(source_file(source))]
     return sets
 
 

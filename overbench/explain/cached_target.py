@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from generators.targets.reply_file import ReplyFile, StoredReply
 from generators.targets.target import Question
 from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.prompts.conversations import prompt_in_context
 from overbench_tasks.records import REQUEST_FAILED, Verdict
 
 
@@ -133,7 +134,7 @@ class CachedTarget:
         }
         self._ask(missing)
         unlabelled = {
-            key: question.prompt
+            key: prompt_in_context(question.doc)
             for key, (question, openings) in wanted.items()
             if not openings and (key in missing or key not in self._verdicts)
         }
@@ -179,9 +180,11 @@ class CachedTarget:
             self._on_answers(len(replies))
 
     def _keys(self, request: TargetRequest) -> list[str]:
-        """The key of each reply: a hash of ``how``, prompt, instruction, openings and the number of the
-        reply."""
-        hashed = [self._how, *request.question, request.openings]
+        """The key of each reply: a hash of ``how``, prompt, instruction, what was said before, openings and
+        the number of the reply."""
+        question = request.question
+        earlier = [question.earlier] if question.earlier else []
+        hashed = [self._how, question.prompt, question.system_instruction, *earlier, request.openings]
         return [
             hashlib.sha256(json.dumps([*hashed, number]).encode()).hexdigest()[:24]
             for number in range(request.times)

@@ -1,4 +1,5 @@
-"""Why does this target refuse this prompt? The words and the sentences of its instruction that do it.
+"""Why does this target refuse this prompt? The words, the sentences of its instruction and, of a
+conversation, the earlier turns that do it.
 
 Each prompt is asked as it is; where it is refused, its words are taken out, one by one and then several at a
 time (:mod:`overbench.explain.trigger_search`), and the target is asked again each time, within a budget of
@@ -18,8 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from generators.targets.target import Question
+from generators.targets.target import Earlier, Question
 from overbench.explain.cached_target import Answer, CachedTarget, TargetRequest
+from overbench.explain.conversation_parts import earlier_parts
 from overbench.explain.explain_settings import FIRST_ASKED, ExplainSettings
 from overbench.explain.explanation import AskedState, Explanation, FoundTriggers, State
 from overbench.explain.prompt_calls import PromptCalls
@@ -42,10 +44,15 @@ alone are not looked for."""
 
 
 class PromptToExplain(NamedTuple):
-    """A prompt by its id."""
+    """A prompt by its id.
+
+    Attributes:
+        earlier: of a conversation, what was said before.
+    """
 
     id: str
     prompt: str
+    earlier: Earlier = ()
 
 
 def explanations(
@@ -64,7 +71,7 @@ class _PromptExplainer:
     """One prompt's way to its explanation."""
 
     def __init__(self, prompt: PromptToExplain, settings: ExplainSettings) -> None:
-        self._id, self._prompt = prompt
+        self._id, self._prompt, self._earlier = prompt
         self._settings = settings
         self._instruction = settings.target.system_instruction
         # By probability one call is kept for the probability of the prompt as it is.
@@ -96,13 +103,16 @@ class _PromptExplainer:
             if settings.units != "words" and self._instruction:
                 triggers = await self._triggers_in_instruction(self._instruction)
                 explanation = replace(explanation, sentences=triggers)
+            if settings.units != "words" and self._earlier:
+                triggers, text = await self._triggers_in_earlier()
+                explanation = replace(explanation, earlier=triggers, earlier_text=text)
             if settings.units != "sentences":
                 explanation = replace(explanation, words=await self._triggers_in_prompt())
         return replace(explanation, calls=self._calls.calls, requests=self._calls.requests)
 
     async def _own_answer(self) -> Answer:
         """The answer to the prompt as it is: where two greedy replies differ, of more of them."""
-        settings, question = self._settings, Question(self._prompt, self._instruction)
+        settings, question = self._settings, Question(self._prompt, self._instruction, self._earlier)
         if settings.samples > 1:
             [answer] = await self._calls.ask([TargetRequest(question, settings.samples)])
             return answer
@@ -119,7 +129,7 @@ class _PromptExplainer:
         """
         self._openings = openings_of(own, self._settings.opening_words)
         self._calls.kept_back = 0
-        question = Question(self._prompt, self._instruction)
+        question = Question(self._prompt, self._instruction, self._earlier)
         [answer] = await self._calls.ask([TargetRequest(question, openings=self._openings)])
         self._turned_below = answer.log_probability - math.log(2)
         return answer.log_probability
@@ -133,7 +143,7 @@ class _PromptExplainer:
 
         def variant(removal: Removal) -> tuple[str, Question | None]:
             text = without(self._prompt, words, removal, self._settings.by)
-            return text, Question(text, self._instruction) if text else None
+            return text, Question(text, self._instruction, self._earlier) if text else None
 
         return await self._triggers(search, words, tried, variant)
 
@@ -145,9 +155,22 @@ class _PromptExplainer:
 
         def variant(removal: Removal) -> tuple[str, Question | None]:
             text = without(instruction, sentences, removal)
-            return text, Question(self._prompt, text or None)
+            return text, Question(self._prompt, text or None, self._earlier)
 
         return await self._triggers(search, sentences, tried, variant)
+
+    async def _triggers_in_earlier(self) -> tuple[FoundTriggers, str]:
+        """What does it of the system message's sentences and the earlier turns, and the text of these."""
+        earlier = earlier_parts(self._earlier)
+        tried = list(range(len(earlier.parts)))
+        search = TriggerSearch(tried, most_alone=self._settings.most_alone, all_first=True)
+
+        def variant(removal: Removal) -> tuple[str, Question | None]:
+            left = earlier.without(removal)
+            text = "\n\n".join(f"{role}: {content}" for role, content in left)
+            return text, Question(self._prompt, self._instruction, left)
+
+        return await self._triggers(search, earlier.parts, tried, variant), earlier.text
 
     async def _triggers(
         self,

@@ -13,6 +13,8 @@ from overbench_tasks.display import Cell, Piece, Table, table_of, terminal_lines
 from overbench_tasks.text import excerpt, number_of, printable, visible
 
 IN_TRIGGER, IN_ANOTHER, NEEDED_WITH_OTHERS = 5, 3, 4
+EARLIER_PART: Final = "earlier part"
+"""A sentence of a conversation's system message, or an earlier turn."""
 MOST_ROWS: Final = 10
 """Of the tables in the terminal; the page has all of them."""
 _COLOURS: Final = {
@@ -53,6 +55,9 @@ def explanation_lines(explanation: Explanation, instruction: str | None) -> Iter
     if explanation.sentences is not None and instruction:
         yield f"  instruction: {coloured(instruction, explanation.sentences)}"
         yield from (f"  {line}" for line in search_lines(explanation.sentences, "sentence", explanation))
+    if explanation.earlier is not None:
+        yield f"  earlier: {coloured(explanation.earlier_text, explanation.earlier)}"
+        yield from (f"  {line}" for line in search_lines(explanation.earlier, EARLIER_PART, explanation))
     if explanation.words is not None:
         yield from (f"  {line}" for line in search_lines(explanation.words, "word", explanation))
     requests = (
@@ -95,6 +100,8 @@ def search_lines(triggers: FoundTriggers, unit: str, explanation: Explanation) -
             yield f"no trigger found yet: the calls ended (raise --budget_calls), no {unit} tried turns it"
         elif unit == "sentence":
             yield "no trigger found: it is refused without the instruction, too"
+        elif unit == EARLIER_PART:
+            yield "no trigger found: it is refused without what was said before, too"
         else:
             yield f"no trigger found: refused whichever {unit}s are {taken_out}, as far as was tried"
         return
@@ -279,6 +286,8 @@ def _prompt_table(explained: Sequence[Explanation], instruction: str | None) -> 
             cells.append(Cell(visible(instruction), pieces=shaded) if shaded else None)
         lines = [state_line(explanation)]
         lines += search_lines(explanation.sentences, "sentence", explanation) if explanation.sentences else ()
+        if explanation.earlier:
+            lines += search_lines(explanation.earlier, EARLIER_PART, explanation)
         lines += search_lines(explanation.words, "word", explanation) if explanation.words else ()
         rows.append(
             (*cells, Cell("; ".join(map(printable, lines))), printable(explanation.reply), explanation.calls)

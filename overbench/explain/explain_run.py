@@ -26,6 +26,7 @@ from tqdm import tqdm
 from generators.targets.reply_file import ReplyFile
 from generators.words import frequency
 from overbench.explain.cached_target import AnswersQuestions, CachedTarget
+from overbench.explain.conversation_parts import earlier_of
 from overbench.explain.explain import PromptToExplain, explanations
 from overbench.explain.explain_output import page
 from overbench.explain.explain_settings import ExplainSettings
@@ -41,6 +42,7 @@ from overbench_tasks.outcomes.outcome_readers import sample_outcomes
 from overbench_tasks.outcomes.target_names import name_target
 from overbench_tasks.outcomes.target_record import how_asked, public_arguments
 from overbench_tasks.prompts import prompt_id
+from overbench_tasks.prompts.conversations import messages_of
 from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.prompts.random_order import random_order
 from overbench_tasks.tables import whole_file
@@ -67,7 +69,7 @@ def prompts_of_file(file: Path) -> list[PromptToExplain]:
     rows = [row for row in read_prompts(file) if row["prompt_label"] == "safe"]
     if not rows:
         raise OverbenchError(f"Expected safe prompts in {file}, all are unsafe. Name a file that has some.")
-    return [PromptToExplain(row["id"], row["prompt"]) for row in rows]
+    return [PromptToExplain(row["id"], row["prompt"], earlier_of(messages_of(row))) for row in rows]
 
 
 def drawn(prompts: Sequence[PromptToExplain], limit: int | None) -> list[PromptToExplain]:
@@ -78,8 +80,14 @@ def drawn(prompts: Sequence[PromptToExplain], limit: int | None) -> list[PromptT
     """
     if limit is None:
         return list(prompts)
-    chosen = set(random_order({prompt.prompt for prompt in prompts})[:limit])
-    return [prompt for prompt in prompts if prompt.prompt in chosen]
+    chosen = set(random_order({_drawn_by(prompt) for prompt in prompts})[:limit])
+    return [prompt for prompt in prompts if _drawn_by(prompt) in chosen]
+
+
+def _drawn_by(prompt: PromptToExplain) -> str:
+    """The text of a prompt, by which it is drawn; of a conversation, whose text others may end with, its
+    id."""
+    return prompt.id if prompt.earlier else prompt.prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ def refused_prompts(logs: Sequence[str]) -> RunPrompts:
         if outcome.side == "unsafe":
             unsafe[outcome.prompt] = is_refused
         elif outcome.side == "safe" and is_refused and outcome.prompt.strip():
-            refused.append(PromptToExplain(outcome.prompt_id, outcome.prompt))
+            refused.append(PromptToExplain(outcome.prompt_id, outcome.prompt, earlier_of(outcome.messages)))
     if not refused:
         raise OverbenchError(
             f"Expected refused prompts in {', '.join(logs)}, found none. Name another run, or a prompt."
@@ -160,7 +168,8 @@ def explain(
         folder = out or default_cache_file("explain")
         target_name = name_target(settings.target.model, settings.target.model_args)
         how = json.dumps(how_asked(target_name), sort_keys=True)
-        these = json.dumps([target.name, target.decoding, how, *prompts])
+        asked = [prompt if prompt.earlier else prompt[:2] for prompt in prompts]
+        these = json.dumps([target.name, target.decoding, how, *asked])
         name = "replies.jsonl" if out else f"{hashlib.sha256(these.encode()).hexdigest()[:12]}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -197,9 +206,7 @@ def explain(
 
 def ended_early(explanation: Explanation) -> bool:
     """Whether more calls would tell more."""
-    return any(
-        search and search.state == "budget_ended" for search in (explanation.words, explanation.sentences)
-    )
+    return any(search.state == "budget_ended" for search in explanation.searches)
 
 
 def _write(

@@ -88,6 +88,9 @@ class Explanation:
         openings: by probability, those of refusals that were looked for; else none.
         opening_log_probability: that the reply to the prompt as it is begins with one of them.
         words, sentences: what was found in the prompt and in the system instruction; None: not searched.
+        earlier: of a conversation, what was found in its system message and earlier turns; None: not
+            searched.
+        earlier_text: the text of that system message and these turns; "" where ``earlier`` is None.
     """
 
     id: str
@@ -103,6 +106,14 @@ class Explanation:
     opening_log_probability: float | None = None
     words: FoundTriggers | None = None
     sentences: FoundTriggers | None = None
+    earlier: FoundTriggers | None = None
+    earlier_text: str = ""
+
+    @property
+    def searches(self) -> tuple[FoundTriggers, ...]:
+        """Those that were made."""
+        made = (self.words, self.sentences, self.earlier)
+        return tuple(search for search in made if search is not None)
 
     def to_json(self) -> dict[str, Any]:
         """The record as it stands in ``explain.jsonl``."""

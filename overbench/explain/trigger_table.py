@@ -78,6 +78,7 @@ def summary(explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None 
     refused = [explanation for explanation in explained if explanation.state == "refused"]
     words = [explanation.words for explanation in refused if explanation.words]
     sentences = [explanation.sentences for explanation in refused if explanation.sentences]
+    earlier = [explanation.earlier for explanation in refused if explanation.earlier]
     short = [
         explanation.calls
         for explanation in refused
@@ -91,6 +92,7 @@ def summary(explained: Sequence[Explanation], unsafe: Mapping[str, bool] | None 
         f"calls_median_up_to_{SHORT_PROMPT_WORDS}_words": _median(short),
         "words": _search_summary(words, word_form, unsafe),
         "sentences": _search_summary(sentences),
+        **({"earlier": _search_summary(earlier)} if earlier else {}),
     }
 
 

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from generators.near_duplicates import near_duplicates
 from overbench.release.database import BATCH, Database, chunks
-from overbench.release.prompt_records import PromptRecord, records
+from overbench.release.prompt_records import PromptRecord, compared_text, records
 from overbench.release.release_inputs import ReleaseInputs
 from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.release_files import MORE_COLUMNS, TOLD_COLUMNS
-from overbench_tasks.prompts import normalised, prompt_id
+from overbench_tasks.outcomes.release_files import LATER_COLUMNS, MORE_COLUMNS, TOLD_COLUMNS
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
@@ -85,7 +84,8 @@ def read_prompts(workspace: Workspace, say: Say) -> None:
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
-            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, source INTEGER)""")
+            form VARCHAR, messages VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN,
+            source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(workspace.inputs.sources):
@@ -94,7 +94,7 @@ def read_prompts(workspace: Workspace, say: Say) -> None:
             columns: dict[str, Any] = dict(zip(PromptRecord._fields, by_column, strict=True))
             columns |= {
                 "position": range(position, position + len(batch)),
-                "id": [prompt_id(record.prompt) for record in batch],
+                "id": [record.identity for record in batch],
                 "source": [number] * len(batch),
             }
             position += len(batch)
@@ -118,7 +118,7 @@ def read_prompts(workspace: Workspace, say: Say) -> None:
                    arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
                    arg_min(generator, position) AS generator, arg_min(moderation, position) AS moderation,
                    arg_min(pair_id, position) AS pair_id, arg_min(field, position) AS field,
-                   arg_min(form, position) AS form,
+                   arg_min(form, position) AS form, arg_min(messages, position) AS messages,
                    arg_min(predicted_refusal_share, position) AS predicted_refusal_share
             FROM records GROUP BY id)""")
     connection.execute("""
@@ -170,11 +170,11 @@ def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int
 
     join = _SIDES[table]
     query = f"""
-        SELECT number, prompt FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
+        SELECT number, prompt, messages FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
             SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
         USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
     rows = [row for batch in workspace.database.batches(query) for row in batch]
-    texts = [normalised(prompt) for _, prompt in rows]
+    texts = [compared_text(prompt, messages) for _, prompt, messages in rows]
     duplicates = near_duplicates(texts, workspace.settings.near_duplicates)
     tables = [number for number, source in enumerate(workspace.inputs.sources) if source.outcomes]
     published = workspace.database.connection.execute(
@@ -293,11 +293,15 @@ def matrix_counts(workspace: Workspace) -> dict[str, int]:
 
 def more_columns(workspace: Workspace, kept: str) -> dict[str, str]:
     """Which of :data:`~overbench_tasks.outcomes.release_files.MORE_COLUMNS` the prompts of a table of numbers
-    have."""
+    have, and ``messages`` where some are conversations."""
     names = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
     counts = ", ".join(f"count({name}) > 0" for name in names)
     query = f"SELECT {counts} FROM prompts SEMI JOIN {kept} USING (number)"
     [filled] = workspace.database.connection.execute(query).fetchall()
     columns = {name for name, is_filled in zip(names, filled, strict=True) if is_filled}
     columns |= {"difficulty"} if columns and kept == "kept" else set()
-    return {name: kind for name, kind in MORE_COLUMNS.items() if name in columns}
+    more = {name: kind for name, kind in MORE_COLUMNS.items() if name in columns}
+    conversations = f"SELECT count(messages) FROM prompts SEMI JOIN {kept} USING (number)"
+    if workspace.database.number(conversations):
+        more["messages"] = LATER_COLUMNS["messages"]
+    return more

@@ -71,6 +71,7 @@ _MORE_COLUMNS: Final = {
     "field": "the professional field it comes from, or everyday",
     "form": "the form it is written in",
     "predicted_refusal_share": "of real models, as a model predicts it: 0 to 1",
+    "messages": "of a prompt that is a conversation, its messages (role, content); the last one is `prompt`",
     "difficulty": "the share of the targets in `answered_by` that refuse, 0 to 1; of a target with several "
     "replies the share of these",
 }

@@ -30,6 +30,7 @@ from itertools import count
 from typing import Final
 
 from overbench.release.build import Say, Workspace
+from overbench.release.prompt_records import CONVERSATION_MARK, spelling_id
 from overbench.release.release_inputs import PromptSource, ReleaseInputs
 from overbench.release.replies import (
     REPLIES_TABLES,
@@ -43,7 +44,6 @@ from overbench_tasks.outcomes.canned_runs import RunKey, openings_of_runs, run_k
 from overbench_tasks.outcomes.outcome import SCORED_LABELS, majority_label_sql
 from overbench_tasks.outcomes.outcome_readers import refresh_outcomes
 from overbench_tasks.outcomes.release_files import COUNT_COLUMNS, Release
-from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS
 from overbench_tasks.refusal.canned import SharedOpenings
 from overbench_tasks.text import number_of
@@ -51,7 +51,9 @@ from overbench_tasks.text import number_of
 _TABLES: Final = f"""
 CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
 -- All ways in which a prompt is written, by prompt; number NULL: no prompt of the release.
-CREATE TABLE spellings AS SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id);
+CREATE TABLE spellings AS
+SELECT DISTINCT coalesce('{CONVERSATION_MARK}' || records.messages, records.prompt) AS prompt, number
+FROM records JOIN prompts USING (id);
 -- Of the target in hand. Verdicts of one file on one prompt with one label are a row.
 -- rank: of the source. reading: the number of the file, in the order of reading.
 CREATE TABLE verdicts (
@@ -232,7 +234,7 @@ def _learn_new_spellings(workspace: Workspace) -> None:
         prompts = [prompt for (prompt,) in rows]
         workspace.database.insert(
             "INSERT INTO spellings SELECT new.prompt, prompts.number FROM new LEFT JOIN prompts USING (id)",
-            pyarrow.table({"prompt": prompts, "id": [prompt_id(prompt) for prompt in prompts]}),
+            pyarrow.table({"prompt": prompts, "id": [spelling_id(prompt) for prompt in prompts]}),
         )
 
 

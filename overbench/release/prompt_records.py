@@ -1,4 +1,8 @@
-"""The prompts of a source, as records: what each row says, checked."""
+"""The prompts of a source, as records: what each row says, checked.
+
+The tables of a release hold a prompt by its :func:`spelling`: its text, or of a conversation its messages
+behind a mark. Two spellings with one :func:`spelling_id` are one prompt.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,52 @@ from overbench_tasks.outcomes.release_files import UNSAFE_FILE
 from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
 from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
+from overbench_tasks.prompts.conversations import (
+    Message,
+    messages_as_json,
+    messages_of,
+    prompt_and_messages,
+)
 from overbench_tasks.prompts.prompt_labels import told_label
+from overbench_tasks.prompts.prompt_rows import identity_of, normalised
 from overbench_tasks.prompts.whose_features import refresh_round
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
 
 GIVEN: Final = "given by the source"
 """The evidence of a category that was not ours to decide."""
+
+CONVERSATION_MARK: Final = "\ue000"
+"""Stands before the JSON of a conversation: a character that no prompt has use for."""
+
+
+def spelling(prompt: str, messages: Sequence[Message] = ()) -> str:
+    """The spelling of a prompt."""
+    return CONVERSATION_MARK + encodable(messages_as_json(messages)) if messages else prompt
+
+
+def spelling_id(text: str) -> str:
+    """The id of the prompt that is spelled so: :func:`~overbench_tasks.prompts.prompt_rows.identity_of`. A
+    prompt that only begins with the mark is a prompt."""
+    if text.startswith(CONVERSATION_MARK):
+        try:
+            messages = messages_of({"messages": text.removeprefix(CONVERSATION_MARK)})
+        except OverbenchError:
+            return identity_of(text)
+        if messages:
+            return identity_of(messages[-1]["content"], messages)
+    return identity_of(text)
+
+
+def compared_text(prompt: str, messages: str | None) -> str:
+    """What near duplicates are found by: the prompt, or the whole conversation.
+
+    Args:
+        messages: as JSON text.
+    """
+    if not messages:
+        return normalised(prompt)
+    return normalised(" ".join(message["content"] for message in json.loads(messages)))
 
 
 class PromptRecord(NamedTuple):
@@ -44,8 +87,14 @@ class PromptRecord(NamedTuple):
     pair_id: str | None = None
     field: str | None = None
     form: str | None = None
+    messages: str | None = None
     predicted_refusal_share: float | None = None
     unsafe: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The prompt's id."""
+        return spelling_id(f"{CONVERSATION_MARK}{self.messages}" if self.messages else self.prompt)
 
 
 def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
@@ -91,14 +140,14 @@ def _outcome_prompts(table: OutcomeTable, source: PromptSource, aliases: Aliases
 
 def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
     """Each prompt of the logs once, by its spelling and pair, with the category that its task gives it."""
-    seen: set[tuple[str, str | None]] = set()
+    seen: set[tuple[str, str | None, str | None]] = set()
     for log in logs:
         for where, raw in read_table(log.run.file):
             row, doc = reply_row(raw, SAMPLES, where), raw["doc"]
-            prompt = encodable(row.prompt or "")
+            prompt, messages = encodable(str(doc["prompt"])), _messages_json(messages_of(doc, where))
             pair_id = _text(doc, "pair_id") if doc.get("pair_id") else None
-            if (prompt, pair_id) not in seen and row.filter == log.run.filter:
-                seen.add((prompt, pair_id))
+            if (prompt, messages, pair_id) not in seen and row.filter == log.run.filter:
+                seen.add((prompt, messages, pair_id))
                 features = [encodable(str(word)) for word in doc.get("features") or ()]
                 category = str(doc.get("category") or "") or None
                 yield PromptRecord(
@@ -108,13 +157,14 @@ def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
                     features=features,
                     round=refresh_round(doc),
                     pair_id=pair_id,
+                    messages=messages,
                     unsafe=row.prompt_label == "unsafe",
                 )
 
 
 def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: Aliases) -> PromptRecord:
     told = {column: value for column, value in raw.items() if value is not None and value != ""}
-    prompt = told.get("prompt")
+    prompt, messages = prompt_and_messages(told, where)
     if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > MAX_PROMPT_CHARS:
         found = "none" if prompt is None else f"{str(prompt)[:60]!r}"
         raise OverbenchError(
@@ -152,9 +202,14 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         pair_id=_text(told, "pair_id"),
         field=_text(told, "field"),
         form=_text(told, "form"),
+        messages=_messages_json(messages),
         predicted_refusal_share=_predicted(told, where),
         unsafe=told_label(told, where) == "unsafe",
     )
+
+
+def _messages_json(messages: Sequence[Message]) -> str | None:
+    return encodable(messages_as_json(messages)) if messages else None
 
 
 def _or_bench(category: str | None) -> str | None:

@@ -178,23 +178,23 @@ class NotAsked(NamedTuple):
     sequential: bool
 
 
-def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict[str, NotAsked]:
+def not_asked(logs: Sequence[Log], prompt_ids: Collection[str], label: str) -> dict[str, NotAsked]:
     """Target -> what it left open of the sets of which it was asked a random part; others are missing.
 
     Args:
-        prompts: a set counts where one of these has a scored reply in it.
+        prompt_ids: a set counts where one of these prompts has a scored reply in it.
         label: ``safe`` or ``unsafe``, the side of the prompts that count.
     """
     by_target: dict[str, NotAsked] = {}
     for (target, _), logs_of_set in _drawn_sets(logs, label).items():
         # Repeats have the same prompts, and shards of a set have different ones.
         scored = {
-            outcome.prompt
+            outcome.prompt_id
             for log, _ in logs_of_set
             for outcome in log_outcomes(log.run)
             if outcome.side == label and outcome.scored
         }
-        if scored.isdisjoint(prompts):
+        if scored.isdisjoint(prompt_ids):
             continue
         _, part = logs_of_set[-1]
         others = by_target.get(target, NotAsked(0, False))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from overbench.release.build import Workspace
 from overbench.release.database import BATCH, chunks
+from overbench.release.prompt_records import CONVERSATION_MARK, spelling
 from overbench.release.release_inputs import Log
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
@@ -29,6 +30,7 @@ from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.text import encodable, excerpt, number_of
 
 REPLIES_TABLES: Final = """
+-- prompt: by its spelling, see overbench.release.prompt_records.
 -- Replies to a prompt that have one label: a row for each reply of a log, a row for all of an outcome.
 -- reason: of an unscored label. blocked: how many were withheld, by whom and for what. quote: of a refusal.
 CREATE TABLE replies (
@@ -94,11 +96,11 @@ def _read_samples(workspace: Workspace, log: Log, *, quoting: bool) -> bool:
                    coalesce(nullif(fields[5], ''), replace(fields[3], '{UNKNOWN_BLOCK}', '')),
                    fields[3], {quote}, {_UNSAFE} FROM (
                 SELECT *, json_extract_string(verdict, {list(_VERDICT_FIELDS)}) AS fields FROM (
-                SELECT doc.prompt AS prompt, doc.prompt_label AS prompt_label,
-                       unnest(flatten(filtered_resps)) AS verdict {reply}
+                SELECT coalesce('{CONVERSATION_MARK}' || doc.messages, doc.prompt) AS prompt,
+                       doc.prompt_label AS prompt_label, unnest(flatten(filtered_resps)) AS verdict {reply}
                 FROM read_json(?, format = 'newline_delimited', maximum_object_size = {_LARGEST_LINE},
-                    columns = {{doc: 'STRUCT(prompt VARCHAR, prompt_label VARCHAR)', filter: 'VARCHAR',
-                               filtered_resps: 'VARCHAR[][]' {resps}}})
+                    columns = {{doc: 'STRUCT(prompt VARCHAR, messages VARCHAR, prompt_label VARCHAR)',
+                               filter: 'VARCHAR', filtered_resps: 'VARCHAR[][]' {resps}}})
                 WHERE filter = ?))""",
             [str(log.run.file), log.run.filter],
         )
@@ -159,7 +161,7 @@ def _rows(outcome: Outcome) -> Iterator[ReplyCells]:
     provider, withheld_for = min(outcome.withheld, default=("", ""))
     for label, replies in outcome.labels.items():
         yield (
-            outcome.prompt,
+            spelling(outcome.prompt, outcome.messages),
             label,
             replies,
             outcome.blocked[label],

@@ -201,6 +201,11 @@ def _prompt_table(
     columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
     for name in ("refused_by", "answered_by"):
         columns[name] = _named(batch[name], names)
+    if "messages" in schema.names:
+        columns["messages"] = pyarrow.array(
+            [json.loads(text) if text else None for text in batch["messages"].to_pylist()],
+            schema.field("messages").type,
+        )
     columns["data_version"] = [data_version] * len(batch)
     return pyarrow.table({name: columns[name] for name in schema.names}).cast(schema)
 

@@ -142,7 +142,7 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
     whole = given if name == ALL else None
     logs_of_set = logs if whole else [log for log in logs if log.run.task == name]
     left_out = {
-        side: not_asked(logs_of_set, answers.prompts["prompt"].to_pylist(), side)
+        side: not_asked(logs_of_set, answers.prompts["id"].to_pylist(), side)
         for side, answers in outcomes.sides.items()
     }
     matrix = answers_matrix(outcomes.safe).with_not_asked(left_out["safe"])

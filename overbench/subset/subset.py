@@ -172,11 +172,13 @@ def draw_subset(
         for row in release.prompts(columns=("id", "prompt", "category", "features", "round")).to_pylist()
         if row["id"] in chosen
     }
-    told = ("id", "prompt", "prompt_label", "category", "features", "subset", "round")
+    told = ("id", "prompt", "prompt_label", "category", "features", "subset", "round", "messages")
     with whole_file(out) as file:
         for identity in random_order(rows, seed):
-            row = rows[identity]
-            file.write(json.dumps({name: row[name] for name in told}, ensure_ascii=False) + "\n")
+            row = {name: rows[identity].get(name) for name in told}
+            if not row["messages"]:
+                del row["messages"]
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return mark
 
 

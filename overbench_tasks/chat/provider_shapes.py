@@ -7,6 +7,7 @@ row.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -283,6 +284,30 @@ def text_of(response: Any) -> str | None:
         is_completion = isinstance(_value_at(response, "choices.0.message"), dict)
         return "" if is_completion or _text_at(response, FINISH) else None
     return encodable(content) if isinstance(content, str) else None
+
+
+def tool_calls_of(response: Any) -> list[dict[str, Any]]:
+    """The native tool calls of a completion of OpenAI's or Anthropic's API, each as ``tool`` and
+    ``arguments``; arguments that are no JSON stay text."""
+    calls = _value_at(response, "choices.0.message.tool_calls")
+    functions = [call.get("function") for call in _dicts(calls)]
+    openai = [(function.get("name"), function.get("arguments")) for function in _dicts(functions)]
+    parts = _dicts(_value_at(response, "content"))
+    anthropic = [(part.get("name"), part.get("input")) for part in parts if part.get("type") == "tool_use"]
+    return [{"tool": name, "arguments": _as_json(arguments)} for name, arguments in [*openai, *anthropic]]
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _as_json(arguments: Any) -> Any:
+    if isinstance(arguments, str):
+        try:
+            return json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            return arguments
+    return {} if arguments is None else arguments
 
 
 def _value_at(value: Any, path: str) -> Any:

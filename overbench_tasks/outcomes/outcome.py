@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from overbench_tasks.prompts import prompt_id
+from overbench_tasks.prompts.conversations import Message, prompt_and_messages
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side, side_of
+from overbench_tasks.prompts.prompt_rows import identity_of
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
 from overbench_tasks.records import JUDGE_UNPARSEABLE, REQUEST_FAILED, Label, Verdict, labeller_failed
 from overbench_tasks.text import encodable
@@ -65,7 +66,8 @@ class Outcome:
     """One prompt and one target.
 
     Attributes:
-        prompt_id: :func:`~overbench_tasks.prompts.prompt_id` of the text, also where a log has another id.
+        prompt_id: :func:`~overbench_tasks.prompts.prompt_rows.identity_of` of the text and messages, also
+            where a log has another id.
         prompt: its text.
         target_key: :attr:`~overbench_tasks.outcomes.target_record.TargetRecord.key` of the target that was
             asked; None where it is not known.
@@ -105,7 +107,7 @@ class Outcome:
     language: str | None = None
     features: tuple[str, ...] = ()
     named_words: tuple[str, ...] = ()
-    messages: tuple[Mapping[str, str], ...] = ()
+    messages: tuple[Message, ...] = ()
     measures: Mapping[str, MeasuredShare] = field(default_factory=dict)
     quote: str | None = None
 
@@ -117,9 +119,9 @@ class Outcome:
             OverbenchError: as :func:`side_of`.
         """
         side = side_of(row, where)
-        prompt = str(row["prompt"])
+        prompt, messages = prompt_and_messages(row, where)
         return cls(
-            prompt_id=prompt_id(prompt),
+            prompt_id=identity_of(prompt, messages),
             prompt=prompt if prompt.isascii() else encodable(prompt),
             given_sides=set() if side is None else {side},
             category=row.get("category"),
@@ -127,7 +129,7 @@ class Outcome:
             language=row.get("language"),
             features=attributed_features(row),
             named_words=named_features(row),
-            messages=tuple(row.get("messages") or ()),
+            messages=tuple(messages),
         )
 
     @property

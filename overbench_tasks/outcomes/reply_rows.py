@@ -12,6 +12,7 @@ from typing import Any, Final
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import with_answer_key
 from overbench_tasks.outcomes.outcome import MEASURES
+from overbench_tasks.prompts.conversations import prompt_in_context
 from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LabelReplies, Verdict
@@ -43,7 +44,8 @@ class ReplyRow:
 
     Attributes:
         id: the prompt's id in a sample log, else the row's own ``id``; "" where there is none.
-        prompt: None where it is not known. It carries its answer key where the row has one.
+        prompt: None where it is not known. It carries its answer key where the row has one; of a
+            conversation it is :func:`~overbench_tasks.prompts.conversations.request_in_context`.
         replies: at least one; more than one where the run had repeats.
         logged: the verdicts that the file holds, one per reply; None where it holds none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
@@ -116,7 +118,7 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
         ) from None
     return ReplyRow(
         id=str(raw["doc"].get("id", "")),
-        prompt=with_answer_key(prompt, raw["doc"]),
+        prompt=with_answer_key(prompt_in_context(raw["doc"]), raw["doc"]),
         replies=tuple(replies),
         logged=verdicts,
         filter=str(raw["filter"]),

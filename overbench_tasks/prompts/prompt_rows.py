@@ -8,13 +8,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.answer_keys.answer_key import read_answer_key
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.category_mapping import mapped_category, slug
+from overbench_tasks.prompts.conversations import (
+    Message,
+    conversation_id,
+    messages_as_json,
+    prompt_and_messages,
+)
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
 from overbench_tasks.tables import read_table
@@ -25,10 +31,11 @@ logger = logging.getLogger(__name__)
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
-MORE_COLUMNS: Final = ("pair_id", "field", "language", "subset", "round", "answer_key")
+MORE_COLUMNS: Final = ("pair_id", "field", "language", "subset", "round", "answer_key", "messages")
 """Optional columns. ``subset`` names the set that the file is a part of (``overbench subset``), ``round`` the
-round of a refresh that made the prompt (:mod:`overbench_tasks.prompts.whose_features`), and ``answer_key``
-what an answer must hold (:mod:`overbench_tasks.answer_keys`)."""
+round of a refresh that made the prompt (:mod:`overbench_tasks.prompts.whose_features`), ``answer_key``
+what an answer must hold (:mod:`overbench_tasks.answer_keys`), and ``messages`` a conversation whose last
+message is the prompt (:mod:`overbench_tasks.prompts.conversations`)."""
 
 COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
 """What is read of a file of prompts."""
@@ -45,6 +52,12 @@ def prompt_id(prompt: str) -> str:
     return "ob-" + hashlib.sha256(normalised(prompt).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
+def identity_of(prompt: str, messages: Sequence[Message] = ()) -> str:
+    """The id of a prompt: :func:`prompt_id`; of a conversation of several messages
+    :func:`~overbench_tasks.prompts.conversations.conversation_id`."""
+    return conversation_id(messages) if len(messages) > 1 else prompt_id(prompt)
+
+
 def normalised(prompt: str) -> str:
     """The prompt as compared for equality: NFKC, case folded, white space collapsed, stripped."""
     return " ".join(unicodedata.normalize("NFKC", prompt).casefold().split())
@@ -55,7 +68,8 @@ def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:
 
     Args:
         path: a ``.jsonl``, ``.csv`` or ``.parquet`` file in UTF-8, also with ``.gz``, with a ``prompt``
-            column and, optionally, those of :func:`checked_rows` and any other columns, which are not read.
+            or ``messages`` column and, optionally, those of :func:`checked_rows` and any other columns,
+            which are not read.
         default: the label of prompts for which the file gives none.
 
     Returns:
@@ -91,25 +105,30 @@ def checked_rows(
         default: see :func:`read_prompts`.
 
     Yields:
-        one row per prompt in their order: ``id`` (the row's, or :func:`prompt_id`), ``prompt`` (verbatim),
+        one row per prompt in their order: ``id`` (the row's, or :func:`identity_of`), ``prompt`` (verbatim;
+        of a conversation its last message),
         ``prompt_label`` (a :data:`~overbench_tasks.records.PromptLabel`), ``category`` (as the row has it;
         one of our five as its slug), ``overbench_category`` (the
         :data:`~overbench_tasks.records.Category` it stands for, or None), ``features`` (list of str),
         ``source`` (``name:row``), and those of :data:`MORE_COLUMNS` that the row has, as text (``answer_key``
-        as JSON in one form). Without an
+        and ``messages`` as JSON in one form; a conversation of one message is an ordinary prompt and has no
+        ``messages``). Without an
         id, later copies of a prompt are dropped with one warning.
 
     Raises:
         OverbenchError: no prompt column; an empty or overlong prompt; a duplicate id; an unknown label; an
-            ``answer_key`` that is none, or that of an unsafe prompt.
+            ``answer_key`` that is none, or that of an unsafe prompt; ``messages`` that are no conversation,
+            or whose last message is not the prompt beside them.
     """
     used: dict[str, int] = {}
     copies = 0
     unmapped, odd_labels = set(), set()
     for number, (where, raw) in enumerate(records, start=1):
-        prompt = _prompt(raw, where)
+        prompt, messages = prompt_and_messages(raw, where)
+        if not messages:
+            _check_prompt(prompt, raw, where)
         given = raw.get("id") not in (None, "")
-        identity = str(raw["id"]) if given else prompt_id(prompt)
+        identity = str(raw["id"]) if given else identity_of(prompt, messages)
         if identity in used:
             if not given:
                 copies += 1
@@ -139,6 +158,9 @@ def checked_rows(
         }
         if "answer_key" in row:
             row["answer_key"] = _answer_key(raw["answer_key"], label or default, where)
+        row.pop("messages", None)
+        if messages:
+            row["messages"] = messages_as_json(messages)
         yield row
     if copies:
         dropped = number_of(copies, "repeated prompt")
@@ -155,13 +177,12 @@ def checked_rows(
         logger.info("%s: categories kept, and none of our five: %s", name, ", ".join(sorted(unmapped)))
 
 
-def _prompt(raw: Row, where: str) -> str:
-    if "prompt" not in raw:
+def _check_prompt(prompt: object, raw: Row, where: str) -> None:
+    if "prompt" not in raw and "messages" not in raw:
         raise OverbenchError(
-            f"{where}: expected a 'prompt' column, found {', '.join(map(repr, raw)) or 'none at all'}. "
-            "Rename the column that holds the prompts."
+            f"{where}: expected a 'prompt' column (or 'messages'), found "
+            f"{', '.join(map(repr, raw)) or 'none at all'}. Rename the column that holds the prompts."
         )
-    prompt = raw["prompt"]
     if not isinstance(prompt, str) or not prompt.strip():
         raise OverbenchError(
             f"{where}: expected a prompt with text in it, got {prompt!r}. Fill or remove the row."
@@ -171,7 +192,6 @@ def _prompt(raw: Row, where: str) -> str:
             f"{where}: the prompt has {len(prompt):,} characters, more than the limit of "
             f"{MAX_PROMPT_CHARS:,}. Check that 'prompt' is the right column, or shorten or remove the row."
         )
-    return prompt
 
 
 def _answer_key(value: object, prompt_label: PromptLabel, where: str) -> str:

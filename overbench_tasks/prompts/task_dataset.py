@@ -30,6 +30,10 @@ KEPT_PROMPTS: Final = "OVERBENCH_KEPT_PROMPTS"
 """In the environment, as JSON: task -> the folder into which ``Dataset.save_to_disk`` put its prompts. A
 process that asks a part of a task's prompts then reads only that part."""
 
+_OPTIONAL_COLUMNS: Final = (*MORE_COLUMNS, "scenario")
+"""Columns of the dataset that are left out where no row has them. ``scenario`` is an agent's
+(:mod:`overbench_tasks.agents.agent_task`)."""
+
 
 def provenance_of(*files: Path) -> dict[str, str | list[str]]:
     """What the results say about the files with the prompts: their names, and the name of a bundled release.
@@ -82,8 +86,9 @@ def as_dataset(
 ) -> dict[str, datasets.Dataset]:
     """The dataset that lm-eval's ``custom_dataset`` returns, made of the rows of :func:`checked_rows`.
 
-    ``provenance`` and a hash of the prompts, their labels, categories and answer keys become the dataset's
-    description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
+    ``provenance`` and a hash of the prompts, their labels, categories, answer keys and conversations become
+    the dataset's description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the
+    results.
 
     Args:
         metadata: everything else lm-eval passes; see :func:`_as_asked`.
@@ -99,7 +104,7 @@ def as_dataset(
     text = datasets.Value("string")
     names = ("id", "prompt", "prompt_label", "category", "overbench_category", "features", "source")
     features = datasets.Features(
-        dict.fromkeys((*names, *MORE_COLUMNS), text) | {"features": datasets.List(text)}
+        dict.fromkeys((*names, *_OPTIONAL_COLUMNS), text) | {"features": datasets.List(text)}
     )
     sha256 = hashlib.sha256()
     table = pyarrow.Table.from_batches(
@@ -116,7 +121,7 @@ def as_dataset(
     about = datasets.DatasetInfo(description=json.dumps(provenance), features=features)
     # Without a fingerprint the whole table would be pickled to make one.
     dataset = datasets.Dataset(table, about, fingerprint=uuid4().hex[:16])
-    unused = [name for name in MORE_COLUMNS if table[name].null_count == len(table)]
+    unused = [name for name in _OPTIONAL_COLUMNS if table[name].null_count == len(table)]
     return {"test": dataset.remove_columns(unused)}
 
 
@@ -173,11 +178,11 @@ def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.Re
 
 
 def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
-    """The rows, and on the way their prompts, labels, categories and answer keys for a hash, as one JSON list
-    of lists."""
+    """The rows, and on the way their prompts, labels, categories, answer keys and conversations for a hash,
+    as one JSON list of lists."""
     before = b"["
     for row in rows:
-        key = [row["answer_key"]] if "answer_key" in row else []
+        key = [row[column] for column in ("answer_key", "messages", "scenario") if column in row]
         row_json = json.dumps([row["prompt"], row["prompt_label"], row["category"], *key])
         sha256.update(before + row_json.encode())
         before = b", "

@@ -189,6 +189,14 @@ class KeepsBlocks:
         """The replies in a result of :meth:`model_call`."""
         return [outputs]
 
+    def tools_in_request(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The tools of a request in the API's form.
+
+        Args:
+            tools: in the form of OpenAI's chat API.
+        """
+        return tools
+
     def has_failed(self, error: AttemptError) -> None:
         """Count a request that failed for good, and stop where all will."""
         self.failures[str(error)] += 1
@@ -229,7 +237,12 @@ class Attempts:
         settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": seed_of(seed, str(message))}
         if lm._eos_string:
             settings["eos"] = lm._eos_string
+        # The first message carries the tools from the task, since lm-eval would ask documents with settings
+        # of their own one after another.
+        tools = message[0].pop("tools", None) if isinstance(message, list) and message else None
         payload = lm._create_payload(message, generate=True, **settings)
+        if tools:
+            payload["tools"] = lm.tools_in_request(tools)
         self.request = {"json": payload, "headers": lm.header}
 
     def over(self) -> bool:
@@ -296,3 +309,15 @@ class OverbenchAnthropic(KeepsBlocks, AnthropicChat):
     """``--model overbench-anthropic``: lm-eval's ``anthropic-chat``."""
 
     key_variable = "ANTHROPIC_API_KEY"
+
+    def tools_in_request(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The tools in the form of Anthropic's API."""
+        functions = [tool["function"] for tool in tools]
+        return [
+            {
+                "name": function["name"],
+                "description": function["description"],
+                "input_schema": function["parameters"],
+            }
+            for function in functions
+        ]

@@ -17,11 +17,13 @@ from overbench_tasks.chat.provider_shapes import (
     Withheld,
     finish_reason,
     text_of,
+    tool_calls_of,
     withheld,
 )
 from overbench_tasks.chat.response import AttemptError
 from overbench_tasks.records import PROVIDER, UNKNOWN_BLOCK, Label, Verdict
 from overbench_tasks.refusal import gives_something
+from overbench_tasks.text import encodable
 
 COUNTED_LENGTH: Final = "length, by count"
 """``finish_reason`` where the backend gives none, and a count of the reply's tokens says that it was cut."""
@@ -68,6 +70,8 @@ class ModelReply(str):
 def read_response(status: int, body: bytes) -> ModelReply | None:
     """The reply in a provider's response; None in an error that is no block: the request failed.
 
+    Native tool calls stand behind the text, one line of JSON each: ``{"tool": NAME, "arguments": {...}}``.
+
     Raises:
         AttemptError: ``passing``, where the response is a success and holds no reply.
     """
@@ -84,7 +88,8 @@ def read_response(status: int, body: bytes) -> ModelReply | None:
         raise AttemptError(f"the reply ended with {finish!r}", "passing")
     if (text := text_of(response)) is None:
         raise AttemptError("the response is no chat completion", "passing")
-    return ModelReply(text, finish_reason=finish)
+    calls = [encodable(json.dumps(call, ensure_ascii=False)) for call in tool_calls_of(response)]
+    return ModelReply("\n".join([text, *calls] if text else calls), finish_reason=finish)
 
 
 def settled(reply: ModelReply) -> Verdict | None:

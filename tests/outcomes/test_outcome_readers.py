@@ -102,7 +102,7 @@ def test_an_unknown_side_is_the_same_error_in_every_file(tmp_path: Path, reader:
 
 
 def test_a_log_gives_tier_language_messages_and_measures(tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": "Hello"}, {"role": "user", "content": KILL}]
+    messages = [{"role": "system", "content": "You help."}, {"role": "user", "content": KILL}]
     log = write_log(tmp_path / "run", [({"prompt": KILL}, ["refused", "complied"])])
     row = json.loads(log.read_text())
     row["doc"] |= {"tier": "hard", "language": "de", "messages": messages}
@@ -118,7 +118,7 @@ def test_a_release_gives_tier_language_messages_and_measures(tmp_path: Path) -> 
     write_log(tmp_path / "run", [({"prompt": KILL}, ["refused", "complied"])])
     prompts = write_prompts(tmp_path / "prompts.jsonl", [{"prompt": KILL}])
     aggregate([prompts], [tmp_path / "run"], tmp_path / "out", AggregateSettings(min_rejections=1))
-    messages = [{"role": "user", "content": KILL}]
+    messages = [{"role": "system", "content": "You help."}, {"role": "user", "content": KILL}]
     later = {"tier": ["hard"], "language": ["de"], "messages": [messages]}
     for name, columns in ((PROMPTS_FILE, later), (MATRIX_FILE, {"answered": [0.5]})):
         table = pq.read_table(tmp_path / "out" / name)

@@ -61,7 +61,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
         "text",
     ),
     "lm_eval_compat": (),
-    "filters": ("answer_keys", "labellers", "providers", "records", "refusal"),
+    "filters": ("answer_keys", "labellers", "prompts", "providers", "records", "refusal"),
     "run_warnings": ("providers",),
     "task": (
         "answer_keys",
@@ -73,6 +73,17 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
         "prompts",
         "providers",
         "refusal",
+    ),
+    "agents": (
+        "errors",
+        "filters",
+        "metrics",
+        "prompts",
+        "providers",
+        "records",
+        "refusal",
+        "tables",
+        "task",
     ),
 }
 # From the bottom up: a part may use all of overbench_tasks and every row below its own, and no other part of

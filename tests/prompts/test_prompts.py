@@ -146,7 +146,8 @@ def test_parquet_without_rows_or_cut_short(tmp_path: Path) -> None:
     [
         (
             [{"question": "why?", "n": 1}],
-            "expected a 'prompt' column, found 'question', 'n'. Rename the column that holds the prompts.",
+            "expected a 'prompt' column (or 'messages'), found 'question', 'n'. "
+            "Rename the column that holds the prompts.",
         ),
         (
             [{"prompt": "fine", "id": "1"}, {"prompt": " \t", "id": "2"}],

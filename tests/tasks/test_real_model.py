@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from table_files import write_table
 
 from conftest import evaluate, first_verdicts
 from generators.models import models
@@ -130,3 +131,35 @@ def test_a_model_that_thinks_first_is_told_of_and_labelled_by_what_follows(
     lm._model_generate = types.MethodType(HFLM._model_generate, lm)
     opened = evaluate(lm, None, limit=2, gen_kwargs="max_gen_toks=16")
     assert {one["reason"] for one in first_verdicts(opened)} == {"unfinished_reasoning"}
+
+
+def test_a_conversation_reaches_a_real_model_with_and_without_its_template(tmp_path: Path) -> None:
+    model = models.find("smollm2-135m")
+    lm = HFLM.create_from_arg_string(
+        models.model_args(model, models.fetch(model)), {"batch_size": 2, "device": "cpu"}
+    )
+    last = {"role": "user", "content": "What is my dog called?"}
+    earlier = [
+        {"role": "system", "content": "You help dog owners."},
+        {"role": "user", "content": "My dog is called Bruno."},
+        {"role": "assistant", "content": "Hello to Bruno!"},
+    ]
+    source = write_table(
+        tmp_path / "c.jsonl", [{"id": "c", "messages": [*earlier, last]}, {"id": "p", "messages": [last]}]
+    )
+
+    def asked(**options: Any) -> dict[str, tuple[str, str]]:
+        """Id -> what the model got, and its reply."""
+        samples = evaluate(lm, source, gen_kwargs="max_gen_toks=24", **options)["samples"]["overbench_hard"]
+        return {sample["doc"]["id"]: (sample["arguments"][0][0], sample["resps"][0][0]) for sample in samples}
+
+    chat = asked(system_instruction="Be brief.")
+    context, reply = chat["c"]
+    assert "<|im_start|>system\nBe brief.\n\nYou help dog owners.<|im_end|>" in context
+    assert context.index("My dog is") < context.index("Hello to Bruno!") < context.index(last["content"])
+    assert "Bruno" in reply
+    assert "Bruno" not in chat["p"][1]
+    context, reply = asked(apply_chat_template=False)["c"]
+    assert context.startswith("You help dog owners.\n\nUser: My dog is called Bruno.\n\nAssistant: Hello")
+    assert context.endswith("User: What is my dog called?\n\nAssistant:")
+    assert "Bruno" in reply

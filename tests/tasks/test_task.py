@@ -17,6 +17,8 @@ from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, REPLIES, ScriptedLM, evaluate, first_verdicts, logged_run
 from overbench_tasks import __version__, task
+from overbench_tasks.agents.agent_metrics import agent_metrics
+from overbench_tasks.agents.agent_task import process_agent_results
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
@@ -214,6 +216,7 @@ def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
         task.process_balance_results: balance_metrics(complied, "safe"),
         task.process_pair_results: pair_metrics(complied, "1", "safe"),
         task.process_decision_results: decision_metrics(complied, "safe"),
+        process_agent_results: agent_metrics(["acted"], "1", "safe"),
     }
     emitted = metrics[config["process_results"]]
     assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)

@@ -1,0 +1,218 @@
+"""A prompt that is a conversation: a column ``messages`` in OpenAI's form.
+
+    [{"role": "system", "content": "..."}, {"role": "user", "content": "..."}, ...]
+
+A system message comes first or not at all. Then user and assistant take turns, and the user speaks last: that
+last message is the request, and what was said before is its context. A conversation of one user message is an
+ordinary prompt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+from overbench_tasks.errors import OverbenchError
+
+MAX_CONVERSATION_CHARS: Final = 60_000
+"""A longer conversation is a document, and most models would truncate it."""
+
+_ROLES: Final = ("system", "user", "assistant")
+_SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
+
+
+class Message(TypedDict):
+    """One message: who speaks (``system``, ``user`` or ``assistant``), and the text."""
+
+    role: str
+    content: str
+
+
+def read_messages(value: object, where: str) -> list[Message]:
+    """The messages of one row, checked.
+
+    Args:
+        value: a list of objects with ``role`` and ``content``, or the same as JSON text.
+        where: the row, for messages.
+
+    Raises:
+        OverbenchError: it is no such list; a role is unknown; a system message is not first; two messages of
+            one speaker follow each other; the last message is not the user's; a message is empty; there are
+            more characters than :data:`MAX_CONVERSATION_CHARS`.
+    """
+    messages = [
+        _read_message(item, number, where) for number, item in enumerate(_items(value, where), start=1)
+    ]
+    turns = messages[1:] if messages[0]["role"] == "system" else messages
+    for number, (message, expected) in enumerate(
+        zip(turns, _alternating(len(turns)), strict=True), start=1 + len(messages) - len(turns)
+    ):
+        if message["role"] != expected:
+            raise OverbenchError(
+                f"{where}: expected message {number} of 'messages' to be the {expected}'s, got one of "
+                f"{message['role']!r}. A system message may come first; then user and assistant take turns, "
+                "beginning with the user."
+            )
+    if messages[-1]["role"] != "user":
+        raise OverbenchError(
+            f"{where}: expected the last message of 'messages' to be the user's, got one of "
+            f"{messages[-1]['role']!r}. Leave out what comes after the user's last message."
+        )
+    length = sum(len(message["content"]) for message in messages)
+    if length > MAX_CONVERSATION_CHARS:
+        raise OverbenchError(
+            f"{where}: 'messages' has {length:,} characters, more than the limit of "
+            f"{MAX_CONVERSATION_CHARS:,}. Shorten or remove the row."
+        )
+    return messages
+
+
+def _items(value: object, where: str) -> list[Any]:
+    items = value
+    if isinstance(value, str):
+        try:
+            items = json.loads(value)
+        except ValueError as error:
+            raise OverbenchError(
+                f"{where}: expected 'messages' to be a JSON list, got text that is no JSON ({error})."
+            ) from error
+    if not isinstance(items, list) or not items:
+        raise OverbenchError(
+            f"{where}: expected 'messages' to be a list of at least one message, got {items!r:.200}."
+        )
+    return items
+
+
+def _read_message(item: Any, number: int, where: str) -> Message:
+    if not isinstance(item, Mapping) or not {"role", "content"} <= item.keys():
+        raise OverbenchError(
+            f"{where}: expected 'role' and 'content' in message {number} of 'messages', got {item!r:.200}."
+        )
+    role, content = item["role"], item["content"]
+    if role not in _ROLES:
+        raise OverbenchError(
+            f"{where}: expected the role of message {number} to be one of {', '.join(_ROLES)}, got {role!r}."
+        )
+    if not isinstance(content, str) or not content.strip():
+        raise OverbenchError(
+            f"{where}: expected text in message {number} ({role}), got {content!r:.200}. Fill or remove it."
+        )
+    return {"role": role, "content": content}
+
+
+def _alternating(count: int) -> list[str]:
+    return ["user" if number % 2 == 0 else "assistant" for number in range(count)]
+
+
+def messages_of(record: Mapping[str, Any], where: str = "the row") -> list[Message]:
+    """The conversation that a row of prompts or a sample's ``doc`` holds; none for an ordinary prompt.
+
+    Raises:
+        OverbenchError: as :func:`read_messages`.
+    """
+    return prompt_and_messages({"messages": record.get("messages")}, where)[1]
+
+
+def prompt_and_messages(record: Mapping[str, Any], where: str) -> tuple[Any, list[Message]]:
+    """The prompt of a row, and its conversation, which is none for an ordinary prompt.
+
+    The prompt is the last message, or what stands in ``prompt`` (unchecked; None where nothing does) of a row
+    without ``messages``.
+
+    Raises:
+        OverbenchError: as :func:`read_messages`, or ``prompt`` is not the last message.
+    """
+    value, prompt = record.get("messages"), record.get("prompt")
+    if value is None or value in ("", []):
+        return prompt, []
+    messages = read_messages(value, where)
+    request = request_of(messages)
+    if prompt not in (None, "") and _normalised(str(prompt)) != _normalised(request):
+        raise OverbenchError(
+            f"{where}: expected 'prompt' to be the last message of 'messages', got {prompt!r:.100} beside "
+            f"{request!r:.100}. Correct one of them, or leave 'prompt' out."
+        )
+    return request, [] if is_plain(messages) else messages
+
+
+def messages_as_json(messages: Sequence[Message]) -> str:
+    """The messages as JSON text, in one form."""
+    plain = [{"role": message["role"], "content": message["content"]} for message in messages]
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def request_of(messages: Sequence[Message]) -> str:
+    """What the conversation asks for: its last message."""
+    return messages[-1]["content"]
+
+
+def is_plain(messages: Sequence[Message]) -> bool:
+    """Whether the conversation is one user message, which is an ordinary prompt."""
+    return len(messages) == 1
+
+
+def conversation_id(messages: Sequence[Message]) -> str:
+    """A stable id from the messages alone; case, Unicode form and white space do not change it.
+
+    Returns:
+        ``"ob-"`` and the first 12 hex digits of the SHA-256 of the messages as compact JSON, a list of
+        [role, normalised content].
+    """
+    canonical = [[message["role"], _normalised(message["content"])] for message in messages]
+    text = json.dumps(canonical, ensure_ascii=False, separators=(",", ":"))
+    return "ob-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _normalised(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def with_system_instruction(messages: Sequence[Message], instruction: str | None) -> list[Message]:
+    """The messages as they are sent: the operator's system instruction stands before the conversation's own
+    system message, and both are one message."""
+    if not instruction:
+        return list(messages)
+    own = messages[0]["content"] if messages[0]["role"] == "system" else ""
+    joined = f"{instruction}\n\n{own}" if own else instruction
+    return [{"role": "system", "content": joined}, *(messages[1:] if own else messages)]
+
+
+def without_system_role(messages: Sequence[Message]) -> list[Message]:
+    """The messages for a chat template that knows no system role: what the system message says stands at the
+    head of the user's first message."""
+    if messages[0]["role"] != "system":
+        return list(messages)
+    system, first, *others = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *others]
+
+
+def transcript(messages: Sequence[Message]) -> str:
+    """The conversation as plain text for a model without a chat template. It ends where the assistant's next
+    words begin."""
+    lines = [
+        f"{_SPEAKERS[message['role']]}: {message['content']}"
+        if message["role"] in _SPEAKERS
+        else message["content"]
+        for message in messages
+    ]
+    return "\n\n".join([*lines, "Assistant:"])
+
+
+def request_in_context(messages: Sequence[Message]) -> str:
+    """What a labeller reads as the prompt: the request first, then what was said before it."""
+    if is_plain(messages):
+        return request_of(messages)
+    earlier = "\n\n".join(
+        f"{_SPEAKERS.get(message['role'], 'System')}: {message['content']}" for message in messages[:-1]
+    )
+    return f"{request_of(messages)}\n\n[Earlier in this conversation]\n\n{earlier}"
+
+
+def prompt_in_context(record: Mapping[str, Any]) -> str:
+    """What a labeller reads as the prompt of a row: :func:`request_in_context` of a conversation, else the
+    prompt."""
+    messages = messages_of(record)
+    return request_in_context(messages) if messages else str(record["prompt"])
