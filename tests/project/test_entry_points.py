@@ -12,6 +12,7 @@ from lm_eval.api import registry
 from lm_eval.api.registry import Registry
 
 from overbench_tasks import autoload, filters
+from overbench_tasks.agents import action_filter
 from overbench_tasks.labellers.registry import filter_kinds
 from overbench_tasks.providers.model_types import OUR_TYPES
 
@@ -27,12 +28,14 @@ def entry_points(group: str) -> dict[str, EntryPoint]:
 def test_every_model_type_and_filter_is_declared_and_no_other() -> None:
     models = {name: entry.value for name, entry in entry_points("lm_eval.models").items()}
     assert models == {kind.name: kind.target for kind in OUR_TYPES}
-    assert list(entry_points("lm_eval.filters")) == [kind.function for kind in filter_kinds()]
+    labellers = [kind.function for kind in filter_kinds()]
+    assert list(entry_points("lm_eval.filters")) == [*labellers, action_filter.FUNCTION]
 
 
 @pytest.mark.parametrize("group", ["lm_eval.models", "lm_eval.filters"])
 def test_an_entry_point_gives_what_lm_eval_has_under_its_name(group: str) -> None:
     registered = {"lm_eval.models": registry.model_registry, "lm_eval.filters": registry.filter_registry}
+    action_filter.register()
     for name, entry in entry_points(group).items():
         assert entry.load() is registered[group].get(name)
 
