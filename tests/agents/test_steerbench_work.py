@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from table_files import write_table
 
 from conftest import ScriptedLM, evaluate
+from overbench_tasks.agents.steerbench_work import load_steerbench_work, user_message
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.commit_permission import decision
 from overbench_tasks.labellers.registry import NAMES, kind_that_labelled
 from overbench_tasks.metrics.decision_rates import decision_metrics
 from overbench_tasks.prompts.neighbours import neighbours_home
-from overbench_tasks.prompts.steerbench_work import load_steerbench_work, user_message
 
 TASK = "overbench_steerbench_work"
 
